@@ -6,7 +6,7 @@ static const uint8_t digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 /* For each value of 12 bits: its two digits, the first in the low byte. */
 static uint16_t pairs[1 << 12];
 
-/* For each of the four places of a quad and each character: its bits of the 24, or INVALID. */
+/* For each place in a quad and each character: its bits of the quad's 24, or INVALID. */
 #define INVALID (UINT32_C(1) << 31)
 static uint32_t values[4][256];
 

@@ -80,8 +80,8 @@ static inline bool slice_to_u64(struct slice s, uint64_t max, uint64_t *out)
     return true;
 }
 
-/* Walks `in` from `at`. A read that does not fit moves nothing and leaves in `need` how long the
- * input has to be for it to fit. */
+/* Walks `in` from `at`. If a read does not fit, `at` stays, and `need` is the input length with
+ * which it would fit. */
 struct reader {
     struct slice in;
     size_t at;
@@ -153,13 +153,13 @@ static inline bool reader_u64(struct reader *r, uint64_t *out)
     return true;
 }
 
-/* Fills ptr[0..cap). What does not fit is counted in len and not written, so that a second call
- * with len bytes of room succeeds; `len > cap` says that it overflowed. */
+/* Fills ptr[0..cap). Bytes beyond cap are counted in len and not written, so that a second call
+ * with len bytes of room succeeds; `len > cap` means that it overflowed. */
 struct writer {
     uint8_t *ptr;
     size_t cap;
     size_t len;
-    /* Makes room for `len` bytes in all, when it can; NULL: the room is what it is. */
+    /* Makes room for `len` bytes in all, if possible; NULL: cap is fixed. */
     void (*grow)(struct writer *w, size_t len);
 };
 

@@ -1,8 +1,8 @@
 /* torch's c10d TCPStore requests, from bytes to structs. See c10d.h for the contract. */
 #include "proto/c10d.h"
 
-/* VALIDATE and its magic as they stand on the wire: no acceptable legacy request begins so, since
- * as a legacy SET it would announce a key of over a billion bytes. */
+/* VALIDATE with its magic on the wire: no acceptable legacy request begins like this, since as a
+ * legacy SET it would announce a key of over a billion bytes. */
 static const uint8_t validate[5] = {0x00, 0xce, 0xf7, 0x85, 0x3c};
 
 #define ABSENT C10D_VALIDATE /* never a request once the version is known */
@@ -90,7 +90,7 @@ enum parse_result c10d_detect(struct slice in, bool legacy_on, enum c10d_version
     return PARSE_DONE;
 }
 
-/* One parse: where it is, the limits it obeys, and what it found wrong. */
+/* One parse: its position, the limits, and the fault that it has found. */
 struct parse {
     struct reader r;
     const struct c10d_limits *limits;
@@ -150,8 +150,8 @@ static enum parse_result parse_i64(struct parse *p, int64_t *out)
     return PARSE_DONE;
 }
 
-/* Checks the entries that have come in since the last call. An entry that is cut short is checked
- * again from its own start, so that each byte is walked over at most twice. */
+/* Checks the entries that have arrived since the last call. If an entry is incomplete, the next
+ * call checks it from its start, so that each byte is read at most twice. */
 static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_progress *progress,
                                     struct c10d_request *req)
 {

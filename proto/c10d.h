@@ -45,7 +45,7 @@ enum c10d_part {
     C10D_HAS_VALUE = 4,
     C10D_HAS_NUMBER = 8,
     C10D_HAS_KEYS = 16,  /* a list */
-    C10D_HAS_PAIRS = 32, /* a list of keys, each with its value */
+    C10D_HAS_PAIRS = 32, /* a list of keys with their values */
     C10D_HAS_NONCE = 64,
 };
 
@@ -61,9 +61,9 @@ enum {
     C10D_WATCHING = 3,
 };
 
-/* Torch's own limits. Each length is checked as soon as its 8 bytes are here, before the body is
- * waited for. A key longer than 1015412685 bytes could make a request of one version look like one
- * of the other. */
+/* Torch's own limits. The parser checks each length as soon as its 8 bytes are here, before it
+ * waits for the body. A key longer than 1015412685 bytes could make a request of one version look
+ * like one of the other. */
 #define C10D_KEY_MAX  8192u            /* bytes of a key, queue or barrier name */
 #define C10D_KEYS_MAX UINT64_C(131072) /* entries of one CHECK, WAIT, MULTI_GET or MULTI_SET */
 
@@ -87,29 +87,31 @@ struct c10d_request {
     struct slice items;    /* a list, checked; c10d_next_blob() walks it */
 };
 
-/* How far a list that is still arriving has been checked, so that a large one is walked once and
- * not once per segment. All zero before each request; the caller keeps it between calls. */
+/* How far a list that is still arriving has been checked, so that the parser reads a large list
+ * once and not once per segment. All zero before each request; the caller keeps it between
+ * calls. */
 struct c10d_progress {
     size_t at;
     uint64_t left;
 };
 
-/* Decides the version of a connection by its first bytes (at most 5). PARSE_DONE: *size bytes are
- * used up (VALIDATE's 5, else 0). PARSE_BAD: no version, or the legacy one while `legacy_on` is
- * false. An empty input is PARSE_MORE, for as long as the connection lives. */
+/* Decides the version of a connection by its first bytes (at most 5).
+ * PARSE_DONE: *size bytes are used up (VALIDATE's 5, else 0).
+ * PARSE_BAD: the bytes fit no version, or only the legacy version while `legacy_on` is false.
+ * An empty input is always PARSE_MORE. */
 enum parse_result c10d_detect(struct slice in, bool legacy_on, enum c10d_version *out,
                               size_t *size);
 
 /* Why a request is not carried out. */
 struct c10d_refusal {
     const char *reason; /* static: "unknown opcode" */
-    bool is_limit;      /* it is well formed, and over one of the limits */
+    bool is_limit;      /* well formed, but over one of the limits */
 };
 
-/* Parses one request from the start of `in`.
+/* Parses the request at the start of `in`.
  * PARSE_DONE: *out is filled, its slices point into `in`, *size is the request's length, *progress
  *   is zero again.
- * PARSE_MORE: call again, with the same progress, when there are at least *size bytes.
+ * PARSE_MORE: call again with the same progress when `in` has at least *size bytes.
  * PARSE_BAD: *refusal is filled.
  * *out is untouched unless PARSE_DONE. */
 enum parse_result c10d_parse(struct slice in, enum c10d_version version,

@@ -107,8 +107,8 @@ static enum parse_result parse_byte(struct answer *a, uint8_t max, struct c10d_r
     return v <= max ? PARSE_DONE : PARSE_BAD;
 }
 
-/* `count` entries from `start` on. What has come in since the last call is checked; an entry that
- * is cut short is checked again from its own start. */
+/* Checks `count` entries from `start` on. It checks bytes that have arrived since the last call,
+ * and an incomplete entry from its start. */
 static enum parse_result parse_items(struct answer *a, uint64_t count, size_t start,
                                      struct c10d_reply *reply)
 {

@@ -1,5 +1,5 @@
 /* c10d as a client speaks it, in the modern version: requests from structs to bytes, answers from
- * bytes to structs. The other direction is in c10d.h, whose names and limits these are.
+ * bytes to structs. c10d.h has the other direction, and the names and limits.
  *
  * An answer says neither how long it is nor what it answers: who reads it knows what was asked. */
 #pragma once
@@ -12,8 +12,8 @@
 void c10d_write_hello(struct writer *w, uint32_t nonce);
 
 /* Writes one request, as c10d_parse() reads it: `items` of a list is what c10d_write_blob() wrote,
- * `count` entries (a key and its value are one entry of a MULTI_SET). `op` is one of the modern
- * version, other than VALIDATE. */
+ * `count` entries (a key and its value are one entry of a MULTI_SET). `op` belongs to the modern
+ * version, and is not VALIDATE. */
 void c10d_write_request(struct writer *w, const struct c10d_request *req);
 
 /* A key or a value: its length, then its bytes. */
@@ -42,9 +42,8 @@ struct c10d_reply_limits {
 /* Parses the answer to a request of `op` from the start of `in`. `asked` is how many keys a
  * MULTI_GET had. `progress` is as in c10d_parse(). PARSE_DONE: *out is filled, its slices point
  * into `in`, *size is the answer's length (0 where no server answers), *progress is zero again.
- * PARSE_MORE: call again, with the same progress, when there are at least *size bytes.
- * PARSE_BAD: no such answer; the connection is lost.
- * *out is untouched unless PARSE_DONE. */
+ * PARSE_MORE: call again with the same progress when `in` has at least *size bytes. PARSE_BAD: no
+ * such answer; the connection is lost. *out is untouched unless PARSE_DONE. */
 enum parse_result c10d_parse_reply(struct slice in, enum c10d_op op, uint64_t asked,
                                    const struct c10d_reply_limits *limits,
                                    struct c10d_progress *progress, struct c10d_reply *out,

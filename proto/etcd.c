@@ -71,8 +71,8 @@ static bool refuse_value(struct params *p, enum etcd_code code, enum param param
     return false;
 }
 
-/* The bytes of a short value. Longer ones than any legal number or bool come back cut, and so are
- * still refused. */
+/* The unescaped bytes of a short value; it cuts values that are longer than any legal number or
+ * bool, which are then refused. */
 static struct slice short_value(struct slice escaped, uint8_t *buf, size_t cap)
 {
     size_t len = url_value_len(escaped);

@@ -245,7 +245,7 @@ bool http_list_names(struct slice list, struct slice token)
     return false;
 }
 
-/* Go has this second way of looking for a token, by which spaces separate them too. */
+/* Go also has this second search for a token, in which spaces separate tokens too. */
 static bool words_have(struct slice s, const char *lower_case)
 {
     size_t start = 0;
@@ -312,7 +312,7 @@ static enum known known_header(struct slice name)
     return k;
 }
 
-/* What the headers say, before it is decided what that means. */
+/* The facts that the headers state, before their meaning is decided. */
 struct gathered {
     struct slice first[KNOWN_HEADERS]; /* the value of the first of that name */
     size_t count[KNOWN_HEADERS];
@@ -443,7 +443,7 @@ static bool keeps_alive(const struct gathered *g, const struct request_line *r)
     return !g->close && !words_have(g->first[KNOWN_CONNECTION], "close");
 }
 
-/* Decodes a complete head whose lines have been checked one by one. */
+/* Decodes a complete head; its lines have been checked one by one. */
 static bool decode_head(struct slice line, struct slice headers, struct http_head *out,
                         struct http_refusal *why)
 {

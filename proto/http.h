@@ -45,7 +45,7 @@ enum http_expect {
 
 struct http_head {
     enum http_method method;
-    unsigned minor;  /* HTTP/1.minor; the reply says 1.0 to 0 and 1.1 to all others */
+    unsigned minor;  /* HTTP/1.minor; the reply to 0 says 1.0, and to all others 1.1 */
     bool keep_alive; /* false: the reply ends the connection, and says so when minor > 0. True for
                       * 1.0: the reply says keep-alive, if it has a Content-Length */
     enum http_body body;
@@ -71,7 +71,7 @@ struct http_refusal {
 
 /* How far the head has been checked. One per connection, zero when the connection opens. */
 struct http_parser {
-    size_t line;     /* start of the first line that is not checked yet */
+    size_t line;     /* start of the first unchecked line */
     size_t searched; /* no line end in [line, searched) */
     size_t headers;  /* start of the first header line, 0 while the request line is not here */
     bool later;      /* this connection had a request before */
@@ -81,19 +81,19 @@ struct http_parser {
 /* Parses the head that starts at in.ptr[0].
  * PARSE_DONE: *out is filled, *size is the length of the head with its empty line, *p is ready for
  *   the next head.
- * PARSE_MORE: call again, with the same start, when there are at least *size bytes. Each byte is
- *   looked at a bounded number of times, however the input is cut.
- * PARSE_BAD: *why. A fault is reported with the line that has it and does not wait for the rest.
- * *out is touched by PARSE_DONE only, *why by PARSE_BAD only. */
+ * PARSE_MORE: call again with the same start when `in` has at least *size bytes. Each byte is
+ *   read a bounded number of times, however the input is cut.
+ * PARSE_BAD: *why. A fault is reported with its line, before the rest arrives.
+ * Only PARSE_DONE touches *out, and only PARSE_BAD touches *why. */
 enum parse_result http_parse_head(struct http_parser *p, struct slice in,
                                   const struct http_limits *limits, struct http_head *out,
                                   size_t *size, struct http_refusal *why);
 
-/* The reply when the input ends inside a head: `in` as it was given last, not empty. */
+/* The reply when the input ends inside a head: `in` is the last input, not empty. */
 void http_refuse_unfinished(const struct http_parser *p, struct slice in, struct http_refusal *why);
 
-/* One header. The value has no blanks around it; one that was folded over several lines still has
- * the line ends in it, which stand for a space each. */
+/* One header. The value has no surrounding blanks; a value that was folded over several lines still
+ * contains the line ends, each of which means a space. */
 struct http_header {
     struct slice name;
     struct slice value;
@@ -117,7 +117,7 @@ void http_write_refusal(struct writer *w, const struct http_refusal *why);
 /* How far a chunked body has been read. One per body, zero before it. */
 struct http_chunks {
     uint64_t left;   /* bytes of the present chunk that have not come */
-    size_t searched; /* of the input: no end of a line, or of the trailers, before it */
+    size_t searched; /* of the input: no line end, and no end of the trailers, before this offset */
     int state;
 };
 

@@ -78,7 +78,7 @@ static bool read_headers(struct http_answer *a)
     return !(a->has_length && a->body == HTTP_BODY_CHUNKED);
 }
 
-/* False: its end is where the connection ends, and so would be the end of one that broke. */
+/* False: the body ends with the connection, so a broken connection would look like the end. */
 static bool frame_answer_body(struct http_answer *a, bool to_head)
 {
     if (to_head || a->status < 200 || a->status == 204 || a->status == 304) {

@@ -19,16 +19,15 @@ struct http_answer {
     struct slice headers; /* every header line, for http_next_header() */
 };
 
-/* Parses the head that starts at in.ptr[0]. `to_head`: the request was a HEAD, so that no body
- * follows, whatever the head says.
- * PARSE_DONE: *out is filled, *size is the length of the head with its empty line.
- * PARSE_MORE: call again with the same start when more bytes have arrived. Each call parses the
- * head from its start; *searched, 0 at first, says how far no end was found. PARSE_BAD: it is no
- * answer, is longer than head_max, or has a body whose end cannot be known. */
+/* Parses the head that starts at in.ptr[0]. `to_head`: the request was a HEAD, so no body follows.
+ * PARSE_DONE: *out is filled, *size is the length of the head with its empty line. PARSE_MORE: call
+ * again with the same start when more bytes have arrived. Each call parses the head from its start;
+ * *searched, 0 at first, is the offset up to which it found no end. PARSE_BAD: it is no answer, its
+ * head is longer than head_max, or the end of its body is unknowable. */
 enum parse_result http_parse_answer(struct slice in, size_t head_max, bool to_head,
                                     size_t *searched, struct http_answer *out, size_t *size);
 
-/* True for header fields that are about one connection, and are not passed on (RFC 9110, 7.6.1):
- * Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade. What else a
- * Connection header names is not looked at here. */
+/* True for header fields of one connection, which a proxy does not pass on (RFC 9110, 7.6.1):
+ * Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade. It does not
+ * read which other fields a Connection header names. */
 bool http_is_hop_by_hop(struct slice name);

@@ -12,7 +12,7 @@ enum {
     CHUNK_TRAILER,
 };
 
-/* The number in front of extensions, which are not read. An empty line is a 0, as in Go. */
+/* Reads the number before the extensions, which it skips. An empty line is a 0, as in Go. */
 static const char *parse_chunk_size(struct slice line, uint64_t *out)
 {
     uint64_t n = 0;
@@ -33,8 +33,8 @@ static const char *parse_chunk_size(struct slice line, uint64_t *out)
     return NULL;
 }
 
-/* A step of the chunk machine: NULL, with *size bytes used up, or 0 when there are too few; or what
- * is wrong. */
+/* One step of the chunk machine: NULL and the *size of the used bytes, or 0 if more must arrive; or
+ * the fault. */
 static const char *step_size(struct http_chunks *c, struct slice in, size_t *size)
 {
     size_t end = http_line_end(in, c->searched);

@@ -1,5 +1,5 @@
-/* Lines of HTTP, shared by heads and trailers: where one ends, and what Go checks of a header line
- * when it is read. For http.c and http_chunk.c only. */
+/* Lines of HTTP, shared by heads and trailers: the end of a line, and Go's checks of a header line.
+ * For http.c and http_chunk.c only. */
 #pragma once
 
 #include "proto/bytes.h"
@@ -14,7 +14,7 @@ static inline bool http_is_space(uint8_t c)
     return http_is_blank(c) || c == '\r' || c == '\n';
 }
 
-/* ASCII only: no other letters count as equal in HTTP. */
+/* ASCII only: HTTP treats no other letters as equal. */
 static inline uint8_t http_lower(uint8_t c)
 {
     return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 'a' - 'A') : c;

@@ -13,7 +13,7 @@ struct escape {
     uint8_t len; /* 0: the character stands for itself; NOT_ASCII: see below */
 };
 
-#define NOT_ASCII 0xff /* one of several bytes, or none at all */
+#define NOT_ASCII 0xff /* part of a longer character, or invalid */
 
 #define LETTER(l)   .text = "\\" l, .len = 2
 #define NUMBER(hex) .text = "\\u" hex, .len = 6
@@ -64,14 +64,14 @@ static const struct escape *find_escape(struct slice text, size_t *len)
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 #define TOP_BITS   EACH(0x80)
 
-/* The top bit of the first byte that is smaller than that, which is 0x80 at most. */
+/* Sets the top bit of the first byte below `limit`, which is at most 0x80. */
 static inline uint64_t find_below(uint64_t word, uint8_t limit)
 {
     return (word - EACH(limit)) & ~word;
 }
 
 /* True when each of the eight bytes is ASCII that JSON writes unchanged. `<` and `>` differ in one
- * bit, like `"` and `&`, so one comparison finds both characters of a pair. */
+ * bit, as `"` and `&` do, so one comparison finds both characters of a pair. */
 static inline bool has_plain_bytes(uint64_t word)
 {
     uint64_t found =
@@ -105,7 +105,7 @@ static inline void write_character(struct slice text, size_t *at, uint8_t **out)
             (*out)[i] = text.ptr[*at + i];
         *out += len;
     } else {
-        memcpy(*out, e, ROOM); /* what is too much is written over next */
+        memcpy(*out, e, ROOM); /* the next write covers the excess bytes */
         *out += e->len;
     }
     *at += len;
@@ -179,7 +179,7 @@ void json_i64(struct writer *w, int64_t v)
     json_u64(w, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
-/* `fraction` is in nanoseconds, and less than a second either way. */
+/* `fraction` is in nanoseconds, between -1 s and 1 s. */
 static void write_time(struct writer *w, int64_t seconds, int64_t fraction)
 {
     char text[64];

@@ -1,5 +1,5 @@
 /* JSON text as Go's encoding/json writes it, since clients of etcd compare bytes. Writes into a
- * borrowed buffer; cJSON is for JSON that we read, or whose layout is ours to choose. */
+ * borrowed buffer; for JSON that we read, or whose layout we choose, use cJSON. */
 #pragma once
 
 #include "proto/bytes.h"
@@ -11,9 +11,8 @@ void json_string(struct writer *w, struct slice text);
 /* A part of a string: the same without quotes. */
 void json_text(struct writer *w, struct slice text);
 
-/* The same from byte `at` of the text on, as far as the room of the writer reaches: it does not
- * grow, and less than eight bytes of room stay unused. Returns where to go on; text.len when all is
- * written. */
+/* The same from byte `at` of the text on, up to the room of the writer, which does not grow; up to
+ * seven bytes of room stay unused. Returns the offset to continue at; text.len at the end. */
 size_t json_text_part(struct writer *w, struct slice text, size_t at);
 
 void json_u64(struct writer *w, uint64_t v);

@@ -58,7 +58,7 @@ struct lookup {
     struct addrinfo *list; /* NULL: no address was found, or the caller has taken the list */
 };
 
-/* Without AI_ADDRCONFIG, the list has addresses that this machine has no route to. With it, a
+/* Without AI_ADDRCONFIG, the list also has addresses without a route from this machine. With it, a
  * machine without a network would not find its loopback address. */
 static int find_addresses(const struct address *address, int flags, struct addrinfo **list)
 {

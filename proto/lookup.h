@@ -16,7 +16,7 @@ bool address_parse(const char *text, struct address *out);
 
 struct lookup;
 
-/* Starts it; *fd becomes readable when it has ended, and is the lookup's. NULL: no memory, thread
+/* Starts it; *fd becomes readable at the end of the lookup, which owns it. NULL: no memory, thread
  * or descriptor; errno says which. */
 struct lookup *lookup_start(const struct address *address, int *fd);
 

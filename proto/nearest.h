@@ -6,7 +6,7 @@
 struct nearest {
     const char *name;  /* as the user wrote it */
     const char *found; /* the nearest candidate so far; NULL: none is near */
-    size_t distance;   /* a candidate has to be nearer than this */
+    size_t distance;   /* a candidate must be nearer than this */
 };
 
 struct nearest nearest_to(const char *name);

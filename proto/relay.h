@@ -21,11 +21,11 @@
  * MULTI_SET, QUEUE_PUSH) follow each other freely.
  *
  * After a connection was lost, the relay opens each session that still has its client again. The
- * store says which request of it was the last one that changed anything, and what was answered; the
- * relay sends again what came behind that. So each request is carried out exactly once, whenever
- * the store, or the connection, went. The first that is sent again has the number that it had,
- * under which the store may have it open. Those behind it follow on: where the relay has taken back
- * a WAIT that its client gave up, they have smaller numbers than before. */
+ * store names the last request of the session that changed something, with its answer; the relay
+ * repeats the later ones. So each request is executed exactly once, no matter when the store or the
+ * connection failed. The first repeated request keeps its number, since the store may have it open
+ * under that number. Later ones follow on: if the relay has withdrawn a WAIT that its client gave
+ * up, their numbers are smaller than before. */
 #pragma once
 
 #include "proto/bytes.h"
@@ -64,10 +64,10 @@ enum relay_kind {
     RELAY_OPENED,    /* store. number: the last request that changed something; 0: none.
                         RELAY_KNOWN, RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED; payload: the answer */
     RELAY_REQUEST,   /* relay: a part of the request `number`, as the client sent it */
-    RELAY_ANSWER,    /* store: a part of the answer to the request `number`, which is done with all
-                        before it when the last part is here, and is as durable as promised */
-    RELAY_DONE,      /* store: the request `number` and all before it are done, and none has an
-                        answer left to come */
+    RELAY_ANSWER,    /* store: a part of the answer to request `number`; with the last part, this
+                        and all earlier requests are done, and as durable as promised */
+    RELAY_DONE,      /* store: request `number` and all earlier ones are done, with all answers
+                        sent */
     RELAY_CLOSE,     /* relay: the client has gone, and so the session ends; or it has heard
                         ENDED. It has no answer */
     RELAY_ENDED,     /* store: it has ended the session, and why, as text; relay: CLOSE */
@@ -80,16 +80,16 @@ enum {
     RELAY_MORE = 1,     /* REQUEST, ANSWER: the rest follows in the next frame of this channel */
     RELAY_KNOWN = 2,    /* OPENED: the store knew the session */
     RELAY_ANSWERED = 4, /* OPENED: the payload is the answer to `number` */
-    RELAY_TOOK = 8,     /* OPENED: `number` was a COMPARE_SET that took effect: its answer is the
-                           value that it wanted to set */
-    RELAY_ARRIVED = 16, /* OPENED: `number` was a BARRIER that waits: the relay must send it again,
-                           and the store does not count it again */
+    RELAY_TOOK = 8,     /* OPENED: `number` was a COMPARE_SET that took effect: the answer is the
+                           value that it has set */
+    RELAY_ARRIVED = 16, /* OPENED: `number` was a BARRIER that waits: the relay must repeat it, and
+                           the store does not count it again */
     RELAY_CHANGED = 32, /* ANSWER, DONE: `number` has changed something: if the session is opened
                            again, OPENED has this number, or a later one. Of the changes before a
                            frame, the last has had one of its own. Stores before 0.2 do not say so
                          */
-    RELAY_STANDS_BY = 64, /* REFUSED: of the replicas of this store another one leads: the relay is
-                             to try them at once */
+    RELAY_STANDS_BY = 64, /* REFUSED: another replica of this store leads: the relay must try the
+                             others at once */
 };
 
 struct relay_frame {

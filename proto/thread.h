@@ -4,6 +4,6 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* Starts one with a stack of that many bytes, to which no signal is delivered: signals are the
- * loop's. The caller joins or detaches it. 0, or an error number; then there is no thread. */
+/* Starts a thread with a stack of this size, which receives no signals: the event loop gets all of
+ * them. The caller joins or detaches it. Returns 0, or an error number if there is no thread. */
 int thread_start(pthread_t *thread, size_t stack, void *(*work)(void *arg), void *arg);

@@ -14,7 +14,7 @@ static bool is_port_digit(uint8_t c)
     return c >= '0' && c <= '9';
 }
 
-/* What a hexadecimal digit stands for, and 1 more; 0: it is none. */
+/* The value of a hexadecimal digit plus 1; 0: not a digit. */
 static const uint8_t hex_digits[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
     ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
@@ -143,7 +143,7 @@ static struct slice unescape_into(struct slice s, bool plus_is_space, uint8_t *o
     return (struct slice){out, (size_t)(to - out)};
 }
 
-/* Takes `scheme:` off the front of *rest, when there is one. False for `:` without a scheme. */
+/* Takes `scheme:` off the front of *rest, if it is there. False for `:` without a scheme. */
 static bool take_scheme(struct slice *rest, bool *taken)
 {
     for (size_t i = 0; i < rest->len; i++) {
@@ -171,7 +171,7 @@ static bool has_control(struct slice s)
 }
 
 /* Takes `user@host:port` off the front of *rest; the host is what follows the last '@'. The host is
- * compared and never resolved, so it may have any bytes. */
+ * only compared and never resolved, so it may have any bytes. */
 static struct slice take_host(struct slice *rest)
 {
     struct slice authority = {rest->ptr, find_byte(*rest, '/')};
@@ -216,7 +216,7 @@ bool url_parse_target(struct slice raw, bool authority, struct url_target *out)
     } else if (!slice_starts_with(rest, slice_str("/"))) {
         if (!scheme)
             return false;
-        rest.len = 0; /* `mailto:someone` has no path as far as Go is concerned */
+        rest.len = 0; /* for Go, `mailto:someone` has no path */
     }
     if (find_bad_escape(rest) != rest.len)
         return false;

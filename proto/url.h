@@ -15,17 +15,17 @@ struct url_target {
     bool asterisk;      /* the target is `*` alone */
 };
 
-/* False when Go refuses the target (the reply is a plain 400). `authority` is for a CONNECT whose
- * target does not start with '/': it is a bare host. */
+/* False if Go refuses the target (the reply is a plain 400). `authority` is for a CONNECT with a
+ * bare host as target, without a leading '/'. */
 bool url_parse_target(struct slice raw, bool authority, struct url_target *out);
 
 /* The path behind `escaped` (a url_target's path), unescaped and cleaned as Go's ServeMux does: no
- * `//`, `.` or `..`, a leading slash, and a trailing one only if it was there. `%2F` counts as a
- * slash, `+` as a plus. `out` needs room for escaped.len + 1 bytes and holds the result. *moved
- * says that cleaning changed the path, so that the reply is a redirect to the cleaned one. */
+ * `//`, `.` or `..`, a leading slash, and a trailing slash only if it had one. `%2F` counts as a
+ * slash, `+` as a plus. `out` needs room for escaped.len + 1 bytes and holds the result. If
+ * cleaning changed the path, *moved is true, and the reply is a redirect to the clean path. */
 struct slice url_clean_path(struct slice escaped, uint8_t *out, bool *moved);
 
-/* The same without cleaning, for CONNECT, which Go does not redirect. Needs escaped.len bytes. */
+/* The same without cleaning, for CONNECT, which Go never redirects. Needs escaped.len bytes. */
 struct slice url_unescape_path(struct slice escaped, uint8_t *out);
 
 /* A redirect to a cleaned path, with the query as it came: the value of the `Location` header, and
@@ -38,12 +38,12 @@ struct url_error {
     char text[64];
 };
 
-/* Checks form data (a query or a form body): false, and Go's words for it, when it has a bad escape
- * or a semicolon. Of several faults the one that Go names is named: a semicolon anywhere, else the
- * first bad escape. For a request with both, check the form body first: its fault wins. */
+/* Checks form data (a query or a form body): false with Go's words if the form has a bad escape or
+ * a semicolon. Of several faults it names the same one as Go: a semicolon anywhere, else the first
+ * bad escape. For a request with both, check the form body first: its fault wins. */
 bool url_check_form(struct slice form, struct url_error *why);
 
-/* One `name=value` as it stands, still escaped. Without a `=` the value is empty. */
+/* One `name=value`, still escaped. Without a `=` the value is empty. */
 struct url_param {
     struct slice name;
     struct slice value;
@@ -53,12 +53,12 @@ struct url_param {
  * (`a=1&&b=2`) are passed over. */
 bool url_next_param(struct slice *rest, struct url_param *out);
 
-/* No client needs more parameters, and reading each of them takes time. */
+/* No client needs more, and each parameter takes time. */
 #define URL_PARAMS_MAX 10000
 
 /* For each name: the escaped value of its first parameter in `form`, else in `query`; its ptr is
- * NULL only if neither has the parameter. Both have passed url_check_form(). False: they have more
- * than URL_PARAMS_MAX parameters. */
+ * NULL only if neither has the parameter. Both have passed url_check_form(). False: the two have
+ * more than URL_PARAMS_MAX parameters. */
 bool url_find_params(struct slice form, struct slice query, const char *const *names, size_t count,
                      struct slice *values);
 

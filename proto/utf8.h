@@ -3,8 +3,8 @@
 
 #include "proto/bytes.h"
 
-/* The length of the character at the start of `in`, which is not empty, and its code point. 0 if
- * there is none: cut short, overlong, a surrogate, or above U+10FFFF. */
+/* The length and the code point of the character at the start of `in`, which must not be empty. 0
+ * if the bytes are no character: cut short, overlong, a surrogate, or above U+10FFFF. */
 static inline size_t utf8_decode(struct slice in, uint32_t *point)
 {
     static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};

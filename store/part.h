@@ -1,17 +1,17 @@
-/* What the store asks of each part of a space, so that a command takes one look-up to the code that
- * knows it. For store.c, which has the table, and for space.c, which has its rows. */
+/* The functions of each part of a space, so that one look-up leads from a command to its code. For
+ * store.c, which has the table of parts, and for space.c, which has the part of spaces. */
 #pragma once
 
 #include "store/space.h"
 
 /* A part gets the commands and changes that command_part() and change_part() give to it. */
 struct part {
-    /* Decides about a command, see store_check(); what comes of it is a change of the same part.
-     * *out comes as zeros, and change->worker_store as 0. NULL: no command is about this part. */
+    /* Decides about a command, see store_check(); the outcome is a change of the same part. *out
+     * and change->worker_store are zero at the call. NULL: this part has no commands. */
     bool (*decide)(struct space *space, const struct command *command, struct change *change,
                    struct store_result *out);
 
-    /* True when a change that was decoded finds what it takes for granted. */
+    /* For decoded changes: true if the space is in the state that the change assumes. */
     bool (*can_apply)(struct space *space, const struct change *change);
 
     /* What apply() takes of the reserve at most. */

@@ -34,7 +34,7 @@ void run_records_init(struct run_records *r, struct reserve *reserve, uint64_t s
                       struct quota *quota);
 void run_records_fini(struct run_records *r);
 
-/* NULL when there is none of that key. */
+/* NULL if no record has this key. */
 struct run_record *run_records_find(const struct run_records *r, struct slice key);
 
 /* Whether a record names this worker store. */

@@ -14,7 +14,7 @@
 /* For a request that finds no memory a snapshot is given up if it keeps as much. */
 #define YIELDS_FROM (1u << 20)
 
-/* Spaces and keymaps that one batch gets through, if there is nothing in them. */
+/* The most spaces and empty keymaps that one batch passes. */
 #define STEPS_MAX 2000
 
 struct event_refs {
@@ -31,7 +31,7 @@ struct space_moment {
     const struct node *root;
     const struct node *dir;   /* is being written; NULL: all are */
     const struct node *after; /* where the walk of it goes on; NULL: at its beginning */
-    bool is_walking;          /* it has, and the tree's snapshot knows where it is */
+    bool is_walking;          /* the walk has begun, and the tree's snapshot knows its position */
     bool tree_is_open;
 };
 
@@ -497,7 +497,8 @@ static struct space *space_to_load(struct store *s, struct slice name)
     return space;
 }
 
-/* Nobody is taken at his word beyond that: tables grow by themselves, too. */
+/* The counts of a snapshot preallocate tables only up to this size: larger tables grow by
+ * themselves. */
 #define EXPECTED_MAX (16u << 20)
 
 static size_t expected_size(uint64_t count)

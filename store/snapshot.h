@@ -1,11 +1,10 @@
-/* The whole store as it is at one moment, encoded bit by bit while it goes on changing; and the way
- * back.
+/* The whole store at one moment, encoded in slices while clients change the store; and back.
  *
- * A snapshot is a row of batches (record.h) that are loaded in their order. Its moment is that of
+ * A snapshot is a sequence of batches (record.h), loaded in their order. Its moment is that of
  * snapshot_begin(): call it between two batches of changes, so that the snapshot has all of the
- * one and nothing of the other. What it holds of the store it holds by itself: a change that comes
- * while it is open never waits for it, never fails for it and comes to the same without it. When
- * memory is short it is the snapshot that fails.
+ * first and nothing of the second. It keeps its own references and copies: a change never waits for
+ * an open snapshot, never fails because of it, and has the same result without it. If memory is
+ * short, the snapshot fails.
  *
  * In it are all spaces: c10d keys and queues, worker stores, run records, etcd's trees with their
  * indexes, deadlines, counters and events, sessions of relays. Not in it: who
@@ -24,19 +23,19 @@ struct snapshot *snapshot_begin(struct store *s);
 
 enum snapshot_state {
     SNAPSHOT_GOES_ON,
-    SNAPSHOT_DONE,   /* this was the last batch of it */
-    SNAPSHOT_FAILED, /* memory is short, and *out is nothing; it is to be ended, and made later */
+    SNAPSHOT_DONE,      /* this was the last batch of it */
+    SNAPSHOT_FAILED,    /* memory is short, *out is undefined; the caller must end the snapshot, and
+                           retry later */
     SNAPSHOT_OVERTAKEN, /* the same, since a change came of which no past is kept; the next one may
                            begin at once */
 };
 
-/* Writes the next of its batches to *out, which becomes that batch: about `bytes` long, or as long
- * as one value is. Its number is 0. The caller may batch_end() it with the time. Not from within a
- * change. */
+/* Writes the next batch of the snapshot to *out, about `bytes` long, or as long as one value. Its
+ * number is 0. The caller may pass the time to batch_end(). Must not be called within a change. */
 enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batch *out);
 
-/* Ends it before its time or after it; what it still holds is freed bit by bit, by
- * lazy_free_run(). Takes NULL. Before store_fini(). */
+/* Ends a snapshot, finished or not; lazy_free_run() then frees its memory in slices. Takes NULL.
+ * Must be called before store_fini(). */
 void snapshot_end(struct snapshot *s);
 
 /* For store.c: memory is short by `need` bytes. A snapshot that holds at least as many bytes fails
@@ -53,8 +52,8 @@ void snapshot_yield(struct snapshot *s, size_t need);
  * LIST_KEYS then lists them so; all else is as it was. */
 bool snapshot_load(struct store *s, struct slice batch_bytes);
 
-/* True when all batches of a snapshot have been loaded; false without any batch. */
+/* True if all batches of a snapshot have been loaded; false without any batch. */
 bool snapshot_is_loaded(const struct store *s);
 
-/* When its last batch was written, as batch_end() was told; 0: it was not. */
+/* The time of its last batch, from batch_end(); 0: none. */
 int64_t snapshot_time(const struct store *s);

@@ -28,7 +28,7 @@ TAILQ_HEAD(space_list, space);
 struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
                         struct forgotten_keys *forgotten, uint64_t seed, size_t bytes_max);
 
-/* By now all waiters and watches are ended. */
+/* All waiters and watches must have ended before. */
 void space_free(struct space *space);
 
 /* The c10d keys of a worker store, or with 0 the space's own. NULL when there is none. */
@@ -40,8 +40,8 @@ static inline struct keymap *space_keys(struct space *space, uint64_t worker_sto
 /* A replay has ended: lets go of what only one needs. */
 void space_end_replay(struct space *space);
 
-/* What a space holds, its own keys and those of its worker stores; bytes count etcd's tree, too,
- * and what waiters take. */
+/* Contents of a space: its own keys, and those of its worker stores; the bytes include etcd's tree
+ * and the waiters. */
 struct space_usage {
     uint64_t keys, queues, bytes, waiters;
 };

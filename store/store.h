@@ -1,6 +1,6 @@
-/* The store: spaces, each with keys, queues and an etcd tree of its own, and the one way in which
- * they change. Deterministic: no sockets, no clock, no threads, no callbacks into the server. The
- * clients that a change wakes are taken off the ready list with store_next_ready().
+/* The store: spaces, each with keys, queues and an etcd tree of its own, and the only way to change
+ * them. Deterministic: no sockets, no clock, no threads, no callbacks into the server. Clients that
+ * a change wakes stand on the ready list; store_next_ready() takes them off.
  *
  * A command is what a client asks. store_check() decides about it: limits, comparisons, memory.
  * What it lets through is a change, the outcome, and store_apply() carries that out and cannot
@@ -23,7 +23,7 @@ struct store {
     struct space_list spaces;
     struct ready_list ready;
     struct reserve reserve;
-    struct lazy_free lazy_free; /* what was forgotten, and is not freed yet: lazy_free_run() */
+    struct lazy_free lazy_free; /* removed memory that waits to be freed: lazy_free_run() */
     struct forgotten_keys forgotten;
     struct snapshot *snapshot; /* the one that is being written; NULL: none */
     uint32_t snapshots;        /* how many there were */
@@ -36,7 +36,7 @@ struct store {
 
 void store_init(struct store *s, const struct store_options *options);
 
-/* By now all waiters and watches are ended. */
+/* All waiters and watches must have ended before. */
 void store_fini(struct store *s);
 
 /* Returns the space of that name; creates it if it does not exist. Spaces live as long as the
@@ -44,14 +44,14 @@ void store_fini(struct store *s);
 struct space *store_space(struct store *s, const char *name);
 struct space *store_find_space(const struct store *s, struct slice name);
 
-/* Decides about a command, and changes nothing. True: *change is what comes of it, to be written
- * down and applied before anything else happens to the store; the memory for it is held. False:
- * nothing is to change. *out says what the command came to, as far as it is known already. */
+/* Decides about a command, and changes nothing. True: *change is the outcome, with memory reserved;
+ * the caller must journal and apply it before any other call changes the store. False: no change.
+ * *out is the result as far as it is known. */
 bool store_check(struct store *s, struct space *space, const struct command *command,
                  struct change *change, struct store_result *out);
 
-/* For a change that was decoded, in the place of store_check(): true when the space has what the
- * change takes for granted, and there is memory. */
+/* For a decoded change, in place of store_check(): true if the space is in the state that the
+ * change assumes, and there is memory. */
 bool store_can_apply(struct store *s, struct space *space, const struct change *change);
 
 /* Carries out a change that was let through. Cannot fail. *out is what store_check() left, or all
@@ -59,8 +59,8 @@ bool store_can_apply(struct store *s, struct space *space, const struct change *
 void store_apply(struct store *s, struct space *space, const struct change *change,
                  struct store_result *out);
 
-/* A command from its beginning to its end: checked, written down in `batch` (NULL: nowhere),
- * applied. False: it changed nothing. */
+/* Executes a command: checks it, encodes the change into `batch` (NULL: nowhere), and applies it.
+ * False: nothing has changed. */
 bool store_execute(struct store *s, struct space *space, const struct command *command,
                    struct batch *batch, struct store_result *out);
 
@@ -72,8 +72,8 @@ bool store_spare_history(struct store *s);
  * change. */
 bool store_make_room(struct store *s, enum account_class class, size_t len);
 
-/* A change that no command makes, from its beginning to its end. STORE_ABSENT: it does not fit to
- * what there is. STORE_NO_MEMORY, STORE_READ_ONLY: as of a command. */
+/* Executes a change that has no command. STORE_ABSENT: the change does not fit the present state.
+ * STORE_NO_MEMORY, STORE_READ_ONLY: as for a command. */
 enum store_status store_change(struct store *s, struct space *space, const struct change *change,
                                struct batch *batch);
 

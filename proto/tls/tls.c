@@ -110,7 +110,8 @@ static void put_certificate_name(X509 *certificate, char *text, size_t size)
     BIO_free(bio);
 }
 
-/* ", a.example", as long as there is room. What would end a line or a word is left out. */
+/* Appends ", a.example" while there is room. Leaves out characters that would end a line or a
+ * word. */
 static bool add_name(const struct tls_name *name, void *arg)
 {
     char *text = arg;
@@ -161,13 +162,13 @@ int tls_verified(int is_fine, X509_STORE_CTX *verification)
 /* --- Messages of TLS itself. OpenSSL carries them out, and takes the next one, for as long as the
  * socket has any: a peer that sends nothing else would keep SSL_read_ex() for seconds. --- */
 
-/* So many may come after the handshake with no data between, and one more for so many records of
- * data: new keys and tickets come once in hours or gigabytes. */
+/* After the handshake, at most this many messages may come without data between them, and one more
+ * for this many records of data: new keys and tickets come once in hours or gigabytes. */
 #define BARE_MAX     64
 #define DATA_FOR_ONE 64
 
-/* What a connection has used up of that, in records of data; -1 during the handshake, which has
- * bounds of its own. OpenSSL keeps it in the place of a pointer. */
+/* The share of that limit which a connection has used, in records of data; -1 during the handshake,
+ * which has its own limits. OpenSSL keeps the number in place of a pointer. */
 static intptr_t used_up(const SSL *ssl)
 {
     return (intptr_t)SSL_get_app_data(ssl);
@@ -239,7 +240,7 @@ SSL *tls_server(SSL_CTX *context, int fd)
     return ssl;
 }
 
-/* Certificates name addresses in a way of their own, and SNI has none. */
+/* Certificates have a separate kind of name for addresses, and SNI has none. */
 static bool expect_name(SSL *ssl, const char *name)
 {
     struct in6_addr address; /* large enough for both */

@@ -1,6 +1,6 @@
-/* TLS over one non-blocking socket, of either side: handshake, bytes in, bytes out, and in words
- * why it did not go on. No events, no buffers of its own: the caller watches the socket, and
- * OpenSSL keeps what is half a record. */
+/* TLS over one non-blocking socket, of either side: handshake, bytes in, bytes out, and the reason
+ * of a failure in words. No events, no buffers of its own: the caller watches the socket, and
+ * OpenSSL keeps incomplete records. */
 #pragma once
 
 #include <arpa/inet.h>
@@ -10,17 +10,17 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* The first byte of every TLS connection. No c10d version, no HTTP and no relay begins so. */
+/* The first byte of every TLS connection. No first byte of c10d, HTTP or a relay equals it. */
 #define TLS_FIRST_BYTE 0x16
 
-/* So many bytes are one record at most, and are best given at a time. */
+/* One record has at most this many bytes; send as many at a time. */
 #define TLS_RECORD_MAX 16384
 
 #define TLS_WHY_MAX 320
 
 /* One side of a connection on a connected or accepted socket, which the caller closes after
- * tls_free(). A client asks for the server with that name or address, and takes no other. NULL:
- * there is no memory. */
+ * tls_free(). A client asks the server for that name or address, and refuses a certificate without
+ * it. NULL: memory is short. */
 SSL *tls_server(SSL_CTX *context, int fd);
 SSL *tls_client(SSL_CTX *context, int fd, const char *name);
 
@@ -36,8 +36,8 @@ const char *tls_why(SSL *ssl, char text[TLS_WHY_MAX]);
 /* For contexts: notes for tls_why() whose certificate is refused. */
 int tls_verified(int is_fine, X509_STORE_CTX *verification);
 
-/* For contexts: a peer that sends handshake messages or alerts, and no data, has its end after some
- * dozens of them (EPROTO). OpenSSL would go on for as long as they come. */
+/* For contexts: ends the connection (EPROTO) of a peer that sends some dozens of handshake messages
+ * or alerts without data. OpenSSL has no limit for them. */
 void tls_noted(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *arg);
 
 /* As recv(). 0: the peer has closed the connection, with a close_notify or without: our protocols
@@ -48,11 +48,11 @@ ssize_t tls_recv(SSL *ssl, void *bytes, size_t len);
 /* tls_recv() has more to say, which no event of the socket will tell. */
 bool tls_has_pending(const SSL *ssl);
 
-/* As send(), but all of it or nothing, of up to TLS_RECORD_MAX bytes. After EAGAIN the next call
- * has to begin with the same bytes; there may be more of them. */
+/* As send(), but sends all of the bytes (up to TLS_RECORD_MAX) or none. After EAGAIN, the next call
+ * must begin with the same bytes; more may follow. */
 ssize_t tls_send(SSL *ssl, const void *bytes, size_t len);
 
-/* recv() and send() of a socket that has TLS, or has none (NULL). */
+/* recv() and send() of a socket with TLS, or without (NULL). */
 ssize_t tls_or_recv(SSL *ssl, int fd, void *bytes, size_t len);
 ssize_t tls_or_send(SSL *ssl, int fd, const void *bytes, size_t len);
 
@@ -80,8 +80,8 @@ struct tls_files {
  * client must send a certificate, unless `optional`. NULL: `why` names the file and the fault. */
 SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char why[TLS_WHY_MAX]);
 
-/* Of a client, which takes no server without a certificate of the CA (none: TLS_CA_SYSTEM). `alpn`
- * is the protocol that it asks for: "http/1.1", "h2"; NULL: none. */
+/* The context of a client, which accepts only servers with a certificate of the CA (none:
+ * TLS_CA_SYSTEM). `alpn` is the protocol that the client offers: "http/1.1", "h2"; NULL: none. */
 SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, char why[TLS_WHY_MAX]);
 
 /* When its own certificate ends, in seconds since 1970; 0: it has none. */
@@ -106,17 +106,17 @@ void tls_each_name(X509 *certificate, tls_name_fn *take, void *arg);
 
 /* --- What a client can do about a TLS connection that did not come about. --- */
 
-/* Of which of this client's settings the fault is a matter. */
+/* The client's setting that the fault concerns. */
 enum tls_matter {
     TLS_MATTER_NONE, /* of none that is known */
     TLS_MATTER_CA,   /* whose certificates it takes */
     TLS_MATTER_NAME, /* which name it expects */
-    TLS_MATTER_OURS, /* its own certificate, which the server does not take, or misses */
+    TLS_MATTER_OURS, /* its own certificate: the server refuses it, or misses one */
 };
 
 struct tls_hint {
     const char *words; /* of the fault */
-    const char *text;  /* a clause, "is its CA the one that was given?"; NULL: no remedy is known */
+    const char *text;  /* a clause, "is the given CA the right one?"; NULL: no remedy is known */
     enum tls_matter matter;
 };
 

@@ -95,7 +95,7 @@ static SSL_CTX *new_context(const SSL_METHOD *method)
     SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
                                      SSL_OP_CIPHER_SERVER_PREFERENCE |
                                      SSL_OP_IGNORE_UNEXPECTED_EOF);
-    /* An idle connection keeps no buffers; a queue that grows may have moved when it is sent. */
+    /* An idle connection frees its buffers; a growing queue may have moved before it is sent. */
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(context, 1); /* one recv() reads a record and the records behind it */
     SSL_CTX_set_default_passwd_cb(context, no_password);
@@ -103,7 +103,7 @@ static SSL_CTX *new_context(const SSL_METHOD *method)
     return context;
 }
 
-/* Who offers protocols and HTTP/1.1 is not among them would wait for an answer in another one. */
+/* A client that offers protocols without HTTP/1.1 would expect its answer in another protocol. */
 static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                        const unsigned char *in, unsigned in_len, void *arg)
 {
@@ -119,7 +119,7 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* The names of these CAs are told to clients, which choose their certificate by them. */
+/* The server sends the names of these CAs to clients, so that each can choose its certificate. */
 static bool ask_clients(SSL_CTX *context, const struct tls_files *files, bool optional,
                         char why[TLS_WHY_MAX])
 {

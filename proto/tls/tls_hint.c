@@ -10,8 +10,8 @@
 #define NAME   "connect by a name that it has, or say which name to expect"
 #define OURS   "the server takes clients of its own CA alone: give such a certificate, and its key"
 
-/* OpenSSL's words for the fault -> what to do. The first that is found counts; the last row is
- * found in every text. */
+/* OpenSSL's words for the fault -> the remedy. The first match counts; the last row matches every
+ * text. */
 static const struct tls_hint hints[] = {
     {"unable to get local issuer certificate", OF_CA, TLS_MATTER_CA},
     {"unable to get issuer certificate", OF_CA, TLS_MATTER_CA},

@@ -1,5 +1,5 @@
-/* Python pickles of protocol 4 and 5, opcode by opcode, with frames and the memo; what they mean is
- * the caller's to say. Nothing is ever executed or imported.
+/* Python pickles of protocol 4 and 5, opcode by opcode, with frames and the memo; the caller
+ * decides about their meaning. Nothing is ever executed or imported.
  *
  * Upstream: CPython 3.14, Modules/_pickle.c; the meaning of opcodes is in Lib/pickletools.py. */
 #pragma once
@@ -43,7 +43,8 @@ enum pickle_op {
 /* --- Reading. Only the spelling that CPython's own pickler writes is read: the shortest opcode for
  * each number, string and reference. --- */
 
-/* What a memoized object is, in the caller's words. Objects of kind 0 must not be referred to. */
+/* The caller's name for the kind of a memoized object. A reference to an object of kind 0 is an
+ * error. */
 struct pickle_ref {
     uint32_t kind;
     uint32_t value;
@@ -54,8 +55,7 @@ struct pickle_ref {
 
 /* Starts as {.in = bytes}, at most UINT32_MAX of them; ends with pickle_reader_fini(). After a
  * false the caller must stop reading: the pickle does not have the expected opcode here, or, if
- * `no_memory` is set, memory is short. The memo takes at most 16 bytes for each MEMOIZE that has
- * been passed. */
+ * `no_memory` is set, memory is short. The memo takes at most 16 bytes per passed MEMOIZE. */
 struct pickle_reader {
     struct slice in;
     size_t at;
@@ -103,8 +103,8 @@ bool pickle_take(struct pickle_reader *r, size_t len, struct slice *out);
 
 bool pickle_int(struct pickle_reader *r, int64_t *out);
 
-/* Passes these bytes, if they come next within the frame. Opcodes and references mean the same
- * wherever they are: what has been read once need not be read again. */
+/* Passes these bytes, if they come next within the frame. Opcodes and references have the same
+ * meaning everywhere: bytes that were read once need not be read again. */
 static inline bool pickle_pass_again(struct pickle_reader *r, struct slice bytes)
 {
     if (bytes.len == 0 || r->end - r->at < bytes.len ||

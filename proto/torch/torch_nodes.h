@@ -1,4 +1,4 @@
-/* Nodes of a run, as its states tell of them. */
+/* Nodes of a run, from its states. */
 #pragma once
 
 #include "proto/torch/torch_state.h"

@@ -1,4 +1,4 @@
-/* A rendezvous state in memory: its nodes in order, and what their addresses point into. See
+/* A rendezvous state in memory: its nodes in order, and the blocks that hold their addresses. See
  * torch_state.h; reading and writing are in torch_state_read.c and torch_state_write.c. */
 #include "proto/torch/torch_state.h"
 
@@ -130,7 +130,7 @@ int torch_node_compare(const struct torch_node *a, const struct torch_node *b)
     return order;
 }
 
-/* Where *who is, or where it would be. */
+/* The index of the node, or the index at which to insert it. */
 static size_t place_of_node(const struct torch_state *s, const struct torch_node *who, bool *found)
 {
     size_t low = 0, high = s->count;

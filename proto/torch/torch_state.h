@@ -1,7 +1,7 @@
 /* Torch's rendezvous state: the value of the key torch.rendezvous.R, a base64 pickle of
  * _RendezvousState (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, 1.13 to 2.14). A
  * bounded reader of the opcodes and shapes that torch writes, and a writer that writes as it does.
- * Nothing in a value is ever executed; what could be anything else than a state is not ours. */
+ * Nothing in a value is ever executed; a value that could be anything else is not a state. */
 #pragma once
 
 #include "proto/bytes.h"
@@ -64,8 +64,7 @@ enum torch_state_status {
 };
 
 /* Reads a value into *out, which keeps nothing of `value` and ends with torch_state_free(). Takes
- * time and memory in proportion to the value. The text that stands for "no state yet" is refused.
- */
+ * time and memory in proportion to the value. It refuses the text that means "no state yet". */
 enum torch_state_status torch_state_read(struct slice value, struct torch_state *out);
 
 /* Reads the one time in which `wanted` differs from `shown`, a text of torch_state_write(), without
@@ -78,8 +77,9 @@ void torch_state_free(struct torch_state *s);
 bool torch_state_copy(const struct torch_state *s, struct torch_state *out);
 
 /* Makes a state equal to the one that torch_state_read() would read from its text: removes nodes
- * that are in no list, and clears the fields that are not valid. False: the text would not keep all
- * fields, so the caller must write it and read it again. */
+ * that no list names, and clears invalid fields. False: the text would lose fields, so the caller
+ * must write the state and read it again. the text would not keep all fields, so the caller must
+ * write it and read it again. */
 bool torch_state_settle(struct torch_state *s);
 
 /* By address, pid and local id, as torch compares nodes: the order of ranks. */
@@ -107,8 +107,7 @@ bool torch_state_insert(struct torch_state *s, const struct torch_node *who,
  * heartbeat that no list names; times before the year 1 and after 9999, which torch cannot hold,
  * become the nearest it can. False: no memory.
  *
- * Of a state that was read it has at most TORCH_STATE_GROWTH() of the bytes that were read: equal
- * nodes and addresses are written once, but their numbers may take four bytes where the reader met
- * one. */
+ * A state that was read takes at most TORCH_STATE_GROWTH() of its old size: equal nodes and
+ * addresses are written once, but their numbers may take four bytes where the reader saw one. */
 #define TORCH_STATE_GROWTH(len) ((len) + (len) / 3 + 2048)
 bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len);

@@ -7,15 +7,15 @@
 
 struct torch_block {
     struct torch_block *next;
-    size_t users; /* states whose list begins with it, and blocks before it */
+    size_t users; /* states whose list begins here, and blocks whose successor this is */
     uint8_t bytes[];
 };
 
 /* See torch_state_set_memory(). */
 extern struct torch_memory torch_memory;
 
-/* With one user, and no next one. NULL: no memory. Freed by the last state in whose list it is, or
- * with torch_memory.free(). */
+/* A block with one user and no successor. NULL: no memory. The last state that uses it frees it, or
+ * the caller does with torch_memory.free(). */
 struct torch_block *torch_block_new(size_t size);
 
 /* --- The classes that a pickled state is made of. --- */
@@ -36,8 +36,7 @@ struct torch_class_name {
 
 extern const struct torch_class_name torch_classes[TORCH_CLASSES];
 
-/* --- The lists of nodes that a state has; those of participants and of heartbeats are dicts. ---
- */
+/* --- The lists of nodes in a state; participants and heartbeats are dicts. --- */
 
 enum torch_list {
     TORCH_PARTICIPANTS,

@@ -42,7 +42,8 @@ enum part {
 
 struct reading {
     struct pickle_reader pickle;
-    struct slice parts[PARTS]; /* as they were read before, in the input; empty: not yet */
+    struct slice parts[PARTS]; /* their bytes when they were read first, in the input; empty: not
+                                  yet read */
     struct torch_node *nodes;  /* one for each object; several may name the same node */
     size_t count;
     size_t cap;
@@ -203,7 +204,7 @@ static bool read_node_desc(struct reading *r, struct torch_node **out)
 
 /* --- Times. --- */
 
-/* timezone(timedelta(0)), which is what timezone.utc is made of. */
+/* timezone(timedelta(0)), the content of timezone.utc. */
 static bool read_utc(struct reading *r)
 {
     uint32_t value;
@@ -288,7 +289,7 @@ static bool read_deadline(struct reading *r, struct torch_state *s)
     return read_time(r, &s->deadline_us);
 }
 
-/* --- Lists of nodes. A node that is named in one twice is left to neither of the two. --- */
+/* --- Lists of nodes. If a list names a node twice, the state is refused. --- */
 
 static bool read_item(struct reading *r, enum torch_list list)
 {
@@ -324,8 +325,8 @@ static bool read_dict(struct reading *r, enum torch_list list)
 
     if (!pass_op(r, PICKLE_EMPTY_DICT) || !memoize_part(r, KIND_PLAIN, 0))
         return false;
-    /* A single item has no mark. It starts with a reference, to a node, to the class, or to the
-     * module's name, which are all known by now; what follows a dict does not. */
+    /* A single item has no mark. It starts with a reference (to a node, the class, or the module's
+     * name), and all of these are known by now; the opcode that follows a dict does not. */
     next = pickle_peek(&r->pickle);
     if (next == PICKLE_BINGET || next == PICKLE_LONG_BINGET)
         return read_item(r, list) && pass_op(r, PICKLE_SETITEM);
@@ -431,7 +432,8 @@ static bool read_state(struct reading *r, struct torch_state *s)
     return true;
 }
 
-/* The least that a state takes, and how its text begins: what is not one is seldom read further. */
+/* Checks the minimal length and the first characters of a state: other values are rarely read
+ * further. */
 static bool is_likely(struct slice value)
 {
     return value.len >= 160 && value.len <= TORCH_STATE_MAX &&

@@ -1,7 +1,7 @@
 /* From a rendezvous state to the value that torch would write of it. See torch_state.h.
  *
- * What is written here torch loads, and dumps again byte for byte, but for the order of sets:
- * Python orders those by hashes that differ from process to process. */
+ * Torch loads these bytes, and dumps them again byte for byte, except for the order of sets: Python
+ * orders sets by hashes that differ from process to process. */
 #include "proto/torch/torch_state.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@
 
 #define BATCH 1000 /* items of a container between two marks */
 
-/* What torch's classes have in common for all nodes and times is written once. */
+/* Names that all nodes and times have in common are written once. */
 enum name {
     NAME_RENDEZVOUS, /* the module */
     NAME_DATETIME,   /* the module */
@@ -30,7 +30,7 @@ enum name {
  * a thousand times would be written a thousand times. */
 struct written_node {
     uint32_t number; /* in the pickle's memo, or UNWRITTEN; the same of the next one */
-    uint32_t addr;   /* of the address; valid in the first node that has it */
+    uint32_t addr;   /* the number of the address; valid in the first node with this address */
     uint32_t first;  /* which node that is */
 };
 
@@ -176,8 +176,8 @@ static bool is_in_list(const struct torch_node *node, enum torch_list list)
 }
 
 /* --- An item at once. All but the first few of a state are alike: the shared parts of nodes and
- * times have been written, so references to these parts suffice. Bytes are the same as from
- * put_node() and put_datetime(). --- */
+ * times have been written, so references suffice. put_node() and put_datetime() would write the
+ * same bytes. --- */
 
 #define ITEM_MOST 128 /* bytes of an item, without a name */
 
@@ -244,8 +244,7 @@ static uint8_t *encode_time(struct writing *w, uint8_t *p, int64_t us)
     return p;
 }
 
-/* False, and nothing is written: something that it refers to is not written yet, or a frame ends in
- * it. */
+/* False without writing: the item refers to an unwritten object, or a frame ends within it. */
 static bool put_alike(struct writing *w, enum torch_list list, size_t i)
 {
     const struct torch_node *node = &w->state->nodes[i];
@@ -376,10 +375,9 @@ static void put_state_object(struct writing *w)
     pickle_stop(&w->pickle);
 }
 
-/* More than the pickle can take: 600 bytes for all names, a deadline and the lists; for each
- * address its bytes; for a node 57 bytes beside it, when its numbers are long, 15 for three
- * references to it, 10 for its rank and 28 for a time; and what opens and closes batches and
- * frames. */
+/* An upper bound of the pickle's size: 600 bytes for all names, a deadline and the lists; for each
+ * address its bytes; for a node 57 more bytes if its numbers are long, 15 for three references to
+ * it, 10 for its rank and 28 for a time; and the bytes that open and close batches and frames. */
 static size_t size_limit(const struct writing *w)
 {
     size_t size = 1024 + w->state->count * 112 + w->addr_bytes;

@@ -46,7 +46,7 @@ void torch_time_write(int64_t us, uint8_t b[TORCH_TIME_SIZE])
     days = us / DAY - (us % DAY < 0);
     part = us - days * DAY;
 
-    day = days - days_before(0, 3); /* days of 400 years, of one year, of one month */
+    day = days - days_before(0, 3); /* the days of 400 years, of a year, of a month */
     year = day / DAYS_OF_400_YEARS * 400;
     day %= DAYS_OF_400_YEARS;
     of_400 = (day - day / 1460 + day / 36524 - day / 146096) / 365;

@@ -1,7 +1,7 @@
-/* What a connection has that is not merely a socket: a table of functions by which somebody else
- * carries its bytes. A session of a relay's client has no socket at all: its requests come, and its
- * answers go, in the frames of the relay's own connection. That connection has a socket, and looks
- * in when it has sent something. */
+/* The backend of a connection that is more than a plain socket: a table of functions that take and
+ * give its bytes. The session of a relay's client has no socket: its requests come, and its answers
+ * go, in the frames of the relay's own connection. The relay's own connection has a socket; its
+ * backend adds notices when the connection sends. */
 #pragma once
 
 #include "rdzv/engine/stats.h"
@@ -21,8 +21,8 @@ enum backend_verdict {
 
 /* What became of a request. */
 struct backend_result {
-    bool changed;        /* the store, so that it may not be carried out twice */
-    bool took;           /* it was a COMPARE_SET that took effect, and was answered so */
+    bool changed;        /* the store changed, so the request must not be executed twice */
+    bool took;           /* a COMPARE_SET took effect, and its answer said so */
     bool waits;          /* it is answered later */
     struct slice key;    /* of a BARRIER that waits */
     struct blob *popped; /* the element that its answer ends with; NULL: none */
@@ -42,7 +42,8 @@ struct backend_functions {
     /* The journal takes no changes at present, and the request may make one: its input is parked,
      * and input_unpark() is called when the journal takes changes again. */
     void (*hold)(struct conn *c);
-    /* After its last turn, of a connection that is still open, or is dropped only then. */
+    /* After the last slice of the request, if the connection is open then, or was dropped in this
+     * slice. */
     void (*done)(struct conn *c, const struct backend_result *result);
     /* What the session waited for has come. False: the client is not told now. */
     bool (*woken)(struct conn *c);
@@ -53,7 +54,7 @@ struct backend_functions {
     void (*keep_hint)(struct conn *c, struct slice hint);
     /* What was kept last before the start, borrowed until the session changes; empty: nothing. */
     struct slice (*hint)(const struct conn *c);
-    /* True while somebody carries it, with whom it ends when the daemon stops. */
+    /* True while a link serves the session, which ends with the link when the daemon stops. */
     bool (*is_attached)(const struct conn *c);
     /* The connection is closed, and the backend is let go of. */
     void (*closed)(struct conn *c);

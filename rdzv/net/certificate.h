@@ -1,6 +1,6 @@
-/* The certificate of one side of TLS connections, and whose certificates that side takes: a context
- * made of files, which may change while it is in use. Clients of rdzvd are one such side; the store
- * of a relay, and etcd, are servers that rdzvd connects to. */
+/* The certificate of one side of TLS connections, and the certificates that this side accepts: a
+ * context made of files that may change while it is in use. Clients of rdzvd are one such side; the
+ * store of a relay, and etcd, are servers that rdzvd connects to. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,8 +26,8 @@ struct file_watch {
 /* They are what they are now. */
 void file_watch_begin(struct file_watch *w, const char *const paths[FILE_WATCH_MAX]);
 
-/* Now and then. True once for each change, when nothing has changed since the last call: several
- * files that are written one after the other are one change. */
+/* Called now and then. Returns true once per change, when nothing has changed since the last call:
+ * several files, written one after the other, are one change. */
 bool file_watch_poll(struct file_watch *w);
 
 /* --- Certificates. The caller fills in what is above the line, and certificate_start() the rest.
@@ -63,6 +63,6 @@ void certificate_reload(struct certificate *c);
 /* Once a second: certificate_reload() if the files have changed. */
 void certificate_tick(struct certificate *c);
 
-/* Of a socket that is connected to a server of that name; NULL: there is no memory. Not for plain
- * text. */
+/* A TLS client on a socket that is connected to the server `host`; NULL: memory is short. The
+ * certificate must not be of plain text. */
 SSL *certificate_connect(const struct certificate *c, int fd, const char *host);

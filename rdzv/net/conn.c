@@ -1,4 +1,4 @@
-/* One accepted connection: its states, its end, and its queue of output. See conn.h for the
+/* One accepted connection: its states, its end, and its output queue. See conn.h for the
  * contract. */
 #include "rdzv/net/conn.h"
 
@@ -12,7 +12,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/net/refusal.h"
 
-/* So much may be queued for a connection when memory is short, too. */
+/* A connection may queue this much even if memory is short. */
 #define OUTPUT_ALWAYS (64u << 10)
 
 const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX])
@@ -311,7 +311,7 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
         close_now(c);
         return;
     }
-    /* What came before the offence has had its effect, and its answers are sent; once. */
+    /* The requests before the refused one have taken effect, so their answers are sent, once. */
     end_session(c);
     end_stall(c);
     conn_set_end(c, CONN_DROPPING);

@@ -1,6 +1,6 @@
-/* One connection, accepted or carried: the address of its peer, the states of its input, its output
- * and its end, and the queue of its answers. The protocol is a table of functions (protocol.h),
- * which this file does not know. input.h reads, transport.h sends. */
+/* One connection, accepted or relayed: the peer's address, the states of input, output and end, and
+ * the queue of answers. The protocol is a table of functions (protocol.h), which this file does not
+ * know. input.h reads, transport.h sends. */
 #pragma once
 
 #include "rdzv/net/backend.h"
@@ -15,13 +15,13 @@ enum conn_input {
     INPUT_READY,    /* bytes go to the protocol when they arrive */
     INPUT_SKIPPING, /* the same, and the protocol drops them: the peer owes the rest of a body */
     INPUT_PARKED,   /* they are kept: a watch is open, or a request is held */
-    INPUT_HELD,     /* they are left in the socket: what came before has to wait for something */
+    INPUT_HELD,     /* they stay in the socket, since an earlier request must wait */
     INPUT_PAUSED,   /* they are left in the socket: the peer has to read its answers first */
     INPUT_DEFERRED, /* they are left in the socket until a later iteration: in net->deferred, or
                        with a costly request at their head in net->slow */
 };
 
-/* What happens to the bytes that are queued for the peer. */
+/* The state of the bytes that are queued for the peer. */
 enum conn_output {
     OUTPUT_IDLE,        /* there are none */
     OUTPUT_BLOCKED,     /* the socket takes no more: they wait until it does */
@@ -29,13 +29,13 @@ enum conn_output {
     OUTPUT_PUSH,        /* the same, behind the answers: they were woken, or did not read: in
                            net->notified */
     OUTPUT_BULK,        /* the same, behind those who have less to send: in net->bulk */
-    OUTPUT_UNCOMMITTED, /* they wait until what they show is committed: in net->uncommitted */
+    OUTPUT_UNCOMMITTED, /* they show changes that wait for their commit: in net->uncommitted */
 };
 
 /* How far the connection is from its end. */
 enum conn_end {
     CONN_OPEN,
-    CONN_PEER_ENDED, /* the peer has sent its last byte; what it sent before is still carried out */
+    CONN_PEER_ENDED, /* the peer has sent its last byte; its earlier requests are still executed */
     CONN_FINISHING,  /* no more requests; closes when what is queued is sent */
     CONN_DRAINING,   /* the same, and what the peer sends is read and dropped until its end */
     CONN_DROPPING,   /* dropped while answers were queued: they get one chance to be sent */
@@ -56,15 +56,15 @@ enum conn_wire {
     WIRE_HANDSHAKE,
 };
 
-/* Room within the connection for what its protocol keeps of it, so that ten thousand idle
- * connections are held in one chunk of memory each. */
+/* Room for the protocol's data within the connection, so that ten thousand idle connections take
+ * one chunk of memory each. */
 #define CONN_SESSION_SIZE 56
 
 struct conn {
     struct event event;
     struct listener *listener;
     struct engine_space *space;      /* the listener's, unless its protocol has another one */
-    struct conn_backend *backend;    /* NULL: nobody looks in between it and its socket */
+    struct conn_backend *backend;    /* NULL: the plain socket */
     SSL *tls;                        /* of the socket; NULL: it has plain text */
     const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
                                         session has ended */
@@ -85,13 +85,13 @@ struct conn {
     bool was_push;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
     bool peer_left;    /* the peer's side has said that it ends: FIN or RST */
 
-    TAILQ_ENTRY(conn) entry;    /* in net->conns or net->closed */
-    TAILQ_ENTRY(conn) queued;   /* in net->queued, told, bulk or uncommitted, as `output` says */
-    TAILQ_ENTRY(conn) stalled;  /* in net->stalled while stalled_ms is not 0 */
-    TAILQ_ENTRY(conn) deferred; /* in net->deferred or costly while INPUT_DEFERRED */
+    TAILQ_ENTRY(conn) entry;   /* in net->conns or net->closed */
+    TAILQ_ENTRY(conn) queued;  /* in net->queued, notified, bulk or uncommitted, as `output` says */
+    TAILQ_ENTRY(conn) stalled; /* in net->stalled, if stalled_ms is not 0 */
+    TAILQ_ENTRY(conn) deferred; /* in net->deferred or slow while INPUT_DEFERRED */
     uint64_t stalled_ms;        /* owes us bytes, or does not read, since then: engine_lived_ms() */
 
-    struct input *in; /* NULL while no received byte is kept, as with all idle peers */
+    struct input *in; /* NULL while no received byte is kept, as for all idle peers */
     struct outq out;
     uint64_t watermark;  /* the batch that the output depends on, see engine_watermark() */
     uint32_t charged_in; /* the iteration that `charged` is about: its low bits */
@@ -161,8 +161,8 @@ static inline bool conn_is_open(const struct conn *c)
 
 /* --- The end. --- */
 
-/* The peer's own end, or ours: the reason goes into the log when it is worth a line. A closed
- * connection is freed at the end of the iteration; all that waits for it is unregistered now. */
+/* Closes the connection, since its peer or rdzvd ends it: the reason is logged if it is worth a
+ * line. The connection is freed at the end of the iteration; its waits are unregistered now. */
 void conn_close(struct conn *c, const char *reason);
 
 /* The same, when the socket has failed with that error. */
@@ -176,16 +176,16 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
 
 /* --- Probation. --- */
 
-/* Lets the connection ask for one probe and for nothing else. NET_PROBATION_MAX connections are on
+/* Allows the connection one probe and no other request. NET_PROBATION_MAX connections are on
  * probation at a time: another one closes the oldest at once. So only a callback of libevent may
- * call this: no function further up the stack may hold a connection on probation. */
+ * call this: no function above it in the stack may use a connection on probation. */
 void conn_begin_probation(struct conn *c, enum refusal_reason why);
 
 /* Drops a connection on probation that asked for anything except a probe; counts and logs a
  * refusal. */
 void conn_fail_probation(struct conn *c);
 
-/* No more requests; closes when what is queued has been sent. */
+/* Accepts no more requests, and closes after the queued output is sent. */
 void conn_finish(struct conn *c);
 
 /* The same, for an answer that goes out while the peer still sends: what it sends is read and
@@ -205,10 +205,11 @@ void conn_put_blob(struct conn *c, struct blob *b);
 void conn_share(struct conn *c, struct blob *b);         /* outq_share() */
 void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted() */
 
-/* The backend has something to send, which depends on what has changed so far. */
+/* The backend has a notice to send, which depends on the changes so far. */
 void conn_note_output(struct conn *c);
 
-/* What is queued shows nothing of the store, and waits for no commit; there was nothing before. */
+/* The queued output, which was empty before, shows nothing of the store, and waits for no
+ * commit. */
 static inline void conn_note_independent(struct conn *c)
 {
     c->watermark = 0;
@@ -278,12 +279,12 @@ static inline void conn_charge(struct conn *c, size_t cost)
  * locks around the whole store. And a request cannot simply stop in the middle and continue later:
  * other clients would see half of it, and keys could disappear between two slices.
  *
- * So two rules hold. All slices of one iteration together take BUDGET_SLOW_NS;
- * conn_begin_slice() keeps this rule: it refuses a slice when the time is used up or other
- * connections came first, and they continue in turn. And each request takes effect at one moment,
- * however many slices it has; the protocol keeps this rule: its slices prepare (look keys up, copy
- * the value) or render (write the answer from references and a fixed version), and one slice in
- * between reads or changes the store (c10d/long_requests.c, jobs in http/session.h).
+ * So two rules hold. All slices of one iteration together take BUDGET_SLOW_NS; conn_begin_slice()
+ * keeps this rule: it refuses a slice when the time is used up or other connections came first, and
+ * they continue in turn. And each request takes effect at one moment, no matter how many slices it
+ * needs; the protocol keeps this rule: its slices prepare (look keys up, copy the value) or render
+ * (write the answer from references and a fixed version), and one slice in between reads or changes
+ * the store (c10d/long_requests.c, jobs in http/session.h).
  *
  * conn_begin_slice() begins a slice, which is measured and charged until conn_end_slice(). False:
  * the protocol leaves the request in the input and returns PROTOCOL_DEFERRED. */

@@ -125,7 +125,7 @@ static void handshake_fail(struct conn *c, const char *why)
     conn_close(c, why);
 }
 
-/* The client has been told why, in TLS, and is to read it: see end_softly(). */
+/* The client must be able to read the reason, which TLS has sent: see end_softly(). */
 static void fail_softly(struct conn *c, const char *why)
 {
     conn_net(c)->handshakes.failed++;
@@ -137,7 +137,7 @@ static void fail_softly(struct conn *c, const char *why)
     end_softly(c);
 }
 
-/* OpenSSL says it in many ways when it has got no memory. */
+/* OpenSSL reports a lack of memory by many codes. */
 static int handshake_step(SSL *ssl)
 {
     uint64_t refused = account.refused;

@@ -23,12 +23,11 @@ struct net;
 /* Reads the certificate, if the settings name one. 0, or -1 after it logged why not. */
 int handshakes_start(struct net *n, const struct config_tls *config);
 
-/* Once a second: files that have changed, which are for new connections, and handshakes that take
- * too long. */
+/* Once a second: new connections use changed files, and handshakes that take too long end. */
 void handshakes_tick(struct net *n);
 
-/* Something has come, may be sent, or it is the connection's turn. True: the connection is settled,
- * and what has come for it may be received. */
+/* Continues the handshake after an event of the socket, or in the connection's turn. True: the
+ * connection is settled, and can receive data. */
 bool handshake_run(struct conn *c);
 
 /* Refuses a client that speaks TLS to an rdzvd without a certificate: sends a TLS alert and logs

@@ -1,10 +1,10 @@
-/* The memory in which half a request waits for the rest of it. A large one has pages of its own,
- * which are never copied, however it grows. */
+/* The memory for the start of a request that has not arrived completely. A large request gets pages
+ * of its own, which growing never copies. */
 #pragma once
 
 #include "store/memory/lazy_free.h"
 
-/* What has come and is not done with: half a request, or requests that have to wait. */
+/* Received bytes that are still needed: the start of a request, or requests that must wait. */
 struct input {
     size_t start; /* of what is not done with yet */
     size_t len;   /* of that */

@@ -9,7 +9,7 @@
 #include "rdzv/net/handshake.h"
 #include "rdzv/net/tls.h"
 
-/* A peer that sends on while its input is parked may be this far ahead. */
+/* A peer may send this many bytes while its input is parked. */
 #define PARKED_INPUT_MAX (1u << 20)
 
 /* The buffer of an incomplete request doubles, and grows by INPUT_STEP at least. So memory follows
@@ -47,7 +47,7 @@ static enum account_class input_class(const struct conn *c, size_t len)
     return account_class_of(len) == ACCOUNT_SMALL ? conn_class(c) : ACCOUNT_ORDINARY;
 }
 
-/* Keeps the part of a request that is here, and nothing when there is none. */
+/* Keeps the start of an incomplete request; nothing if there is none. */
 static bool input_keep_rest(struct conn *c, const uint8_t *rest, size_t len, size_t need)
 {
     if (len == 0)
@@ -81,9 +81,9 @@ static size_t clamp_size(size_t least, size_t value, size_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Makes room behind what is here, for `more` bytes at least; false when memory is short. A list and
- * a chunked body know no more than their next few bytes: there the buffer grows by half of what it
- * holds, or a large one would be copied for every few bytes of it. */
+/* Makes room behind the received bytes for `more` bytes or more; false when memory is short. The
+ * length of a list or chunked body is known only for the next few bytes: there the buffer grows by
+ * half, because otherwise each few bytes would cost a copy of all. */
 static bool input_make_room(struct conn *c, size_t more)
 {
     struct input *in = c->in;
@@ -152,8 +152,8 @@ static void set_result(struct conn *c, enum protocol_result result)
         conn_can_push(c);
 }
 
-/* Shows the protocol what is here. Returns how much of it is done with; *need is what the rest
- * needs at least. */
+/* Passes the received bytes to the protocol. Returns how many bytes it has used; *need is the
+ * minimal length of the rest. */
 static size_t input_show(struct conn *c, uint8_t *in, size_t len, size_t *need)
 {
     struct protocol_progress progress = {0};
@@ -276,13 +276,13 @@ void input_on_eof(struct conn *c)
         return;
     }
     if (c->out.bytes > 0)
-        conn_finish(c); /* it may have shut only its own side, and still read */
+        conn_finish(c); /* it may have shut down only its sending side, and still read */
     else
         conn_close(c, "peer left");
     conn_update_events(c);
 }
 
-/* What recv() said when it gave no bytes. */
+/* Handles a recv() that returned no bytes. */
 static void on_no_bytes(struct conn *c, ssize_t n, int error)
 {
     if (n == 0)
@@ -296,7 +296,8 @@ static void input_drain(struct conn *c, int fd)
 {
     ssize_t n = receive_bytes(c, fd, conn_net(c)->recv_buf, NET_RECV_SIZE);
 
-    if (n == 0 && c->out.bytes > 0) { /* it may have shut only its own side, and still read */
+    if (n == 0 && c->out.bytes > 0) { /* it may have shut down only its sending side, and still
+                                         read */
         conn_set_end(c, CONN_FINISHING);
         conn_update_events(c);
     } else if (n == 0) {

@@ -9,14 +9,14 @@
 
 /* --- How much of an iteration is left. ---
  *
- * An iteration has parts (reading, those who were deferred, waking and sending), and each part has
- * a millisecond or less, so that no client waits for longer than all parts take together. An
- * iteration costs some microseconds beside its parts: short parts lose nothing by that, they only
- * let those who ask for little come in between more often.
+ * An iteration has parts (reading, deferred requests, waking and sending), each of a millisecond or
+ * less, so that no client waits longer than for all parts. An iteration costs some microseconds
+ * beside its parts: short parts cost little more, and let clients with small requests come in
+ * between more often.
  *
- * What is cheap is estimated: budget_spend() adds up, and reads the clock only when the sum says
- * that it may be time. What may be long is measured with budget_measure() and budget_measured();
- * all that is measured in one iteration has one limit, BUDGET_SLOW_NS. */
+ * Fast requests are estimated: budget_spend() adds up costs, and reads the clock only if the sum
+ * could exceed the limit. Slow requests are measured with budget_measure() and budget_measured();
+ * all measured time of one iteration has one limit, BUDGET_SLOW_NS. */
 
 #define BUDGET_READ_NS     1000000u /* requests that have just come */
 #define BUDGET_DEFERRED_NS 500000u  /* requests that earlier iterations deferred */
@@ -75,20 +75,19 @@ static inline bool budget_slow_is_over(const struct budget *b)
 
 /* --- How long iterations and requests take. ---
  *
- * An iteration is measured from the first call by libevent to the end: the time in which the loop
- * waits for events is no part of it.
+ * An iteration is measured from the first call by libevent to the end: the wait for events does not
+ * count.
  *
  * Requests are not measured one by one. Each request of some sampled iterations per second counts
- * as long as its iteration: no request of an iteration has waited for longer, except for an event
- * that it waits for by its meaning, and for the journal. An iteration that is not sampled costs
- * nothing more. */
+ * as long as its iteration: no request of an iteration has waited longer, except in a WAIT or other
+ * blocking request, and for the journal. Unsampled iterations cost nothing more. */
 
 struct latency {
     const struct clock *clock;
     struct stats *stats;
     uint64_t began_ns;       /* 0: nothing has been called in this iteration */
     uint64_t count_above_ns; /* latency_end() looks closer at an iteration that took longer */
-    unsigned samples; /* so many more iterations are among those whose requests are counted */
+    unsigned samples;        /* number of further iterations whose requests are counted */
     uint64_t c10d_requests, http_requests; /* that there had been before; while there are samples */
 };
 
@@ -107,14 +106,14 @@ static inline void latency_note(struct latency *l)
 #define LATENCY_SHORT_NS 1000000u
 extern const uint64_t latency_bounds_ns[ITERATION_BOUNDS];
 
-/* The next iterations, from this one on, are among the samples; to be called once a second. */
+/* Samples the next iterations, from this one on; called once a second. */
 void latency_sample(struct latency *l);
 
 /* For latency_end(). */
 void latency_count(struct latency *l, uint64_t took_ns);
 
-/* The iteration is over, at that time. `goes_on`: the next one begins now, since there is more to
- * do; else it begins with the next latency_note(). */
+/* Ends the iteration at that time. `goes_on`: more work is waiting, so the next iteration begins
+ * now; else it begins with the next latency_note(). */
 static inline void latency_end(struct latency *l, uint64_t now_ns, bool goes_on)
 {
     uint64_t took_ns = l->began_ns != 0 && now_ns > l->began_ns ? now_ns - l->began_ns : 0;

@@ -15,7 +15,7 @@
 #include "rdzv/net/refusal.h"
 
 #define ACCEPTS_MAX    256
-#define ACCEPTS_BEHIND 32   /* if connected clients have requests that were not read yet */
+#define ACCEPTS_BEHIND 32   /* while connected clients have unread requests */
 #define ACCEPT_COST    5000 /* see iteration.h */
 #define PROBATION_COST 32   /* of those: it is served at once */
 #define RETRY_MS       100
@@ -127,7 +127,7 @@ static void on_accept(evutil_socket_t listening, short what, void *arg)
     }
 }
 
-/* Accepted sockets inherit all of these from the listening one, which saves four calls for each. */
+/* Accepted sockets inherit these options from the listening one, which saves four calls each. */
 static void set_socket_options(int fd)
 {
     static const struct {

@@ -4,7 +4,7 @@
 #include "rdzv/net/net.h"
 #include "rdzv/net/refusal.h"
 
-/* Which file a Unix socket is: another process may have put one of its own in its place. */
+/* Identifies the file of a Unix socket: another process may have replaced it by its own. */
 struct unix_socket_file {
     dev_t device;
     ino_t inode;
@@ -17,7 +17,7 @@ typedef void (*listen_accept_fn)(struct listener *l, int fd, const struct sockad
                                  enum admission admission, enum refusal_reason why);
 
 /* A listening socket. Lives as long as the net. A temporary listener lives while it is open, has an
- * owner, or has connections, which point to it. */
+ * owner, or has connections, which refer to it. */
 struct listener {
     TAILQ_ENTRY(listener) entry;
     struct event event;
@@ -44,8 +44,8 @@ void listen_tick(struct net *n);
 void listen_close_all(struct net *n);
 void listen_free_all(struct net *n);
 
-/* One more listener on the address of `like`, with the first port from `low` to `high` that is
- * free; 0 and 0: any. NULL with errno when there is none. */
+/* Opens a listener on the address of `like`, with the first free port from `low` to `high`; 0 and
+ * 0: any port. NULL with errno if no port is free. */
 struct listener *listen_open_like(struct listener *like, uint16_t low, uint16_t high, void *owner);
 
 /* Ends one of those; freed with its last connection. */
@@ -70,9 +70,9 @@ uint16_t listen_port(const struct listener *l);
 /* --- The file of a Unix socket: made for its owner alone, never taken from a process that serves
  * it, and removed at the end. --- */
 
-/* A listening socket, mode 0600, which nobody else can connect to at any moment; or -1 with errno:
- * EADDRINUSE when a process serves the path, EEXIST when there is something that is no socket. What
- * a process that was killed has left there is replaced. */
+/* Opens a listening socket of mode 0600, which no other user can ever connect to; or -1 with errno:
+ * EADDRINUSE if a process serves the path, EEXIST if the path is no socket. It replaces the socket
+ * of a process that was killed. */
 int unix_socket_listen(const char *path, struct unix_socket_file *file);
 
 /* Removes the file, unless another process has put its own file there. */

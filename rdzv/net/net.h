@@ -23,7 +23,7 @@ TAILQ_HEAD(handshake_list, handshake);
 
 /* How TLS begins, see handshake.h. */
 struct handshakes {
-    struct certificate certificate; /* if it has no context, rdzvd does not speak TLS */
+    struct certificate certificate; /* without a context, rdzvd does not speak TLS */
     const struct config_tls *config;
     struct handshake_list open; /* the oldest first */
     size_t count;
@@ -51,21 +51,22 @@ struct net {
     struct conn_list conns;    /* all that are not closed */
     struct conn_list closed;   /* are freed at the end of the iteration */
     struct conn_list stalled;  /* owe the rest of a request, or do not read; the longest first */
-    uint64_t stalled_until_ms; /* those stalled since then or earlier are dropped; 0: none */
+    uint64_t stalled_until_ms; /* connections that have stalled since then or longer are dropped; 0:
+                                  none */
     struct conn_list queued;   /* have answers to send */
     struct conn_list notified; /* have notices to send, behind the answers of all */
     struct conn_list bulk;     /* have much to send, behind all others */
-    uint64_t committed; /* what the engine had committed when `uncommitted` was last looked at */
+    uint64_t committed;        /* the engine's last commit at the latest check of `uncommitted` */
     struct conn_list uncommitted; /* have output that shows an uncommitted change */
     /* They go on in a later iteration, first come first served: */
     struct conn_list deferred; /* have used up their budget, or found the iteration's used up */
     struct conn_list slow;     /* a costly request is the next */
     size_t deferred_count;     /* of both */
-    const struct conn *slice_owner; /* goes on just now, and was in `costly` */
+    const struct conn *slice_owner; /* runs its slice now, and stood in `slow` before */
     const struct conn *measured;    /* carries out a costly request just now */
     const struct conn *served;      /* its HTTP request is carried out just now; NULL: none is */
     struct budget budget;
-    unsigned cut_off; /* number of iterations in a row that had no time to read all */
+    unsigned cut_off; /* number of consecutive iterations without time to read all */
     struct latency latency;
     struct monitor *monitor; /* of requests; see admin/monitor.h. NULL: there is none */
     size_t conn_count;
@@ -91,8 +92,8 @@ void net_init(struct net *n, struct event_base *base, struct engine *engine,
 /* All connections are freed, all listeners closed. */
 void net_fini(struct net *n);
 
-/* For callbacks of libevent: budget_spend(), and when the time is over, libevent calls no more of
- * them in this iteration; it does in the next, in the same order. */
+/* For callbacks of libevent: budget_spend(), and after the time limit libevent calls no more
+ * callbacks in this iteration; the next iteration calls them, in the same order. */
 static inline void net_spend(struct net *n, uint64_t ns)
 {
     latency_note(&n->latency);

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* Two sizes of memory for what is copied. A c10d answer fits the small one, and a thousand waiters
+/* Two sizes of memory for copied bytes. A c10d answer fits the small one, and a thousand waiters
  * that wake at once must not take a page each. */
 #define SMALL_SIZE    128u
 #define LARGE_SIZE    4096u
@@ -39,7 +39,7 @@ struct out_part {
     _Alignas(struct blob *) uint8_t room[]; /* bytes, or pointers */
 };
 
-/* Of a part that does not hold bytes: what it takes to refer to one blob. */
+/* For a part that refers to blobs: the size of one reference. */
 static uint32_t entry_size(const struct out_part *p)
 {
     return p->kind == PART_PIECES ? sizeof(struct out_piece) : sizeof(struct blob *);
@@ -74,7 +74,7 @@ void out_pool_fini(struct out_pool *pool)
     out_shelf_trim(&pool->large, 0);
 }
 
-/* A busy daemon has them again with the next answers, at no cost that shows. */
+/* A busy daemon allocates them again with the next answers, at no measurable cost. */
 void out_pool_trim(struct out_pool *pool)
 {
     out_shelf_trim(&pool->small, pool->small.count / 2);
@@ -427,7 +427,7 @@ static int send_parts(struct outq *q, struct out_pool *pool, int fd, size_t max)
     return 0;
 }
 
-/* Nearly always there is nothing but the bytes of one part, and the socket takes them all. */
+/* Nearly always the queue has only the bytes of one part, and the socket takes all of them. */
 int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max)
 {
     const struct out_part *p = TAILQ_FIRST(&q->parts);

@@ -31,7 +31,7 @@ struct outq {
 /* The most that outq_reserve() gives. */
 #define OUTQ_RESERVE_MAX 2048
 
-/* Memory of one size that no queue uses at the moment. */
+/* Unused memory of one size, ready for queues. */
 struct out_shelf {
     struct out_list free;
     size_t count;
@@ -47,7 +47,7 @@ struct out_pool {
 void out_pool_init(struct out_pool *pool);
 void out_pool_fini(struct out_pool *pool);
 
-/* Now and then: half of what no queue uses is freed. */
+/* Called now and then: frees half of the unused memory. */
 void out_pool_trim(struct out_pool *pool);
 
 void outq_init(struct outq *q);
@@ -70,7 +70,7 @@ uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len);
  */
 void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b);
 
-/* A value by reference, whatever its size; eight bytes of memory for each of many in a row. */
+/* Queues a value by reference, regardless of its size; many in a row take eight bytes each. */
 void outq_share(struct outq *q, struct out_pool *pool, struct blob *b);
 
 /* The same with blob_counted(): its length, and the value. */
@@ -79,8 +79,8 @@ void outq_share_counted(struct outq *q, struct out_pool *pool, struct blob *b);
 /* Moves the first `len` bytes of one queue to the end of another; what is large is not copied. */
 void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t len);
 
-/* The last `len` bytes, borrowed until the queue changes. Empty if the bytes do not lie in one
- * piece (those of one outq_reserve() do), or if the queue is broken. */
+/* The last `len` bytes, borrowed until the queue changes. Empty if the queue is broken, or if the
+ * bytes lie in several pieces (those of one outq_reserve() do not). */
 struct slice outq_tail(const struct outq *q, size_t len);
 
 /* The first bytes of the queue, `len` at most: where they lie, if that much lies in one piece, or

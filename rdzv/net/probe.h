@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 enum probe_answer {
-    PROBE_LISTENS, /* the connection was accepted, and is closed again at once */
+    PROBE_LISTENS, /* the server accepted the connection and closed it again at once */
     PROBE_REFUSED, /* the host answered that no process listens */
-    PROBE_UNKNOWN, /* no answer in time, or none that tells */
+    PROBE_UNKNOWN, /* no answer in time, or no conclusive one */
 };
 
 struct probe;
@@ -19,5 +19,5 @@ struct probe *probe_start(struct event_base *base, const uint8_t address[16], ui
                           uint32_t patience_ms, void (*tell)(void *arg, enum probe_answer),
                           void *arg);
 
-/* Ends one that has not told yet, unheard. After `tell` it has ended by itself. Takes NULL. */
+/* Cancels a probe before its `tell`. After `tell`, the probe has ended by itself. Takes NULL. */
 void probe_cancel(struct probe *p);

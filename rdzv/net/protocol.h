@@ -1,6 +1,6 @@
 /* A protocol as connections know it: a table of functions. A connection asks each protocol of its
- * net, in order, whether it speaks what has come in; the first that does has the connection until
- * its end. */
+ * net, in order, whether it recognizes the received bytes; the first that does keeps the connection
+ * until its end. */
 #pragma once
 
 #include "proto/bytes.h"
@@ -8,7 +8,7 @@
 struct conn;
 struct wake;
 
-/* What a protocol did with the bytes it was shown. */
+/* What a protocol did with the received bytes. */
 enum protocol_result {
     PROTOCOL_MORE,     /* used what it could, and needs more */
     PROTOCOL_SKIPPING, /* the same, and drops what comes next: a body that it does not want */
@@ -20,7 +20,7 @@ enum protocol_result {
     PROTOCOL_ENDED,    /* the connection is finishing or closed */
 };
 
-/* How far it came. Both are from the start of the bytes that were shown. */
+/* How far it came; both count from the start of the received bytes. */
 struct protocol_progress {
     size_t used; /* bytes that are done with */
     size_t need; /* bytes that the request behind them needs at least; 0: one more than are here */
@@ -28,8 +28,8 @@ struct protocol_progress {
 
 struct protocol {
     const char *name; /* for logs: "http" */
-    /* A client may send a request before it has read the last answer. If it may not, one that fills
-     * its output queue does not read. */
+    /* A client may send a request before it has read the last answer. If it may not, a client whose
+     * output queue is full does not read its answers. */
     bool pipelines;
     /* True if a client may send any number of bytes behind a parked request: beyond a small buffer,
      * the bytes stay in the socket until the request resumes. False: such a client is dropped. */
@@ -51,8 +51,8 @@ struct protocol {
     /* The peer has sent its last byte. True: the connection stays open to send what is queued. */
     bool (*eof)(struct conn *c);
 
-    /* True while a request is being carried out and has no answer yet: a daemon that stops waits
-     * for the answer. NULL if the protocol has no such requests. */
+    /* True while a request is executed and has no answer yet: a daemon that stops waits for the
+     * answer. NULL if the protocol has no such requests. */
     bool (*is_busy)(const struct conn *c);
 
     /* The daemon stops, and the session is not busy: ends an endless reply, such as a stream of
@@ -62,8 +62,8 @@ struct protocol {
     /* A change woke something of this session: queues what it waited for. */
     void (*resume)(struct conn *c, struct wake *wake);
 
-    /* The peer, which had stopped reading, has now received the whole queue. NULL if sessions of
-     * the protocol do not wait for this. */
+    /* The peer had stopped reading, and has now received the whole queue. NULL if no session of the
+     * protocol waits for this. */
     void (*drained)(struct conn *c);
 
     /* Unregisters everything that the session waits for, and frees it. */

@@ -1,15 +1,14 @@
-/* What the daemon turns away: who gets in when descriptors or connections run short, and one
- * counter and one event for every refusal, told apart by reason. */
+/* Refusals of the daemon: which clients may connect when descriptors or connections run short; one
+ * counter and one event per reason. */
 #pragma once
 
 #include "proto/bytes.h"
 #include "rdzv/engine/stats.h"
 #include "rdzv/net/peer.h"
 
-/* Counts a connection or a request that is refused, and logs it: `refused`, with the peer, the
- * reason and what to do. `detail` is what it was about, such as the name that a request gave; it
- * may be empty. Each reason has a bucket of the log to itself, so that no flood of one hides
- * another. */
+/* Counts and logs the refusal of a connection or request: `refused`, with the peer, the reason and
+ * a hint. `detail` is the subject, such as the name in a request; it may be empty. Each reason has
+ * its own bucket of the log, so a flood of one reason does not hide another. */
 void refusal_note(struct stats *stats, enum refusal_reason why, const struct peer *peer,
                   struct slice detail);
 
@@ -18,8 +17,8 @@ const char *refusal_name(enum refusal_reason why);
 
 /* --- Who gets in when descriptors or connections run short. Pure. ---
  *
- * A probe that is turned away is a restart, and a restart loses everything: so the last descriptors
- * are kept for those who watch.
+ * A refused probe makes Kubernetes restart the pod, and a restart loses everything: so the last
+ * descriptors are kept for probes and monitors.
  *
  * A new descriptor is the lowest one that is free, so its number says how many are taken. Of the
  * reserve at the end (32, or a quarter of a small limit)
@@ -40,7 +39,7 @@ enum admission {
 struct admission_room {
     uint64_t descriptor;      /* of the new connection */
     uint64_t descriptors_max; /* all that there may be */
-    size_t connections;       /* without the new one and those on probation */
+    size_t connections;       /* without the new connection and those on probation */
     uint32_t connections_max; /* 0: no limit */
 };
 

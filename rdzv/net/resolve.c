@@ -9,7 +9,7 @@
 #include "rdzv/net/net.h"
 
 struct resolve {
-    struct lookup *lookup; /* it is no part of the account, which is the loop's */
+    struct lookup *lookup; /* not in the account of memory, which only the loop may use */
     struct event *event;
     void (*tell)(void *arg, const union resolve_address *addresses, size_t count, const char *why);
     void *arg;

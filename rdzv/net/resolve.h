@@ -19,16 +19,16 @@ union resolve_address {
 
 struct resolve;
 
-/* Looks a name up, and calls `tell` once from the loop: never before this returns. Each address has
- * the port. There is none: `why` says it, static. NULL with errno when a thread or its means cannot
- * be had. */
+/* Looks a name up, and calls `tell` once from the loop, after this has returned. Each address has
+ * the given port. Without addresses, `why` is the reason, a static text. NULL with errno if a
+ * thread or its resources are missing. */
 struct resolve *resolve_start(struct event_base *base, const char *host, uint16_t port,
                               void (*tell)(void *arg, const union resolve_address *addresses,
                                            size_t count, const char *why),
                               void *arg);
 
-/* Ends one that has not told yet, unheard. After `tell` it has ended by itself. Takes NULL. The
- * thread ends when the system answers it. */
+/* Cancels a lookup before its `tell`. After `tell`, the lookup has ended by itself. Takes NULL. Its
+ * thread ends with the system's answer. */
 void resolve_cancel(struct resolve *r);
 
 /* The length that connect() wants. */

@@ -26,7 +26,7 @@ int tls_send_queue(SSL *ssl, struct outq *q, struct out_pool *pool, size_t max)
     return 0;
 }
 
-/* Nanoseconds, see iteration.h: of a call, and of what it decrypts. */
+/* Nanoseconds, see iteration.h: for a call, and for decrypted bytes. */
 #define RECORD_COST 1000u
 #define BYTES_A_NS  2u
 
@@ -42,7 +42,7 @@ ssize_t conn_recv_tls(struct conn *c, void *bytes, size_t len)
 
 /* --- The identity of the peer. --- */
 
-/* NULL: the peer has shown none, or no authority of --client-ca has signed it. */
+/* NULL: the peer has shown no certificate, or none that an authority of --client-ca has signed. */
 static X509 *verified_certificate(SSL *ssl)
 {
     return SSL_get_verify_result(ssl) == X509_V_OK ? SSL_get0_peer_certificate(ssl) : NULL;

@@ -1,4 +1,4 @@
-/* TLS of connections: the bytes of one that speaks it, and the identity of its peer. */
+/* TLS of connections: receiving and sending with TLS, and the identity of the peer. */
 #pragma once
 
 #include "proto/bytes.h"
@@ -9,12 +9,12 @@
 
 /* --- What is sent and received. --- */
 
-/* As outq_send(), but some more than `max` may go: a record is not cut. What lies one behind the
- * other in the queue is one record; a large value is not copied. */
+/* As outq_send(), but it may send somewhat more than `max`: it does not cut a record. Adjacent
+ * bytes of the queue form one record; a large value is not copied. */
 int tls_send_queue(SSL *ssl, struct outq *q, struct out_pool *pool, size_t max);
 
-/* As recv() from its socket. What is left to be received without an event of the socket comes with
- * an event of its own. */
+/* As recv() from its socket. Data that OpenSSL already holds causes no event of the socket, so the
+ * connection gets an event of its own. */
 ssize_t conn_recv_tls(struct conn *c, void *bytes, size_t len);
 
 /* As outq_send() of c->out, through TLS or not. */
@@ -26,9 +26,9 @@ static inline int conn_send(struct conn *c, size_t max)
 
 /* --- The identity of the peer, by its certificate. --- */
 
-/* The certificate was verified, and one of its names is in the list: a DNS name, an address, a URI
- * or an e-mail address of its SAN, or, where it has none of these, its common name. They are
- * compared as they are: a wildcard is no other name. An empty list has nobody. */
+/* True if the certificate was verified and one of its names is in the list: a DNS name, address,
+ * URI or e-mail address of its SAN, or else its common name. Names must be equal: a wildcard
+ * matches only itself. An empty list matches no peer. */
 bool tls_peer_is_one_of(SSL *ssl, const struct string_list *names);
 
 /* False: its certificate has expired. One that a resumed session names was verified when that

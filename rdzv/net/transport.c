@@ -21,8 +21,8 @@
 /* A connection with a longer queue waits until all shorter queues are sent. */
 #define BULK_FROM (64u << 10)
 
-/* Bytes that all long queues together send in one iteration, and that one of them sends in a row.
- */
+/* The most bytes that all long queues together send in an iteration, and that one of them sends in
+   a row. */
 #define BULK_SENT_MAX (16u << 20)
 #define BULK_TURN     (256u << 10)
 
@@ -32,12 +32,12 @@
 /* So many things are freed before the next look at the time. */
 #define FREED_AT_A_TIME 64
 
-/* And so many bytes in one iteration, so many in a nanosecond: that the kernel gets their pages
- * back takes time, too. */
+/* The limits of freed bytes per iteration and per nanosecond: returning their pages to the kernel
+ * takes time, too. */
 #define FREED_BYTES_MOST LAZY_FREE_BYTES_MOST
 #define FREED_BYTES_A_NS 8u
 
-/* So many are woken before what they are told is sent. */
+/* Notices are sent after this many clients have been woken. */
 #define WAKES_AT_A_TIME 64
 
 /* When the time is over, libevent leaves the other connections' events for its next pass, and takes
@@ -71,7 +71,7 @@ static void on_event_or_handshake(evutil_socket_t fd, short what, void *arg)
 
 /* --- Sending. --- */
 
-/* What follows when the socket has taken less than all, or the connection is not merely open. */
+/* Handles a socket that took only some of the bytes, and a connection that is about to end. */
 static void after_send(struct conn *c, bool blocked, bool moved)
 {
     if (!blocked && c->end == CONN_DRAINING) {
@@ -87,7 +87,7 @@ static void after_send(struct conn *c, bool blocked, bool moved)
     if (c->input == INPUT_PAUSED && conn_is_open(c))
         input_unpause(c);
     if (c->end == CONN_PEER_ENDED && c->input != INPUT_PAUSED && c->input != INPUT_DEFERRED)
-        input_on_eof(c); /* it came behind requests that had to wait, and now are carried out */
+        input_on_eof(c); /* the end came behind waiting requests, which have been executed now */
     conn_update_events(c);
 }
 
@@ -112,7 +112,7 @@ static int send_through(struct conn *c, size_t max)
     return c->backend != NULL ? c->backend->functions->send(c, max) : conn_send(c, max);
 }
 
-/* Sends at most `max` bytes, or some more. */
+/* Sends about `max` bytes. */
 static void conn_flush(struct conn *c, size_t max)
 {
     struct net *n = conn_net(c);
@@ -148,8 +148,8 @@ static bool set_aside(struct conn *c)
     return true;
 }
 
-/* A connection that gets room again may go on with requests that it had to leave, and so be on the
- * list once more; what they have changed is not committed yet. */
+/* Room in its queue may let a connection resume a waiting request, and so enter the list again; the
+ * changes of that request are not committed yet. */
 static void flush_queued(struct net *n)
 {
     struct conn *c;
@@ -190,7 +190,7 @@ static void flush_bulk(struct net *n)
     }
 }
 
-/* Thousands may wait for a slow disk: they are looked at once for each progress of the commit. */
+/* Thousands may wait for a slow disk: each progress of the commit checks them once. */
 static void queue_committed(struct net *n)
 {
     struct conn *c, *next;
@@ -265,9 +265,9 @@ static size_t most_held(const struct net *n)
 }
 
 /* When less than a sixteenth of the memory limit is free, drops the connections that hold most
- * memory and do not move: peers that do not read their answers, or that have sent half of a large
- * request. Otherwise all other clients would lack this memory until --request-timeout. Stops when
- * an eighth is free. */
+ * memory and do not move: peers that do not read their answers, and peers that have sent half of a
+ * large request. Otherwise all other clients would lack this memory until --request-timeout. Stops
+ * when an eighth is free. */
 static void drop_holders(struct net *n)
 {
     size_t wanted = account.limit / 8, freed = 0, most;
@@ -393,7 +393,7 @@ static size_t freed_since(size_t total)
     return account.total < total ? total - account.total : 0;
 }
 
-/* `total` is what was held before anything was freed in this iteration. */
+/* `total` is the account's total at the start of the iteration's freeing. */
 static bool has_freed_enough(size_t total)
 {
     return freed_since(total) >= FREED_BYTES_MOST;
@@ -493,7 +493,7 @@ static void run_slow(struct net *n, uint64_t limit_ns)
 
 void transport_run_deferred(struct net *n)
 {
-    unsigned part = n->cut_off > 0 ? 4 : 1; /* there is more to be read, of others */
+    unsigned part = n->cut_off > 0 ? 4 : 1; /* other clients have unread requests */
 
     answer_first(n);
     run_fast(n, BUDGET_DEFERRED_NS / part);

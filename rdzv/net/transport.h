@@ -1,5 +1,5 @@
-/* Between libevent and connections: new sockets and their events, and what happens to all
- * connections of a net at the end of an iteration. */
+/* Between libevent and connections: new sockets and their events, and the end of an iteration for
+ * all connections of a net. */
 #pragma once
 
 #include "rdzv/net/net.h"
@@ -45,7 +45,7 @@ static inline bool transport_has_answers(const struct net *n)
 static inline bool transport_has_work(const struct net *n)
 {
     const struct store *s = &n->engine->store;
-    /* Each iteration runs this, so an OR of all lists saves many branches. */
+    /* Each iteration runs this, and an OR of all lists saves many branches. */
     uint64_t there =
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->notified) |
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->bulk) | (uint64_t)(uintptr_t)TAILQ_FIRST(&n->closed) |
@@ -55,9 +55,9 @@ static inline bool transport_has_work(const struct net *n)
     return there != 0;
 }
 
-/* Drops connections that have been stalled since `deadline_ms` (engine_lived_ms()) or earlier: at
- * the end of this iteration, and of the next ones. A connection survives if its bytes have arrived
- * or its peer reads again, even if libevent has not reported that yet. */
+/* Drops connections that have been stalled since `deadline_ms` (engine_lived_ms()) or earlier: some
+ * at the end of this iteration, the others in the next ones. A connection survives if its bytes
+ * have arrived or its peer reads again, even before libevent reports that. */
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms);
 
 /* Accepts no new connections; sends the queued output of the open ones, and closes them. */
@@ -66,5 +66,5 @@ void transport_drain(struct net *n);
 /* Closes all connections; they are freed at the end of the iteration. */
 void transport_close_open(struct net *n, const char *reason);
 
-/* Closes and frees all connections, and the pools of their memory. */
+/* Closes and frees all connections, and the pools of their buffers. */
 void transport_close_all(struct net *n, const char *reason);

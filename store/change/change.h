@@ -44,7 +44,7 @@ enum change_kind {
     CHANGE_SESSION_DONE = 80,
     CHANGE_SESSION_BIND = 82,
     CHANGE_SESSION_END = 83,
-    CHANGE_SNAPSHOT_SESSION = 84, /* only in snapshots, and the next one, too */
+    CHANGE_SNAPSHOT_SESSION = 84, /* only in snapshots, like the next one */
     CHANGE_SNAPSHOT_HELD = 85,    /* `put`, behind its session: the key is the session's id */
     CHANGE_SESSION_HINT = 86,
 };
@@ -64,9 +64,9 @@ static inline enum space_part change_part(enum change_kind kind)
 
 /* Who goes on once a key has its new value. */
 enum key_wakes {
-    WAKES_WAITERS, /* those who wait for the key to exist */
-    WAKES_NONE,    /* it existed before, or a barrier is still short of arrivals */
-    WAKES_BARRIER, /* those who wait in the barrier, and for the key to exist */
+    WAKES_WAITERS, /* clients that wait for the key to exist */
+    WAKES_NONE,    /* the key existed before, or the barrier lacks arrivals */
+    WAKES_BARRIER, /* clients in the barrier, and clients that wait for the key to exist */
 };
 
 /* KEY_PUT, BARRIER_OPEN: the key has this value now. KEY_APPEND: the value now ends with these
@@ -77,9 +77,11 @@ struct key_put {
     struct slice value;
     struct blob *blob;    /* live: command.blob */
     struct entry *entry;  /* live: where the key is; NULL: see looked_up */
-    bool looked_up;       /* live: the key was looked up: entry NULL means that it has no entry */
+    bool looked_up;       /* live: the key was looked up: a NULL entry means that the key is
+                             absent */
     uint64_t hash;        /* live, if looked_up: of the key, see table_find_hashed() */
-    size_t groups;        /* live, if looked_up and there is none: how many groups it will be in */
+    size_t groups;        /* live, if looked_up and the key is absent: how many groups the new entry
+                             joins */
     enum key_wakes wakes; /* live */
     bool unwatched;       /* live: WATCH_KEY does not see barriers */
 };
@@ -149,7 +151,7 @@ struct space_state {
     uint64_t expired;
     uint64_t succeeded[SPACE_STATE_COUNTERS]; /* enum tree_counter */
     uint64_t failed[SPACE_STATE_COUNTERS];
-    uint64_t nodes; /* how many there are, so that the table has its size at once */
+    uint64_t nodes; /* so that the table gets its final size at once */
 };
 
 /* SNAPSHOT_NODE: behind its directory and its elder siblings. */
@@ -208,7 +210,7 @@ struct session_state {
     struct slice hint; /* empty: none */
 };
 
-#define CHANGE_NUMBER_MAX 24 /* bytes of any int64 in decimal, with room */
+#define CHANGE_NUMBER_MAX 24 /* the longest decimal int64, rounded up */
 
 struct change {
     enum change_kind kind;
@@ -233,8 +235,8 @@ struct change {
         struct session_hint hint;
         struct session_state session_state;
         uint64_t session; /* SESSION_END: the id */
-        uint64_t records; /* SNAPSHOT_END: how many came before it. SNAPSHOT_KEYS: how many keys
-                             there are of this worker store or space */
+        uint64_t records; /* SNAPSHOT_END: how many records came before. SNAPSHOT_KEYS: how many
+                             keys this worker store or space has */
     };
     uint8_t number[CHANGE_NUMBER_MAX]; /* live: KEY_PUT of a number: its text, to which put.value
                                           points; so a change is not copied */

@@ -1,5 +1,5 @@
 /* One command: what a client, or the server itself, asks the store to change. store_check() decides
- * what comes of it; what the clock says comes in with it. */
+ * the outcome; the command carries the time, so the store reads no clock. */
 #pragma once
 
 #include "proto/bytes.h"
@@ -38,11 +38,11 @@ enum space_part {
     PART_KEYS, /* c10d keys, queues and barriers, the space's own and those of worker stores */
     PART_TREE,
     PART_SPACE,   /* the whole, its worker stores and run records */
-    PART_SESSION, /* sessions of relays, of which no command is: see store_change() */
+    PART_SESSION, /* sessions of relays' clients; no command has this part: see store_change() */
 };
 
-/* Which part a command is about; one of no known kind is refused by PART_SPACE. By range: a new
- * kind goes between the first and the last of its part. */
+/* Which part a command is about; PART_SPACE refuses a command of unknown kind. By range: a new kind
+ * goes between the first and the last of its part. */
 static inline enum space_part command_part(enum command_kind kind)
 {
     if (kind >= COMMAND_KEY_SET && kind <= COMMAND_BARRIER)

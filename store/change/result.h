@@ -1,4 +1,4 @@
-/* What a command came to: why the store refused it, or what it answers. */
+/* What a command came to: the answer, or why the store refused it. */
 #pragma once
 
 #include "proto/etcd_types.h"
@@ -13,7 +13,7 @@ enum store_status {
     STORE_NOT_A_NUMBER,      /* ADD or BARRIER on a value that holds no integer */
     STORE_FULL,              /* the space has no room for it */
     STORE_TOO_LONG,          /* TREE_…: the path; see tree_path_fits(). KEY_APPEND: the value */
-    STORE_TOO_MANY_RUN_KEYS, /* one MULTI_SET has more keys of runs than it may */
+    STORE_TOO_MANY_RUN_KEYS, /* one MULTI_SET names more run keys than allowed */
     STORE_IN_USE,    /* a worker store that a run record names, to which a session is bound, or in
                         which a client waits */
     STORE_NO_MEMORY, /* the machine has none */
@@ -35,12 +35,12 @@ struct tree_result {
     uint64_t actual_index;
 };
 
-/* `tree` is valid for etcd commands, `status` for all others; and for etcd commands that came to
- * ETCD_INTERNAL it says why. */
+/* `tree` is valid for etcd commands, and `status` for all others; for an etcd command that ended in
+ * ETCD_INTERNAL, `status` says why. */
 struct store_result {
     enum store_status status;
     int64_t number;     /* KEY_ADD: the sum */
-    struct blob *value; /* KEY_COMPARE_SET, STORE_MISMATCH: what there is, borrowed until the
+    struct blob *value; /* KEY_COMPARE_SET, STORE_MISMATCH: the present value, borrowed until the
                            next command. QUEUE_POP: the element, a reference of the caller's */
     uint64_t count;     /* QUEUE_POP: the length before; TREE_EXPIRE: 1 or 0; SPACE_…: what went;
                            WORKER_STORE_OPEN: the id */

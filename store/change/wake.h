@@ -11,7 +11,7 @@
 
 enum wake_kind {
     WAKE_WAITER,       /* a WAIT or BARRIER of c10d that is fulfilled */
-    WAKE_ENDED,        /* a waiter whose client is lost, until it is freed */
+    WAKE_ENDED,        /* a waiter whose client has left, until the lazy free frees it */
     WAKE_ARRIVAL,      /* a session that stands in a barrier: nobody is woken. See session.h */
     WAKE_SUBSCRIPTION, /* a watch (etcd's or legacy WATCH_KEY) with something in its queue */
 };
@@ -59,34 +59,34 @@ static inline void wake_remove(struct ready_list *list, struct wake *w)
     TAILQ_REMOVE(list, w, entry);
 }
 
-/* Deliveries that a subscription holds until the end of an iteration. One that gets more than that
- * in one iteration loses events and ends, as in etcd, where it takes a hundred. One connection can
- * watch one key many thousand times, and another change it a thousand times an iteration. */
+/* Deliveries that a subscription holds until the end of an iteration. If more events come in one
+ * iteration, the subscription loses events and ends; etcd ends a watch after a hundred. A
+ * connection can watch one key many thousand times while another client changes the key a thousand
+ * times an iteration. */
 #define SUBSCRIPTION_MAX 65536u
 
-/* What a subscription has not handed on yet. */
+/* An event that a subscription has not sent yet. */
 struct delivery {
     STAILQ_ENTRY(delivery) entry;
     struct blob *bytes;
 };
 
-/* A client that gets events; each is rendered once, and all who get it share the bytes. */
+/* A client that gets events; each event is rendered once, and all subscriptions share its bytes. */
 struct subscription {
     struct wake wake;
     STAILQ_HEAD(, delivery) queue;
     unsigned queued;
     bool ended; /* nothing more will come; what is queued still counts */
-    bool lost;  /* ended, since there was more than SUBSCRIPTION_MAX or no memory */
+    bool lost;  /* ended: more than SUBSCRIPTION_MAX events, or no memory */
 };
 
 /* A fresh subscription that is nowhere registered. */
 void subscription_init(struct subscription *s, void *owner);
 
-/* Queues one more reference to `bytes`. When it does not fit, when the reserve has no memory to
- * spare, and without bytes, the subscription is lost instead: an event for a watcher is no part of
- * the change, and must not keep the change from being applied. After a lost event the subscription
- * queues no more events.
- */
+/* Queues one more reference to `bytes`. If the queue is full, the reserve has no memory to spare,
+ * or `bytes` is NULL, the subscription is lost instead: an event for a watcher is not part of the
+ * change, so its loss must not stop the change. After a lost event the subscription queues no more
+ * events. */
 void subscription_push(struct ready_list *ready, const struct reserve *reserve,
                        struct subscription *s, struct blob *bytes);
 

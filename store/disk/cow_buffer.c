@@ -9,7 +9,7 @@
 /* A value up to this is encoded at once. */
 #define SMALL_VALUE 4096u
 
-/* A chunk of encoded changes, or one change with its value. */
+/* A chunk of encoded changes, or one large change with its value. */
 struct cow_item {
     STAILQ_ENTRY(cow_item) entry;
     struct batch batch; /* of a chunk */

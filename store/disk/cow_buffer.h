@@ -1,5 +1,5 @@
-/* What a snapshot keeps of the store before it comes to write it: a key that changes or goes while
- * the snapshot is open is kept as it was. For snapshot.c and keymap_moment.c.
+/* What a snapshot keeps of the store before it comes to write it: before a key changes or goes
+ * while the snapshot is open, its old value is copied. For snapshot.c and keymap_moment.c.
  *
  * Small values are encoded at once, many in one chunk; of large ones a reference is kept, or a copy
  * where the change writes over the value. When memory is short the snapshot fails, and nothing
@@ -38,7 +38,7 @@ void cow_init(struct cow_buffer *a);
 void cow_put(struct cow_buffer *a, const char *name, const struct change *change,
              struct blob *value, bool overwritten);
 
-/* Adds what is kept to the batch, until that has about so many bytes. False: memory is short. */
+/* Moves kept changes to the batch until it has about `bytes` bytes. False: memory is short. */
 bool cow_write(struct cow_buffer *a, struct batch *out, size_t bytes);
 
 static inline bool cow_is_empty(const struct cow_buffer *a)

@@ -205,7 +205,7 @@ void frame_file_close(struct frame_file *f)
     *f = (struct frame_file){.file = -1};
 }
 
-/* Room for so many bytes from `at` on; what is there of them stands first. */
+/* Makes room for `len` bytes from `at` on; buffered bytes from there on move to the front. */
 static int frame_file_make_room(struct frame_file *f, uint64_t at, size_t len)
 {
     uint8_t *wider;
@@ -227,7 +227,7 @@ static int frame_file_make_room(struct frame_file *f, uint64_t at, size_t len)
     return 0;
 }
 
-/* The bytes from `at` on: `len` of them, or more, or fewer at the end of the file. */
+/* Reads from `at` on: `len` bytes or more, or fewer at the end of the file. */
 static int frame_file_fetch(struct frame_file *f, uint64_t at, size_t len, struct slice *out)
 {
     uint64_t left = at < f->size ? f->size - at : 0;
@@ -258,7 +258,7 @@ int frame_file_header(struct frame_file *f, struct slice *out)
     return error;
 }
 
-/* 1: the file has only zeros from f->at on, or ends there. */
+/* 1: from f->at to its end the file has only zeros, or nothing. */
 static int rest_is_zero(struct frame_file *f)
 {
     struct slice bytes = {0};

@@ -16,7 +16,7 @@
  *      0   u32      length of the payload
  *      4   u32      kind: 1 a batch, 2 a part of a snapshot, 3 end, 4 mark
  *      8   u64      number: of the batch; of a part, counted from 0; end and mark: see there
- *     16   u64      durable: batches up to this one were synced when the frame was written
+ *     16 u64 durable: all batches up to this one were synced when the frame was written
  *     24   u32      CRC32C of the payload
  *     28   u32      CRC32C of bytes 0 to 27, gone on from the file's key
  *
@@ -30,14 +30,14 @@
  *                consecutive numbers; the first has the number in the header.
  *     part (2)   of a snapshot: a Batch, too, of some 64 KiB.
  *     end (3)    no payload. A snapshot ends with it, and a segment that was closed cleanly.
- *                Its number is the count of parts, or that of the last batch. Nothing follows.
+ *                Its number is the count of parts, or that of the last batch; it is the last frame.
  *     mark (4)   no payload: it says `durable`. Written when nothing else follows a sync, with
  *                the number 0; and as the first frame of a segment that replaces others, with
  *                the number of the last batch that it replaces.
  *
- * `durable` is what tells a crash from damage. Batches may be lost by a power cut in any order as
- * long as nobody was promised that they are synced; one that is missing or damaged although an
- * intact frame or header says that it was synced is damage, and is never passed over in silence. */
+ * `durable` distinguishes a crash from damage. A power cut may lose any batches that no frame or
+ * header declares synced. If such a declared batch is missing or damaged, the file is damaged, and
+ * rdzvd refuses it. */
 #pragma once
 
 #include "store/disk/fs.h"
@@ -80,23 +80,23 @@ struct frame {
     struct slice payload; /* points into what was decoded */
 };
 
-/* The header; the payload, of less than 4 GiB, is to stand behind it. */
+/* Encodes the header; the caller writes the payload (less than 4 GiB) behind it. */
 void frame_encode(uint32_t key, const struct frame *f, uint8_t out[FRAME_HEADER_SIZE]);
 
 enum frame_result {
     FRAME_WHOLE,
     FRAME_MORE,       /* a good start: the frame has *size bytes. With an intact header *out has all
                          but the payload; with less than a header *size is FRAME_HEADER_SIZE */
-    FRAME_BAD_HEADER, /* these bytes are not the header of a frame of this file */
+    FRAME_BAD_HEADER, /* these bytes are no frame header of this file */
     FRAME_BAD_PAYLOAD, /* its header is intact: *out and *size are as it says */
 };
 
 /* Takes bytes of a file from where a frame is expected. */
 enum frame_result frame_decode(uint32_t key, struct slice in, struct frame *out, size_t *size);
 
-/* Looks for the next intact header of a frame from *at on, byte by byte. True: *at is its offset,
- * and *out has all fields except the payload. False: `in` has no header, and *at is the first byte
- * at which a header would no longer fit. */
+/* Searches byte by byte for the next intact frame header from *at on. True: *at is its offset, and
+ * *out has all fields of the header. False: *at is the first offset at which a header no longer
+ * fits into `in`. */
 bool frame_find(uint32_t key, struct slice in, size_t *at, struct frame *out);
 
 /* --- Writing a file. --- */
@@ -110,7 +110,7 @@ struct frame_writer {
     uint64_t end;    /* behind the last whole frame */
 };
 
-/* Creates the file. 0, or -errno: then the file is not open, and was removed if possible. */
+/* Creates the file. 0, or -errno: -errno: the file is closed, and was removed if possible. */
 int frame_writer_open(struct frame_writer *w, struct fs *fs, const char *name,
                       const struct file_header *header);
 void frame_writer_close(struct frame_writer *w);
@@ -143,7 +143,8 @@ struct frame_file {
 int frame_file_open(struct frame_file *f, struct fs *fs, const char *name);
 void frame_file_close(struct frame_file *f);
 
-/* The header of the file, as far as there is one; at 0. Borrowed until the next call. */
+/* Returns the first bytes of the file, at most a header; positioned at 0. Borrowed until the next
+ * call. */
 int frame_file_header(struct frame_file *f, struct slice *out);
 
 enum frame_file_result {

@@ -41,14 +41,15 @@ struct fs {
 
 #define FS_PARTS_MAX 512
 
-/* True of the -errno of a disk that is full, or of which a quota gives no more. */
+/* True if this -errno means a full disk or an exhausted quota. */
 bool fs_is_full(int error);
 
-/* Writes all of it, however little each call takes. On failure some of it may be written. */
+/* Writes all parts, with as many calls as necessary. On failure, some bytes may have been
+ * written. */
 int fs_write_all(struct fs *fs, int file, uint64_t at, const struct slice *parts, size_t count);
 
-/* Makes a directory (0700), but not its parents, and syncs its name. 1; 0, when there is something
- * of that name; or -errno. */
+/* Makes a directory (0700) without its parents, and syncs its name. 1; 0 if the name exists; or
+ * -errno. */
 int fs_posix_make_dir(const char *path);
 
 enum fs_use { FS_MUST_EXIST, FS_MAY_CREATE };

@@ -132,17 +132,17 @@ static int journal_put_bare(struct journal *j, enum frame_kind kind, uint64_t nu
     return error;
 }
 
-/* A segment gets one if it has batches, and there is room to remember the one before until it is
- * synced. */
+/* The present segment needs a successor if it has batches and is full, and if the list of unsynced
+ * segments has room. */
 static bool journal_wants_segment(const struct journal *j)
 {
     return j->tail.number <= j->now.last && (j->rotate || j->tail.end >= j->segment_size) &&
            j->complete_count < JOURNAL_SYNC_FILES - 1;
 }
 
-/* A segment could not be begun. As long as its file is there, or may be after a power cut, a reader
- * takes it for the place of the next batches: it goes, and the next sync is one of the directory,
- * too. If it cannot be removed, the batches go into a segment that replaces it. */
+/* A new segment could not be begun. While its file exists, or may come back after a power cut, a
+ * reader would expect the next batches there: so the file is removed, and the next sync includes
+ * the directory. If it cannot be removed, the batches go into a segment that replaces it. */
 static void journal_undo_segment(struct journal *j, const char *name)
 {
     int error = j->fs->remove(j->fs, name);
@@ -265,8 +265,9 @@ int journal_finish(struct journal *j)
 
 /* --- Writing unsynced batches again. --- */
 
-/* The first frame of a segment that is written anew: up to that batch, no other segment counts. It
- * says that these are synced, too: by the time that the file has its name, they are. */
+/* The first frame of a segment that replaces others: up to batch `last`, segments that begin behind
+ * this one do not count. It also declares these batches synced: they are before the file gets its
+ * name. */
 static int journal_put_replaces(struct journal *j, uint64_t last)
 {
     const struct frame frame = {FRAME_MARK, last, last, {NULL, 0}};
@@ -307,8 +308,8 @@ int journal_rewrite_put(struct journal *j, const struct journal_batch *batches, 
     return error;
 }
 
-/* Those that the one that was written anew replaces, and those behind a gap, must go before
- * anything more is appended to it. */
+/* Before an append, removes the segments that the rewritten one replaces, and those behind a
+ * gap. */
 static int journal_remove_behind(struct journal *j, uint64_t first)
 {
     struct journal_files *segments = &j->segments;

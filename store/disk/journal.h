@@ -1,6 +1,6 @@
 /* The files of a data directory: a journal of batches, in segments, and snapshots of the store,
- * which bound what has to be replayed. No threads, no clock, no log: it says what happened. The
- * format of a file is in store/disk/frame.h.
+ * which limit the time of a replay. No threads, no clock, no log: callers learn the events from
+ * results and from struct journal_report. The format of a file is in store/disk/frame.h.
  *
  *     lock                 held by the process that uses the directory
  *     journal-<number>     a segment; the number of its first batch, 20 digits
@@ -12,12 +12,11 @@
  *
  *   1. A file gets its name by a rename after its bytes were synced, but for a segment that is
  *      begun while batches are appended (journal_append() rotates).
- *   2. Whoever reports that batches up to D are synced has synced all segments that hold them, or a
- *      snapshot that does, then the directory; only then a frame may say `durable` = D.
- *   3. A segment that is written anew (journal_rewrite_begin()) says in its first frame up to which
- *      batch it replaces whatever else there is: segments that begin behind it, up to that batch,
- *      do not count, and nothing is appended before they are removed. Else a segment ends, for a
- *      reader, where the next one begins.
+ *   2. Before anyone reports batches up to D as synced, all segments with them are synced, or a
+ *      snapshot with them, and then the directory; only then may a frame say `durable` = D.
+ *   3. The first frame of a rewritten segment (journal_rewrite_begin()) names the last batch that
+ *      it replaces: segments that begin behind it, up to that batch, do not count, and must be
+ *      removed before an append. Otherwise, for a reader, a segment ends where the next one begins.
  *   4. A segment or snapshot is removed only when a whole, synced, renamed snapshot makes it
  *      needless.
  *
@@ -62,8 +61,7 @@ struct journal_batch {
 
 struct journal_options {
     struct fs *fs;         /* outlives the journal */
-    uint64_t segment_size; /* a segment that is larger is followed by a new one; 0:
-                              JOURNAL_SEGMENT_SIZE */
+    uint64_t segment_size; /* a larger segment gets a successor; 0: JOURNAL_SEGMENT_SIZE */
     uint64_t new_id;       /* random: the id for a new directory */
 };
 
@@ -93,11 +91,11 @@ struct journal_report {
     char file[JOURNAL_NAME_SIZE]; /* which one */
     uint64_t offset;              /* JOURNAL_DAMAGED, JOURNAL_UNKNOWN: where in it */
     const char *what;             /* what is wrong, as a part of a sentence; a literal */
-    uint64_t lost;                /* JOURNAL_DAMAGED: this batch and later ones cannot be read... */
-    uint64_t durable;             /* ...although all up to this one were synced */
+    uint64_t lost;                /* JOURNAL_DAMAGED: this batch and later ones are unreadable... */
+    uint64_t durable;             /* ...although batches up to this one were synced */
 
-    /* What was left out, since no sync had covered it: torn_bytes 0 is nothing. With files: behind
-     * it whole segments were left out, too. */
+    /* Unsynced bytes that recovery has left out: torn_bytes 0: none. torn_files: whole segments
+     * behind them were left out as well. */
     char torn_file[JOURNAL_NAME_SIZE];
     uint64_t torn_offset, torn_bytes;
     size_t torn_files;
@@ -139,10 +137,10 @@ int journal_finish(struct journal *j);
 /* --- Appending. These, sync_begin and sync_end, rewrite and finish are for one thread at a time.
  * --- */
 
-/* Writes batches, whose numbers follow the last one, at the end of the newest segment, as few
- * system calls as can be; begins a new segment when this one is large enough. On failure none of
- * them is appended (what was written of them is taken back) and the caller may try again later.
- * -EIO, always, after a sync has failed. */
+/* Writes batches, whose numbers follow the last one, at the end of the newest segment, with few
+ * system calls; begins a new segment if this one is large enough. On failure no batch is appended
+ * (written bytes are taken back), and the caller may try again later. -EIO, always, after a sync
+ * has failed. */
 int journal_append(struct journal *j, const struct journal_batch *batches, size_t count);
 
 struct journal_figures {
@@ -170,28 +168,28 @@ struct journal_sync {
     uint64_t number; /* if the sync succeeds, all batches up to this number are durable */
 };
 
-/* False: there is nothing to sync, or a sync is under way. */
+/* False: nothing to sync, or a sync is under way. */
 bool journal_sync_begin(struct journal *j, struct journal_sync *sync);
 int journal_sync_run(struct journal_sync *sync);
 /* `result`: what run returned. After a failure the journal is tainted. */
 void journal_sync_end(struct journal *j, const struct journal_sync *sync, int result);
 
-/* Says in the file that what was appended is synced, if no frame says so yet. Best after a sync
- * that nothing follows for some time: damage of the last batches is then found, too. Fails
+/* Declares the appended batches synced in the file, if no frame does so yet. Call it after a sync
+ * without a successor for some time: then recovery also finds damage of the last batches. Fails
  * silently. */
 void journal_mark(struct journal *j);
 
-/* Writes all batches that are not known to be synced, from `durable` + 1 on, into a new
- * segment, syncs it and puts it in place. No other sync is under way. put() takes them in order.
- * After end() returned 0, all is appended and synced, and the journal is no longer tainted. After
- * any failure: begin again. */
+/* Writes all batches that may be unsynced, from `durable` + 1 on, into a new segment, syncs it and
+ * renames it into place. No other sync may be under way. put() takes them in order. After end()
+ * returned 0, all is appended and synced, and the journal is no longer tainted. After any failure:
+ * begin again. */
 int journal_rewrite_begin(struct journal *j);
 int journal_rewrite_put(struct journal *j, const struct journal_batch *batches, size_t count);
 int journal_rewrite_end(struct journal *j);
 
 /* --- Room for bad days. --- */
 
-/* Makes the ballast, if it is not there, and syncs it; gives it up. */
+/* The first makes the ballast, if it does not exist, and syncs it; the second removes it. */
 int journal_ballast_make(struct journal *j);
 int journal_ballast_drop(struct journal *j);
 
@@ -205,8 +203,8 @@ struct journal_snapshot {
     int error;              /* after a failure all that follow fail, too */
 };
 
-/* Of the store as it is after the batch of that number, the last one that was handed to the
- * journal. The next batch begins a new segment. */
+/* Begins a snapshot of the store after batch `number`, the last one that the journal has received.
+ * The next batch begins a new segment. */
 void journal_snapshot_begin(struct journal *j, uint64_t number, struct journal_snapshot *s);
 
 /* Adds a part, which must not be empty. Syncs the file from time to time, so that the last sync is

@@ -26,7 +26,7 @@ struct journal_recovery {
     uint64_t snapshot;            /* the one that was taken; 0: none */
     uint64_t last;                /* L, see journal.h */
     uint64_t durable;             /* D, of what was read so far */
-    bool broken;                  /* there is something behind L, or should be: */
+    bool broken;                  /* recovery cannot use the bytes behind L, or misses some: */
     char file[JOURNAL_NAME_SIZE]; /* where the next batch was to stand */
     uint64_t offset;
     const char *what;
@@ -105,9 +105,9 @@ static int compare_files(const void *a, const void *b)
 
 /* --- Headers. --- */
 
-/* A segment that was written anew says in its first frame what it replaces, and that this is
- * synced: so a directory in which this segment is damaged is refused, and the replaced segments
- * never count again. */
+/* The first frame of a rewritten segment names the segments that it replaces, and declares that
+ * batch synced: so a directory in which this segment is damaged is refused, and the replaced
+ * segments never count again. */
 static int read_replaced(struct frame_file *f, const struct file_header *header, uint64_t *replaces)
 {
     struct frame frame;
@@ -187,7 +187,7 @@ static bool recovery_read_segments(struct journal_recovery *r, enum file_kind ki
     return true;
 }
 
-/* Segments that another one replaces are not looked at, and go with the next start. */
+/* Segments that another one replaces are not read; the next start removes them. */
 static void recovery_drop_replaced(struct journal_recovery *r)
 {
     struct journal_files *files = &r->segments;
@@ -256,7 +256,7 @@ static int search_behind(struct journal_recovery *r, struct frame_file *f, uint6
 static const char unknown_part[] = "has a part that this version does not know";
 static const char lacks_parts[] = "ends before all of the store has come";
 
-/* What frames of a snapshot say, in order, up to its end. NULL: it is whole. Each part is handed to
+/* Walks the frames of a snapshot to its end. NULL: the snapshot is complete. Passes each part to
  * the reader, if there is one. */
 static const char *walk_parts(struct frame_file *f, const struct journal_reader *reader, int *error)
 {
@@ -306,7 +306,7 @@ static const char *walk_snapshot(struct journal_recovery *r, const struct journa
     return what;
 }
 
-/* Takes it as the one to begin with. */
+/* Takes the snapshot as the start of recovery. */
 static bool load_snapshot(struct journal_recovery *r, const struct journal_file *file,
                           const char *name)
 {
@@ -390,7 +390,8 @@ static bool hand_over(struct journal_recovery *r, const struct segment *s,
     return true;
 }
 
-/* What is behind the frames that could be used: is anything of it said to be synced? */
+/* Leaves out the bytes behind the last usable frame: search them for a frame that declares them
+ * synced. */
 static bool leave_out(struct journal_recovery *r, struct segment *s, const char *what)
 {
     uint64_t at = s->f.at;

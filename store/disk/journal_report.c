@@ -58,7 +58,7 @@ static void say_opened(const struct journal_report *r, const char *path, char *o
                  r->passed_over);
 }
 
-/* What follows the name of the file and what is wrong with it. */
+/* Advice that follows the name of the file and the fault. */
 static const char *const advice[] = {
     [JOURNAL_NEW_VERSION] = ": it was written by a newer release. Start that one, or use another "
                             "directory. Nothing was changed.",

@@ -33,7 +33,7 @@ struct message {
     bool (*is_valid)(const struct change *c); /* the fields agree with each other; NULL: always */
 };
 
-/* A MULTI_SET is walked by its lengths, so they have to agree with the bytes. */
+/* The store walks a MULTI_SET by its lengths, so these must agree with the bytes. */
 static bool are_pairs(const struct change *c)
 {
     struct slice items = c->put_all.pairs, blob;
@@ -286,7 +286,7 @@ static void message_put(const struct message *m, const struct change *c, struct 
     }
 }
 
-/* All but the message of the change, which has so many bytes. */
+/* Writes the record's fields before the change's message, which has `message` bytes. */
 static void record_put_head(struct batch *b, struct slice space, const struct change *c,
                             size_t message)
 {
@@ -391,7 +391,7 @@ bool batch_end(struct batch *b, int64_t time_ns)
     return true;
 }
 
-/* Two protobuf messages one behind the other are one message with the records of both. */
+/* Two protobuf messages in a row form one message with the records of both. */
 bool batch_append(struct batch *b, const struct batch *other)
 {
     if (!batch_make_room(b, other->len + TIME_SIZE))
@@ -505,7 +505,7 @@ static bool field_set(const struct field *f, struct change *c, const struct wire
     }
 }
 
-/* Each field once at most, in their order. */
+/* Takes each field at most once, in ascending order. */
 static bool record_take_message(const struct message *m, struct slice in, struct change *c)
 {
     const struct field *f = m->fields;

@@ -27,15 +27,15 @@ void batch_init_fixed(struct batch *b, uint8_t *bytes, size_t cap);
 /* Empties the batch and gives it its number. Keeps the memory. */
 void batch_begin(struct batch *b, uint64_t number);
 
-/* Adds a change of a space, whose name lives as long as the batch. False when memory is short, or
- * no change is taken: the batch is as it was, and the change must not be applied. */
+/* Adds a change of a space, whose name lives as long as the batch. False if memory is short or no
+ * change is taken: the batch is unchanged, and the caller must not apply the change. */
 bool batch_add(struct batch *b, const char *space, const struct change *change);
 
-/* Keeps room for a change whose record is so long, whatever is added before it; until the batch is
- * taken, or ends. False: memory is short, or no change is taken. */
+/* Keeps room for a change with a record of this size, whatever is added before it; until the batch
+ * is taken or ends. False: memory is short, or no change can be taken. */
 bool batch_keep(struct batch *b, size_t size);
 
-/* That room may be used from now on. */
+/* Releases the kept room. */
 void batch_release(struct batch *b);
 
 /* The bytes that a record takes beside those of its space's name and its own slices, at most. */
@@ -80,6 +80,6 @@ static inline void record_reader_init(struct record_reader *r, struct slice batc
 }
 
 /* The next record, whose slices point into the batch. False: there is none left, or r->failed: the
- * bytes are no batch, or hold anything that is not known here. Whether a change can be applied to a
- * store, store_can_apply() knows. */
+ * bytes are no batch, or have an unknown field or kind. store_can_apply() says whether the store
+ * can apply the change. */
 bool record_next(struct record_reader *r, struct record *out);

@@ -1,5 +1,5 @@
-/* Requests with many keys, which must read or change all of them at one moment. See keymap.h for
- * the contract.
+/* Looks up the keys of a large request, which must read or change all of them at one moment. See
+ * keymap.h for the contract.
  *
  * Most of the time goes into finding a key: hashing its bytes, and reading memory that no cache
  * holds. A MULTI_SET of a million keys in one step would stop all other clients, and one in several
@@ -38,7 +38,7 @@ static void lookup_release_next(struct keymap *m, struct batch_lookup *p)
     keymap_release(m, e);
 }
 
-/* Each waiter that is woken counts as one freed piece. */
+/* Counts each woken waiter as one freed piece. */
 static size_t lookup_free_some(struct lazy_free *f, struct lazy *lazy, size_t count)
 {
     struct batch_lookup *p = (struct batch_lookup *)lazy;
@@ -187,7 +187,7 @@ void keymap_end_lookups(struct keymap *m)
 
 /* --- The moment. --- */
 
-/* None of the keys has changed since it was looked up. */
+/* True if none of the keys has changed since its lookup. */
 static bool lookup_is_unchanged(const struct batch_lookup *p)
 {
     return p->changes == p->map->lookup_changes;

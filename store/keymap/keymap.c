@@ -231,7 +231,7 @@ static void entry_put_value(struct keymap *m, struct entry *e, const struct key_
     entry_swap(m, e, value_to_keep(m, c));
 }
 
-/* Of a key of which nothing is known: nobody waits for it, or watches it. */
+/* The key is new: no client waits for it or watches it. */
 static void entry_put_new(struct keymap *m, const struct key_put *c)
 {
     struct entry *e = entry_create(m, c->key, c->hash, c->groups);
@@ -262,7 +262,7 @@ static struct entry *entry_at(const struct keymap *m, struct entry *known, struc
     return known != NULL ? known : keymap_find(m, key);
 }
 
-/* True when a patch can be written over what is there. */
+/* True if the patch fits the key's present value. */
 static bool patch_fits(const struct entry *e, const struct key_patch *c)
 {
     return c->removed == c->bytes.len && e->value->refs == 1 && TAILQ_EMPTY(&e->watching);
@@ -355,7 +355,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     keymap_note_gone(m, e);
     if (e->pins != 0) {
         m->lookup_changes++;
-        keymap_wake_all(m, e); /* waiters that its lookups have not woken yet */
+        keymap_wake_all(m, e); /* waiters that batch_lookup_end() has not woken yet */
     }
     if (m->moment != NULL)
         keymap_moment_loses(m->moment, e);
@@ -402,7 +402,7 @@ struct blob *keymap_take_popped(struct keymap *m)
     return value;
 }
 
-/* What the record does not say of it. */
+/* The record leaves these two fields out. */
 APART static void apply_open(struct keymap *m, const struct key_put *c)
 {
     struct key_put put = *c;
@@ -584,7 +584,8 @@ void forgotten_keys_add(struct forgotten_keys *keys, struct entry_list *entries,
         lazy_free_add(keys->lazy_free, &keys->lazy, bytes);
 }
 
-/* An entry that a client waits for stays, without its value, when all others go with `old`. */
+/* All other keys go with `old`. A key that a client waits for keeps its entry, without the
+ * value. */
 static void keep_waited_entry(struct keymap *m, struct table *old, struct entry *e)
 {
     if (keymap_find(m, e->node.key) == e)

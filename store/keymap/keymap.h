@@ -1,5 +1,4 @@
-/* The c10d keys of a space or of a worker store: flat keys, queues, barriers, and those who wait
- * for them.
+/* The c10d keys of a space or of a worker store: flat keys, queues, barriers, and waiting clients.
  *
  * The rules are torch's (TCPStoreBackend.cpp, TCPStoreLibUvBackend.cpp), with the differences that
  * the comments name. Changes come only through store_apply(); reads and waits are here. */
@@ -12,7 +11,7 @@
 #include "store/memory/quota.h"
 #include "store/memory/table.h"
 
-/* One registration of a waiter at one key. */
+/* One waiter's registration at one key. */
 struct wait_link {
     TAILQ_ENTRY(wait_link) entry;
     struct waiter *waiter;
@@ -23,10 +22,10 @@ struct wait_link {
 struct waiter {
     struct wake wake;
     TAILQ_ENTRY(waiter) entry;
-    uint64_t missing; /* keys that have not counted yet, plus 1 while keymap_wait() still adds keys;
-                         0: fulfilled */
-    uint64_t count;   /* registrations there are */
-    uint64_t cap;     /* registrations there is room for */
+    uint64_t missing;  /* keys that have not counted yet, plus 1 while keymap_wait() adds more; 0:
+                          fulfilled */
+    uint64_t count;    /* registrations there are */
+    uint64_t cap;      /* registrations there is room for */
     uint64_t since_ms; /* the owner's: when it began to wait */
     int64_t size;      /* the same: of a BARRIER, how many are to come */
     bool barrier;      /* waits in the barrier lists of its entries */
@@ -37,7 +36,7 @@ struct waiter {
 struct key_watch {
     TAILQ_ENTRY(key_watch) entry; /* of its key */
     TAILQ_ENTRY(key_watch) all;
-    struct subscription *subscription; /* of the connection, shared by all its watches */
+    struct subscription *subscription; /* the connection's; all its watches share it */
     struct entry *at;
 };
 
@@ -86,14 +85,14 @@ struct queue {
     uint64_t number; /* of its first element: they grow along the list of queues */
 };
 
-/* Where a walk stands that sees the keys as they are at one moment, in the order in which they
- * came, while keys come and go; see keymap_entry.h. */
+/* The position of a walk over the keys of one moment, in their order of creation, while clients add
+ * and delete keys; see keymap_entry.h. */
 struct key_cursor {
     struct entry *next; /* comes next; NULL: the walk is at its end */
     uint64_t moment;    /* keymap.changes at that time: keys with higher numbers came later */
 };
 
-/* The answer to LIST_KEYS as it is at one moment, in the making or whole. */
+/* The answer to LIST_KEYS for one moment, complete or still being written. */
 struct key_list {
     struct lazy lazy;         /* once it has no reader any more; the first member */
     struct key_cursor cursor; /* of those that are not written yet */
@@ -183,21 +182,23 @@ struct keymap {
     struct reserve *reserve;
     struct forgotten_keys *forgotten; /* of the store; NULL: all is freed at once */
     struct waiter_list open_waiters;
-    struct wake_list ended_waiters; /* waiters of lost clients, until they are freed in slices */
+    struct wake_list ended_waiters; /* waiters of clients that left, until the lazy free frees
+                                       them */
     struct lazy ended;              /* of these */
     struct key_watch_list watches;
     struct lookup_list lookups;
-    enum account_kind kind;       /* what its keys and queues are counted as */
+    enum account_kind kind;       /* for the account: the kind of its keys and queues */
     size_t present;               /* keys that have a value */
     size_t present_bytes;         /* of their names */
     uint64_t changes;             /* how often a key came or went; not 0 */
     uint64_t lookup_changes;      /* how often a looked-up key came, changed or went */
     uint64_t pushes;              /* how many elements came */
     struct keymap_moment *moment; /* a snapshot is being written; NULL: none, or not of this */
-    struct key_list *list;        /* in the making, asked for, or still true; NULL: none */
-    uint64_t list_askers;         /* who asked for one and has not left */
+    struct key_list *list;        /* the answer to LIST_KEYS, being written or still valid; NULL:
+                                     none */
+    uint64_t list_askers;         /* clients that asked for a list and have not left */
     uint64_t waiters;             /* open WAITs, BARRIERs and watches */
-    size_t bytes;                 /* of keys with a value, and of queues */
+    size_t bytes;                 /* keys with a value, and queues */
     size_t waiting_bytes; /* of waiters, watches, and the entries of absent keys with waiters */
     struct quota *quota;  /* of the space: limits both sums */
     struct blob *popped;  /* by the last change that was decoded; see keymap_take_popped() */
@@ -206,7 +207,7 @@ struct keymap {
 void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *ready,
                  struct reserve *reserve, uint64_t seed, struct quota *quota);
 
-/* By now all waiters and watches are ended. */
+/* All waiters and watches must have ended before. */
 void keymap_fini(struct keymap *m);
 
 /* Forgets all keys and queues. Waiters go on waiting, and keys that have counted stay counted. The
@@ -222,8 +223,8 @@ struct blob *keymap_get(const struct keymap *m, struct slice key);
 bool keymap_exists(const struct keymap *m, struct slice key);
 
 /* A time of the keymap, for a CHECK that reads its keys in many slices. If each key exists and has
- * existed since that time, all keys existed at that time. Any other key was absent at some time
- * since then. (A value that went after a queue of its name had come would be taken for that.) */
+ * existed since that time, all keys existed at that time. Otherwise the key was absent at some time
+ * since then. (A value that goes after a queue of its name has come also counts as such a key.) */
 struct keymap_time {
     uint64_t changes, pushes;
 };
@@ -252,7 +253,7 @@ void keymap_leave_list(struct keymap *m, uint64_t ticket);
 enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max,
                                    const struct key_list **out);
 
-/* Lets go of a list that nobody reads any more. Now and then. */
+/* Frees a list without readers. Called now and then. */
 void keymap_trim(struct keymap *m);
 
 /* --- Many keys at one moment: the request looks them up one by one, while other clients change
@@ -283,8 +284,8 @@ static inline const struct entry *batch_lookup_entry(const struct batch_lookup *
     return p->entries[i];
 }
 
-/* The moment of a MULTI_GET: the values that are held are those that the keys have now. They are
- * answered later, whatever becomes of the keys. */
+/* The moment of a MULTI_GET: keeps references to the values that the keys have now. Later changes
+ * do not affect the answer. */
 void batch_lookup_take_values(struct batch_lookup *p);
 
 /* The i-th of them; NULL: there was none. */
@@ -295,9 +296,9 @@ static inline struct blob *batch_lookup_taken(const struct batch_lookup *p, size
     return p->values[i];
 }
 
-/* Walks the keys of the group of that prefix which have a value, in the order in which they got it.
- * The key that keymap_walk_next() has just given may be deleted, no other one. NULL: that was all.
- */
+/* Walks the keys of one group that have a value, in the order in which they got it. The caller may
+ * delete the key that keymap_walk_next() has returned last, and no other key. NULL: the walk has
+ * ended. */
 struct key_walk {
     struct key_link *next, *last;
 };
@@ -305,22 +306,22 @@ struct key_walk {
 void keymap_walk_group(const struct keymap *m, struct slice prefix, struct key_walk *walk);
 struct entry *keymap_walk_next(struct key_walk *walk);
 
-/* The same in pieces, between which any keys may come and go: keymap_walk_group() begins a piece,
- * and keymap_walk_pause() ends it. Each walk has a number of its own, above 0. NULL: the walk has
- * ended; it has returned each key that the group had from the start to the end. */
+/* The same in pieces; between two pieces, clients may add and delete keys: keymap_walk_group()
+ * begins a piece, and keymap_walk_pause() ends it. Each walk has a number of its own, above 0.
+ * NULL: the walk has ended; it has returned each key that stayed in the group from start to end. */
 struct entry *keymap_walk_piece(struct key_walk *walk, uint32_t number);
 void keymap_walk_pause(struct keymap *m, const struct key_walk *walk);
 
 /* --- Changes; for space.c only. --- */
 
-/* Decides about a KEY_…, QUEUE_… or BARRIER command. STORE_OK: *change is what comes of it, and
- * *out says as much of the result as is known before it is applied. Else nothing is to change:
- * STORE_MISMATCH: out->value is the key's present value. STORE_ABSENT: a KEY_COMPARE_SET expects a
- * value, and the key is absent; torch's clients then receive `expected`. */
+/* Decides about a KEY_…, QUEUE_… or BARRIER command. STORE_OK: *change is the change to apply, and
+ * *out the part of the result that is known before. Any other status: no change. STORE_MISMATCH:
+ * out->value is the key's present value. STORE_ABSENT: a KEY_COMPARE_SET expects a value, and the
+ * key is absent; torch's clients then receive `expected`. */
 enum store_status keymap_check(const struct keymap *m, const struct command *c,
                                struct change *change, struct store_result *out);
 
-/* True when a change that was decoded finds what it takes for granted. */
+/* For decoded changes: true if the keys are in the state that the change assumes. */
 bool keymap_can_apply(const struct keymap *m, const struct change *change);
 
 /* What keymap_apply() takes of the reserve at most. */
@@ -332,21 +333,21 @@ void keymap_apply(struct keymap *m, const struct change *change, struct store_re
 /* --- Waiting. --- */
 
 /* Registers for each key of `keys` (a checked list of `count` blobs) that does not exist now. NULL
- * with STORE_OK: all exist, there is nothing to wait for. The waiter is the caller's, who ends it
- * with keymap_cancel(), fulfilled or not. `owner` is found again in waiter->wake.owner. STORE_FULL:
- * waiters of the space hold as many bytes as the limit allows. For a BARRIER, keymap_check() has
- * checked this limit before. */
+ * with STORE_OK: all keys exist. The caller owns the waiter and ends it with keymap_cancel(),
+ * fulfilled or not. waiter->wake.owner is `owner`. STORE_FULL: waiters of the space hold as many
+ * bytes as the limit allows. For a BARRIER, keymap_check() has checked this limit before. */
 enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t count, void *owner,
                               struct waiter **out);
 
 /* The same over many slices. *w is NULL at first; each call adds a key, and `room` is the number of
  * keys still to add. An added key counts at once if it exists, else as soon as it exists. The
- * result is that of a WAIT in one step. When all keys have counted, each key has existed at some
- * time since the first slice, so a WAIT registered in that slice is fulfilled. While a key has not
- * counted, it has not existed since the last slice, so a WAIT registered in that slice still waits.
+ * result equals that of a WAIT in one step. When all keys have counted, each key has existed at
+ * some time since the first slice, so a WAIT registered in that slice is fulfilled. While a key has
+ * not counted, it has not existed since the last slice, so a WAIT registered in that slice still
+ * waits.
  *
- * The caller owns the waiter *w. It is not woken before keymap_wait_end(), which returns this
- * waiter, a smaller one in its place, or NULL when all keys exist. After STORE_NO_MEMORY or
+ * The caller owns the waiter *w. It cannot be woken before keymap_wait_end(), which returns this
+ * waiter, a smaller one in its place, or NULL if all keys exist. After STORE_NO_MEMORY or
  * STORE_FULL the caller must end *w. */
 enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
                                   struct slice key);
@@ -369,7 +370,7 @@ struct arrival {
 /* Registers it at the barrier. Without the key it does nothing. */
 void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a);
 
-/* The same, of a barrier whose key need not be there; takes so much of the reserve at most. */
+/* The same for a barrier whose key may be absent; needs at most this much of the reserve. */
 size_t keymap_arrive_memory(const struct keymap *m, struct slice key);
 void keymap_arrive_again(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a);
 

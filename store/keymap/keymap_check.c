@@ -27,7 +27,7 @@ static inline struct place place_look_up(const struct keymap *m, struct slice ke
     return at;
 }
 
-/* What the key is going to count for, without its value. */
+/* The quota's cost of the key without its value. */
 static size_t key_cost(const struct place *at)
 {
     return at->entry == NULL ? entry_size(at->groups, at->key.len) : entry_allocated(at->entry);
@@ -44,8 +44,8 @@ static bool place_has_room(const struct keymap *m, const struct place *at, size_
 
 /* --- Numbers. --- */
 
-/* So much of a value is looked at. Millions of blanks, or zeros, before a number would have each
- * ADD look at all of them. */
+/* ADD reads at most this many bytes of a value. Otherwise each ADD would read millions of blanks or
+ * zeros before a number. */
 #define NUMBER_TEXT_MAX 4096
 
 static bool is_strtoll_blank(uint8_t c)
@@ -194,7 +194,7 @@ static enum store_status check_key_set(const struct keymap *m, const struct comm
     return STORE_OK;
 }
 
-/* The number that is there, or 0, and whether another one may stand there. */
+/* Reads the key's number (absent: 0) and checks that the space has room for the longest one. */
 static enum store_status number_at(const struct keymap *m, const struct place *at, int64_t *out)
 {
     *out = 0;
@@ -213,7 +213,7 @@ static enum store_status check_add(const struct keymap *m, const struct command 
 
     if (status != STORE_OK)
         return status;
-    /* Wraps at 64 bits, as torch's does in practice. */
+    /* Wraps at 64 bits, as torch's store does in practice. */
     out->number = (int64_t)((uint64_t)now + (uint64_t)c->number);
     change_put_number(&at, out->number, WAKES_WAITERS, change);
     return STORE_OK;

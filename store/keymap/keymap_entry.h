@@ -8,7 +8,7 @@
 #define ELEMENT_COST (sizeof(struct element) + sizeof(struct blob))
 #define WAITER_COST  (sizeof(struct waiter) + sizeof(struct wait_link))
 
-/* What an entry takes, with its links and its key. */
+/* The memory of an entry with its links and its key. */
 static inline size_t entry_size(size_t groups, size_t key_len)
 {
     return sizeof(struct entry) + groups * sizeof(struct key_link) + key_len;
@@ -20,7 +20,8 @@ static inline size_t entry_allocated(const struct entry *e)
     return entry_size(e->group_count, e->node.key.len);
 }
 
-/* `more` bytes in the place of `less` ones: of keys and queues, of what waits. */
+/* Adds `more` bytes to a sum and subtracts `less`: first of keys and queues, then of waiting
+ * clients. */
 static inline void keymap_keep_bytes(struct keymap *m, size_t more, size_t less)
 {
     quota_keep(m->quota, &m->bytes, more, less);
@@ -66,7 +67,7 @@ struct entry *keymap_get_or_create(struct keymap *m, struct slice key);
 /* The same, of a key that keymap_look_up() has not found. */
 struct entry *keymap_create(struct keymap *m, struct slice key, uint64_t hash);
 
-/* The same, of what is held of the reserve for it. */
+/* The same from reserved memory, so it cannot fail. */
 struct entry *keymap_get_or_make(struct keymap *m, struct slice key);
 
 /* For the three that follow. */
@@ -113,7 +114,7 @@ static inline void keymap_leave_groups(struct keymap *m, struct entry *e)
         keymap_remove_links(m, e);
 }
 
-/* Frees an entry that has no value, and for which no client waits. */
+/* Frees an entry without value and waiting clients. */
 void keymap_release(struct keymap *m, struct entry *e);
 
 /* The bytes of an entry; none for NULL. */
@@ -138,8 +139,8 @@ static inline size_t entry_room(size_t len)
     return len < CHANGE_NUMBER_MAX ? CHANGE_NUMBER_MAX : len;
 }
 
-/* The room that an APPEND leaves behind a value of that length, so that many small ones cost one
- * copy in all and not one each. */
+/* The spare room that an APPEND leaves behind a value of that length, so that many small APPENDs
+ * copy the value once and not each time. */
 #define APPEND_SPARE_MAX (1u << 20)
 
 static inline size_t append_spare(size_t old_len, size_t len)
@@ -151,8 +152,8 @@ static inline size_t append_spare(size_t old_len, size_t len)
  * a sign, digits; what follows is ignored. False without digits and out of range. */
 bool keymap_parse_number(struct slice text, int64_t *out);
 
-/* Puts `value` (whose reference it takes) in the place of what was there, whose reference is the
- * caller's. */
+/* Stores `value`, whose reference it takes, and returns the old value, whose reference passes to
+ * the caller. */
 struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value);
 
 /* A MULTI_SET of keys that were looked up. */
@@ -164,7 +165,7 @@ void keymap_end_lookups(struct keymap *m);
 
 /* --- A walk over the keys of one moment. --- */
 
-/* Goes on with `e`, if that was there at the moment. */
+/* Continues at `e`, if the key existed at the moment. */
 static inline void key_cursor_move(struct key_cursor *c, struct entry *e)
 {
     c->next = e != NULL && e->number <= c->moment ? e : NULL;
@@ -175,7 +176,7 @@ static inline struct key_cursor key_cursor_begin(const struct keymap *m)
     return (struct key_cursor){.next = TAILQ_FIRST(&m->entries), .moment = m->changes};
 }
 
-/* A key that has a value was there at the moment, and the walk has not come past it. */
+/* True if the key, which has a value, existed at the moment and the walk has yet to reach it. */
 static inline bool key_cursor_expects(const struct key_cursor *c, const struct entry *e)
 {
     return c->next != NULL && e->number >= c->next->number && e->number <= c->moment;
@@ -195,7 +196,7 @@ void keymap_forget_list(struct keymap *m);
 void keymap_list_changed(struct keymap *m);
 void keymap_list_goes(struct keymap *m, struct entry *e);
 
-/* A key has come; it goes, and is still in m->entries. */
+/* A key was added; a key is about to be removed from m->entries. */
 static inline void keymap_note_new(struct keymap *m, struct entry *e)
 {
     e->number = ++m->changes;
@@ -226,7 +227,7 @@ void keymap_wake_all(struct keymap *m, struct entry *e);
 /* A queue of that name has a new element: wakes one waiter. */
 void keymap_wake_one(struct keymap *m, struct slice name);
 
-/* As many have arrived as were to come. */
+/* All expected clients have arrived. */
 void keymap_open_barrier(struct keymap *m, struct entry *e);
 
 /* For keymap_notify(). */

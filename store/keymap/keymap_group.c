@@ -1,9 +1,9 @@
 /* Keys that begin alike, found together. See keymap.h for the contract.
  *
- * The links of one group are a ring, and the first of them stands in the table for all: a group
- * takes no memory of its own, so that joining one cannot fail. Prefixes may be long: their hashes
- * are reckoned when the entry is made, and a request with many keys makes its entries over many
- * turns, before all of them get their values at one moment. */
+ * The links of one group form a ring; the table holds the ring's first link, so a group needs no
+ * memory of its own and joining one cannot fail. Prefixes may be long: their hashes are computed
+ * when the entry is made; a request with many keys makes its entries in many slices, before all
+ * keys get their values at one moment. */
 #include "store/keymap/keymap_entry.h"
 
 size_t keymap_count_named(const struct keymap *m, struct slice key)

@@ -1,17 +1,17 @@
 /* What LIST_KEYS answers, written bit by bit. See keymap.h for the contract.
  *
- * A list shows one moment, however long it takes to write it. Keys stand in the order of their
- * creation, and each has a number. A key's number shows whether the key existed at that moment, and
- * whether the list has it. A key that is deleted before its turn is written at once. Nothing is
- * copied beforehand, deleted keys leave nothing behind, and a change does no more than write its
- * own key. The price is eight bytes for each key, and that a key which goes stands before older
- * ones: clients get no promise of an order, as torch's own store gives none. */
+ * A list shows one moment, although it is written in many slices. Keys stand in the order of their
+ * creation, and each has a number. The number shows whether the key existed at that moment, and
+ * whether the walk has passed it. A key that is deleted before the walk reaches it is written at
+ * once. Nothing is copied beforehand, deleted keys leave nothing behind, and a change writes at
+ * most its own key. The price is eight bytes for each key, and that a deleted key stands before
+ * older ones: torch's own store promises no order either. */
 #include <assert.h>
 
 #include "store/keymap/keymap_entry.h"
 
-/* A list is a stream that is cut into blobs of this size, so that no one has to be found, written,
- * sent or freed at once. */
+/* A list is cut into blobs of this size, so that the store never needs, writes, sends or frees a
+ * larger one at once. */
 #define CHUNK_SIZE (64u << 10)
 
 static size_t list_size(size_t chunks)

@@ -1,5 +1,5 @@
-/* The c10d keys and queues of one keymap as they are at one moment, written bit by bit while they
- * change; for snapshot.c and keymap*.c.
+/* The c10d keys and queues of one keymap at one moment, written in slices while clients change
+ * them; for snapshot.c and keymap*.c.
  *
  * Keys, queues and elements stand in the order of their creation, and each has a number. The number
  * shows whether a key existed at the moment, and whether the snapshot has it. Before a key changes
@@ -21,7 +21,7 @@ struct keymap_moment {
     uint64_t pushes;           /* keymap.pushes then: elements and queues above it came later */
     struct queue *queue;       /* is written next; NULL: all are */
     struct element *first;     /* of that queue; NULL: none of its elements is written yet */
-    struct entry_list entries; /* were forgotten since, and may not be written */
+    struct entry_list entries; /* forgotten since the moment, and perhaps unwritten */
     struct queue_list queues;
     size_t bytes; /* what these counted for */
 };
@@ -39,8 +39,8 @@ static inline bool keymap_moment_is_written(const struct keymap_moment *k)
     return k->keys.next == NULL && k->queue == NULL;
 }
 
-/* Ends it, before its time or after it; its keys that were forgotten meanwhile go to `forgotten`.
- */
+/* Ends the snapshot of this keymap, finished or not; the entries of forgotten keys go to
+   `forgotten`. */
 void keymap_moment_end(struct keymap_moment *k, struct forgotten_keys *forgotten);
 
 /* --- For changes; keymap->moment is this. Nothing here fails but the snapshot. --- */
@@ -51,10 +51,10 @@ void keymap_moment_changes(struct keymap_moment *k, struct entry *e, bool overwr
 /* A key is going to lose its value; it is still in the list. */
 void keymap_moment_loses(struct keymap_moment *k, struct entry *e);
 
-/* The oldest element of a queue is going to go, and the queue with it when it is the last. */
+/* Called before the oldest element of a queue goes, and with the last element the queue. */
 void keymap_moment_pops(struct keymap_moment *k, struct queue *q);
 
-/* Takes the lists of what is forgotten, which are empty then; false: it needs none of that. */
+/* Takes over the entries of forgotten keys and empties the lists; false: it needs none of them. */
 bool keymap_moment_takes(struct keymap_moment *k, struct entry_list *entries,
                          struct queue_list *queues, size_t bytes);
 

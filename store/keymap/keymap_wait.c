@@ -1,26 +1,25 @@
 /* Clients that wait for keys, queues and barriers, or watch a key. See keymap.h for the contract.
  *
- * The problem: a WAIT for 10,000 keys from each of 10,000 clients. Checking each waiter at each SET
- * would take 10,000 lookups for one change. So a waiter has a wait_link in the list of each key
- * that it lacks, and a SET visits only the links of its own key. WAIT asks whether a key has
- * existed, and not whether all keys exist together: a link that has counted leaves its list for
- * good, and a later DELETE does not bring it back. The invariant: `missing` is the number of links
- * whose `at` is set, plus 1 while keys are still being added, and an entry with links stays in the
- * table although it has no value. count_link() and keymap_release() keep it, except in
- * waiter_take_over(), whose old waiter is cancelled at once. A waiter with many links is
- * unregistered in slices when its client is lost; it is WAKE_ENDED until then, so its links count,
- * but wake no client. */
+ * The problem: 10,000 clients WAIT for 10,000 keys each. Checking each waiter at each SET would
+ * take 10,000 lookups for one change. So a waiter has a wait_link in the list of each key that it
+ * lacks, and a SET visits only the links of its own key. WAIT asks whether a key has existed, and
+ * not whether all keys exist together: a link that has counted leaves its list for good, and a
+ * later DELETE does not bring it back. The invariant: `missing` is the number of links whose `at`
+ * is set, plus 1 while keys are being added; and an entry with links stays in the table, even
+ * without a value. count_link() and keymap_release() keep it, except in waiter_take_over(), whose
+ * old waiter is cancelled at once. A waiter with many links is unregistered in slices after its
+ * client has left; meanwhile it is WAKE_ENDED, and its links count but wake no client. */
 #include <assert.h>
 
 #include "proto/c10d.h"
 #include "store/keymap/keymap_entry.h"
 
-/* A waiter with more registrations than that is freed one at a time. */
+/* The lazy free ends the registrations of a larger waiter in slices. */
 #define FREED_AT_ONCE 256
 
 /* --- Telling. --- */
 
-/* One registration has counted. True when its waiter lacks nothing any more. */
+/* Counts one registration; true: the waiter lacks no more keys. */
 static bool count_link(struct keymap *m, struct wait_link *link)
 {
     link->at = NULL;
@@ -76,8 +75,8 @@ void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change
     blob_unref(b);
 }
 
-/* Gives one element to the oldest waiter that waits for no other key. For the older waiters, which
- * still wait for another key, this key also counts: WAIT counts only that a key has existed. */
+/* Gives the element to the oldest waiter that waits for no other key. For older waiters, which
+ * still lack another key, this key counts too: WAIT counts only that a key has existed. */
 void keymap_wake_one(struct keymap *m, struct slice name)
 {
     struct entry *e = keymap_find(m, name);
@@ -194,11 +193,11 @@ enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t 
     return STORE_OK;
 }
 
-/* A waiter with so few registrations is moved when its room is far too large. */
+/* A waiter with at most this many registrations moves to a smaller block when its own is far too
+ * large. */
 #define MOVED_AT_ONCE 4096
 
-/* Moves the registrations of `old` that have not counted yet to `w`, also in the lists of the keys.
- */
+/* Moves the uncounted registrations of `old` to `w`, in the lists of their keys as well. */
 static void waiter_take_over(struct keymap *m, struct waiter *w, struct waiter *old)
 {
     for (uint64_t i = 0; i < old->count; i++) {
@@ -283,7 +282,7 @@ static void unlink_wait(struct keymap *m, struct waiter *w, struct wait_link *li
     keymap_release(m, e);
 }
 
-/* Ends some registrations, or if there are none, the waiter: false. */
+/* Ends up to `max` registrations; or, if none are left, frees the waiter and returns false. */
 static bool waiter_free_some(struct keymap *m, struct waiter *w, uint64_t max)
 {
     if (w->count > 0) {

@@ -14,7 +14,7 @@ void worker_stores_fini(struct worker_stores *w)
     account_free(ACCOUNT_WORKER_STORES, w->items, w->room * sizeof *w->items);
 }
 
-/* The place of the first one whose id is not below this one. */
+/* The index of the first worker store whose id is at least `id`. */
 static size_t worker_stores_place(const struct worker_stores *w, uint64_t id)
 {
     size_t low = 0, high = w->count;

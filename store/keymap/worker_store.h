@@ -30,10 +30,10 @@ struct worker_stores {
 void worker_stores_init(struct worker_stores *w, struct ready_list *ready, struct reserve *reserve,
                         uint64_t seed, struct quota *quota);
 
-/* By now all waiters in them are ended. */
+/* All waiters in them must have ended before. */
 void worker_stores_fini(struct worker_stores *w);
 
-/* NULL when there is none of that number. */
+/* NULL if no worker store has this number. */
 struct worker_store *worker_stores_find(const struct worker_stores *w, uint64_t id);
 
 /* The keys of a worker store, or with 0 `own`, those of the space itself. NULL: there is none of

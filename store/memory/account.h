@@ -1,23 +1,24 @@
-/* The account of memory: how many bytes the process holds for whom, and how many it may hold.
+/* The account of memory: how many bytes the process holds, for which purpose, and how many it may
+ * hold.
  *
- * The process has one heap, so it has one account, and all memory that a client can make grow is
+ * The process has one heap, so it has one account. All memory that clients can make grow is
  * allocated through it. Each allocation counts with the bytes that malloc() takes for its length,
  * malloc()'s own header included. So the sum is the size of the process, except for the few MiB
  * that it starts with and for the kernel's socket buffers.
  *
- * The limit (--memory-limit) is held by whoever takes: account_has_room() before a change is let
- * through, account_request() for everything that is no part of a change. A change that was let
- * through is applied with account_alloc(), which counts and asks no more. Over the limit the
- * requester is refused; nothing that was acknowledged goes.
+ * The caller that allocates keeps the limit (--memory-limit): account_has_room() before the store
+ * admits a change, account_request() for any other allocation. An admitted change allocates with
+ * account_alloc(), which counts and never refuses. Over the limit, rdzvd refuses the request; it
+ * drops nothing that it has acknowledged.
  *
- * A part of the limit is kept back. Nobody reaches the limit itself but those who watch and clean
- * up, each with a bound of its own:
+ * A part of the limit is kept back. Only watchers and cleaning requests may come close to the
+ * limit, each with a bound of its own:
  *
  *     0                                             limit - kept   limit - kept/2        limit
  *     |------------ everybody -----------------------|-- small -----|-- watching ---------|
  *
- * small: what makes room or is small: deletions, answers of some bytes, new connections.
- * watching: probes, metrics, the daemon's own API, connections from this machine. */
+ * small: requests that free memory or need little: deletions, answers of some bytes, new
+ * connections. watching: probes, metrics, the daemon's own API, connections from this machine. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,19 +28,19 @@
 
 /* Whom memory is held for. */
 enum account_kind {
-    ACCOUNT_KEYS,          /* c10d keys and queues, their values, and keys that are waited for */
+    ACCOUNT_KEYS,          /* c10d keys with their values, queues, and awaited keys */
     ACCOUNT_WORKER_STORES, /* the same of worker stores */
     ACCOUNT_TREES,         /* etcd's keys and directories, and their values */
-    ACCOUNT_HISTORY,       /* etcd's events, and values that only they still hold */
+    ACCOUNT_HISTORY,       /* events of etcd, and values that only an event still holds */
     ACCOUNT_RUNS,          /* run records, and the rendezvous' state of each run */
     ACCOUNT_WAITERS,       /* c10d's WAITs and BARRIERs */
-    ACCOUNT_WATCHES,       /* watches of both protocols, and unsent events of these watches */
-    ACCOUNT_ANSWERS,       /* answers that are queued for clients or being written */
+    ACCOUNT_WATCHES,       /* watches of both protocols with their unsent events */
+    ACCOUNT_ANSWERS,       /* answers in output queues */
     ACCOUNT_INPUT,         /* requests that are incomplete or queued */
     ACCOUNT_SESSIONS,      /* connections and what protocols keep of them */
     ACCOUNT_TLS,           /* OpenSSL's memory for connections and certificates */
     ACCOUNT_LOOP,          /* libevent's memory for connections and timers */
-    ACCOUNT_JOURNAL,       /* batches that are not synced yet, parts of a snapshot on their way */
+    ACCOUNT_JOURNAL,       /* unsynced batches, snapshot parts on their way to disk */
     ACCOUNT_SNAPSHOT,      /* old values that an open snapshot has copied and not written yet */
     ACCOUNT_KINDS,
 };
@@ -60,7 +61,7 @@ struct account {
     void *spare;      /* see account_keep_spare(); NULL: it is not there */
 };
 
-/* Hidden, so that it is reached without a look-up. */
+/* Hidden, so that code reaches it without the global offset table. */
 extern struct account account __attribute__((visibility("hidden")));
 
 /* Of a limit, this part is kept back: a twentieth, but at least that much. */
@@ -69,7 +70,7 @@ extern struct account account __attribute__((visibility("hidden")));
 /* 0: no limit. */
 void account_set_limit(size_t limit);
 
-/* What malloc() takes for that length: its own word, and all in steps of 16. */
+/* The bytes that malloc() takes for `len`: one word more, rounded up to a multiple of 16. */
 static inline size_t account_cost(size_t len)
 {
     size_t size = (len + 23) & ~(size_t)15;
@@ -77,7 +78,7 @@ static inline size_t account_cost(size_t len)
     return size < 32 ? 32 : size;
 }
 
-/* Little memory is left: less than a sixteenth of the limit for what is ordinary. */
+/* Little memory is left: ordinary allocations may take less than a sixteenth of the limit. */
 static inline bool account_is_short(void)
 {
     return account.total > account.low;
@@ -134,8 +135,9 @@ static inline void *account_taken(enum account_kind kind, void *p, size_t len)
     return p;
 }
 
-/* As malloc(), realloc() and free(), counted. They ask for no limit: for changes that have been let
- * through, and for the daemon's own. What was taken is given back with the same kind and length. */
+/* As malloc(), realloc() and free(), counted. They never refuse because of the limit: callers are
+ * admitted changes, and the daemon's own structures. Free a block with the kind and length that it
+ * was allocated with. */
 static inline void *account_alloc(enum account_kind kind, size_t len)
 {
     return account_taken(kind, malloc(len), len);
@@ -159,8 +161,8 @@ void *account_request_zeroed(enum account_kind kind, enum account_class class, s
 void *account_resize(enum account_kind kind, enum account_class class, void *old, size_t old_len,
                      size_t len);
 
-/* The same for memory whose length nobody keeps, as of libraries that call these instead of
- * malloc(): that is asked for it. What was taken is given back with the same kind. */
+/* The same for libraries that call these in place of malloc() and do not keep lengths: malloc() is
+ * asked for the length. Free a block with its kind. */
 void *account_heap_alloc(enum account_kind kind, size_t len);
 void *account_heap_realloc(enum account_kind kind, void *old, size_t len);
 void *account_heap_request(enum account_kind kind, enum account_class class, size_t len);

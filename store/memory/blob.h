@@ -19,14 +19,15 @@ struct blob {
 #define BLOB_SPARE_MAX 0xfffffffu
 _Static_assert(ACCOUNT_KINDS <= 16, "a kind has four bits");
 
-/* Memory for a blob of that length becomes one, of one reference; the caller writes its bytes. */
+/* Makes a blob with one reference of memory that was allocated for it; the caller then writes the
+ * bytes. */
 static inline struct blob *blob_begin(struct blob *b, enum account_kind kind, size_t len)
 {
     *b = (struct blob){.refs = 1, .kind = (unsigned)kind & 15u, .len = len};
     return b;
 }
 
-/* The last `spare` bytes of it are not in use yet. */
+/* Marks the last `spare` bytes of the blob as unused so far. */
 static inline void blob_leave_spare(struct blob *b, size_t spare)
 {
     b->len = b->len + b->spare - spare;
@@ -80,7 +81,7 @@ static inline void blob_unref(struct blob *b)
         blob_free(b);
 }
 
-/* The blob, which is held for `kind` from now on. */
+/* Accounts the blob for `kind` from now on. */
 static inline struct blob *blob_hold(struct blob *b, enum account_kind kind)
 {
     account_move((enum account_kind)b->kind, kind, blob_size(b));

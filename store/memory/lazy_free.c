@@ -1,4 +1,4 @@
-/* The list of what is freed in slices. See lazy_free.h for the contract. */
+/* The list of memory that is freed in slices. See lazy_free.h for the contract. */
 #include "store/memory/lazy_free.h"
 
 void lazy_free_init(struct lazy_free *f)
@@ -7,7 +7,7 @@ void lazy_free_init(struct lazy_free *f)
     TAILQ_INIT(&f->list);
 }
 
-/* The rest has at least one byte: nothing that is listed may look as if it were not. */
+/* Counts at least one byte, so that a listed item never looks unlisted. */
 static void count_added(struct lazy_free *f, struct lazy *l, size_t bytes)
 {
     if (!lazy_is_listed(l) && bytes == 0)

@@ -1,5 +1,5 @@
-/* Frees in many slices what was cut off from the store in one step, so that no client waits while
- * a million keys are forgotten. Nothing here is part of the store's state.
+/* Frees memory in many slices after the store has cut it off in one step, so that no client waits
+ * while a million keys are freed. Nothing here is part of the store's state.
  *
  * The problem: free() of a million keys stalls every other client, since the server has one thread.
  * Deleting the keys themselves in slices is wrong: between two slices, clients would see half of
@@ -18,7 +18,7 @@
 
 struct lazy_free;
 
-/* Memory that is freed in slices. Its user embeds this and sets free_some(). */
+/* Memory that is freed in slices. The owner embeds this struct and sets free_some(). */
 struct lazy {
     TAILQ_ENTRY(lazy) entry;
     /* Frees at least one piece, and returns the number of pieces, `count` at most. It subtracts

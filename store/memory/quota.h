@@ -1,9 +1,9 @@
-/* What a space may hold, all its parts together: --space-limit. Each part counts its own bytes, and
- * here the sum is kept. Bytes are counted by length, not by what malloc() takes for them (that is
- * account.h), so that the same changes come to the same sum everywhere.
+/* What a space may hold, all its parts together: --space-limit. Each part counts its own bytes;
+ * this is their sum. Bytes are counted by length and not by malloc()'s cost (that is account.h), so
+ * that equal changes give equal sums on every machine.
  *
- * What is kept and what only waits are two sums with the same limit: a client that waits must not
- * change what another one's SET comes to. */
+ * Kept bytes and waiting bytes are two sums, each with this limit: a waiting client must not change
+ * the result of another client's SET. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 
 struct quota {
     size_t kept;    /* keys, queues, worker stores, run records, etcd's tree */
-    size_t waiting; /* waiters and watches, and the absent keys that they are at */
+    size_t waiting; /* waiters and watches, with the absent keys that they wait for */
     size_t max;     /* of each of the two sums; 0: no limit */
 };
 
@@ -33,7 +33,7 @@ static inline bool quota_may_wait(const struct quota *q, size_t more)
     return quota_fits(q, q->waiting, 0, more);
 }
 
-/* `more` bytes are kept in the place of `less`; `own` is the sum of the part that keeps them. */
+/* Replaces `less` kept bytes by `more`; `own` is the sum of the part that keeps them. */
 static inline void quota_keep(struct quota *q, size_t *own, size_t more, size_t less)
 {
     *own += more - less;

@@ -36,8 +36,8 @@ bool reserve_grow_little(struct reserve *r, size_t need)
     return reserve_take(r, need + RESERVE_SLACK);
 }
 
-/* Not by making a large block less, which would still have pages of its own: the standing one is a
- * piece of the heap, where small pieces can take its place. */
+/* Allocates a new block and does not shrink the large one, which would keep pages of its own: the
+ * standing block is a piece of the heap, so small blocks can take its place. */
 void reserve_restore(struct reserve *r)
 {
     reserve_take(r, RESERVE_STANDING);

@@ -14,8 +14,7 @@
 
 struct reserve {
     void *block;
-    size_t size; /* for changes of that cost; 0: it has been given back, since malloc() has none
-                    left */
+    size_t size; /* for changes of that cost; 0: given back, since malloc() has no memory left */
 };
 
 /* Takes the standing block, if there is memory. */
@@ -36,12 +35,12 @@ static inline size_t reserve_blob_cost(size_t cap)
 /* For reserve_hold(). */
 bool reserve_grow(struct reserve *r, size_t need);
 
-/* The same with no more than this change takes, and what its pieces may leave between them: for one
- * that makes room, when there is not even the standing block. */
+/* reserve_grow_little() adds only the change's own cost and this, for fragmentation: a change that
+ * frees memory may need it when malloc() lacks the standing block. */
 #define RESERVE_SLACK (4u << 10)
 bool reserve_grow_little(struct reserve *r, size_t need);
 
-/* True: allocations of that cost in all will succeed, until reserve_settle(). */
+/* True: reserve_alloc() of `need` bytes in all will succeed, until reserve_settle(). */
 static inline bool reserve_hold(struct reserve *r, size_t need)
 {
     return need <= r->size || reserve_grow(r, need);
@@ -58,8 +57,8 @@ static inline void reserve_settle(struct reserve *r)
         reserve_restore(r);
 }
 
-/* True while memory may be taken for what is not part of the change, and can be done without. Once
- * malloc() has none left, all that the block leaves is for the change. */
+/* True while optional allocations, which are not part of the change, may take memory. Once malloc()
+ * has no memory left, the block serves only the change. */
 static inline bool reserve_has_spare(const struct reserve *r)
 {
     return r->size != 0;

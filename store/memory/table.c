@@ -11,7 +11,8 @@
 #define MOVED_AT_A_TIME 4
 #define EMPTY_AT_A_TIME 16
 
-/* An array of that size has pages of its own, which are zero, and go back at once. */
+/* malloc() maps an array of this size in pages of its own: zeroed, and returned to the kernel by
+ * free(). */
 #define PAGES_FROM (1u << 20)
 
 void table_init(struct table *t, enum account_kind kind, uint64_t seed,
@@ -45,7 +46,7 @@ void table_fini(struct table *t)
     table_init(t, t->kind, t->seed, t->reserve);
 }
 
-/* Folds the 128-bit product: each bit of both factors reaches each bit of the result. */
+/* Folds the 128-bit product: each bit of both factors affects each bit of the result. */
 static uint64_t hash_mix(uint64_t a, uint64_t b)
 {
     unsigned __int128 product = (unsigned __int128)a * b;
@@ -78,8 +79,8 @@ static inline uint64_t hash_rest(uint64_t h, struct slice key, const uint8_t *p,
     return hash_mix(h ^ seed, ODD2);
 }
 
-/* Of long keys, four words a step, in four sums: a product has to wait for the one before it, and
- * products of different sums do not. */
+/* Keys of this length are hashed four words a step, in four sums: multiplications of one sum wait
+ * for each other, those of different sums run in parallel. */
 #define LONG_KEY 128
 __attribute__((noinline)) static uint64_t hash_long(uint64_t h, struct slice key, uint64_t seed)
 {
@@ -96,8 +97,8 @@ __attribute__((noinline)) static uint64_t hash_long(uint64_t h, struct slice key
     return hash_rest(h, key, p, left, seed);
 }
 
-/* Eight bytes a step. Keys of one job share long prefixes and differ in a digit, which is what the
- * multiplications are for; the seed keeps peers from choosing keys that collide. */
+/* Eight bytes a step. The multiplications spread keys of one job, which share long prefixes and
+ * differ in a digit; the seed keeps peers from choosing keys that collide. */
 uint64_t table_hash(const struct table *t, struct slice key)
 {
     uint64_t h = t->seed ^ hash_mix(key.len ^ ODD1, ODD2);
@@ -106,7 +107,7 @@ uint64_t table_hash(const struct table *t, struct slice key)
                                : hash_rest(h, key, key.ptr, key.len, t->seed);
 }
 
-/* The first of these nodes that has the key. */
+/* The first node of the chain that has the key. */
 static struct table_node *find_in(struct table_node *n, uint64_t hash, struct slice key)
 {
     for (; n != NULL; n = n->next) {
@@ -180,7 +181,8 @@ static void bucket_push(struct table_node **buckets, size_t mask, struct table_n
     *bucket = node;
 }
 
-/* Behind those that have been added since, so that of one key the newest is found first. */
+/* Appends to the chain, behind newer nodes, so that a lookup finds the newest node of a key
+ * first. */
 static void move_bucket(struct table *t)
 {
     struct table_node *n = t->old[t->moved], *next;
@@ -240,7 +242,8 @@ static size_t moved_at_a_time(const struct table *t)
     return t->mask < t->old_mask ? EMPTY_AT_A_TIME : MOVED_AT_A_TIME;
 }
 
-/* It is half full then, and far from growing as from getting smaller once more. */
+/* A quarter of the buckets: the table is then half full, so it neither grows nor shrinks again
+ * soon. */
 __attribute__((cold, noinline)) static void shrink(struct table *t)
 {
     if (t->still)

@@ -13,21 +13,21 @@ struct table_node {
 
 struct table {
     struct table_node **buckets;
-    struct table_node *first; /* the one bucket of a table that has not grown yet */
+    struct table_node *first; /* the only bucket of a table that has not grown yet */
     size_t mask;              /* number of buckets - 1 */
     struct table_node **old;  /* while the size changes: those that have not moved yet; or NULL */
     size_t old_mask;
     size_t moved; /* so many buckets of `old` are empty now */
     size_t count;
-    size_t few; /* with fewer nodes than that, there are far too many buckets */
+    size_t few; /* with fewer nodes, the table has far too many buckets */
     bool still; /* see table_keep_still() */
     enum account_kind kind;
     uint64_t seed; /* secret from peers: a peer that can guess hashes can make one long chain */
     const struct reserve *reserve;
 };
 
-/* The table stays where it is from now on. It grows only while `reserve` has memory to spare; NULL:
- * whenever there is memory. */
+/* The table must not be moved after this. If there is a `reserve`, the table grows only while the
+ * reserve has memory to spare; NULL: whenever malloc() has memory. */
 void table_init(struct table *t, enum account_kind kind, uint64_t seed,
                 const struct reserve *reserve);
 
@@ -43,17 +43,17 @@ struct table_node *table_find_hashed(const struct table *t, struct slice key, ui
 /* Another node of the same key, behind this one; NULL when there is none. */
 struct table_node *table_find_next(const struct table *t, const struct table_node *node);
 
-/* Adds a node whose key is set and is not in the table yet. Grows the array when it can, and moves
- * a few nodes at a time if there are many; when memory is short, chains get longer instead. */
+/* Adds a node with a new key, which must be set. Grows the array when it can, and moves a few nodes
+ * at a time if there are many; when memory is short, chains get longer instead. */
 void table_add(struct table *t, struct table_node *node);
 
-/* The same, of a key that was looked for in this table. */
+/* The same with the key's hash, which a lookup in this table has returned. */
 void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash);
 
-/* So many nodes are going to be added: an empty table gets its size at once, if there is memory. */
+/* The caller will add `count` nodes: an empty table gets its size at once, if there is memory. */
 void table_expect(struct table *t, size_t count);
 
-/* The hash of a key, and the node that has the key of this one, whose hash is set to that. */
+/* Hashes a key; finds the node with the key of `like`, whose hash must be set. */
 uint64_t table_hash(const struct table *t, struct slice key);
 struct table_node *table_find_like(const struct table *t, const struct table_node *node);
 
@@ -61,17 +61,17 @@ struct table_node *table_find_like(const struct table *t, const struct table_nod
  * one, when there is memory for that, to which a few nodes move at a time. */
 void table_remove(struct table *t, struct table_node *node);
 
-/* Removing moves no others, until it may again. */
+/* While the table is still, removing a node moves no other node. */
 static inline void table_keep_still(struct table *t, bool still)
 {
     t->still = still;
 }
 
 /* Together the buckets hold all nodes. Adding a node may move others to other buckets; removing a
- * node does so only in a table that is not kept still. */
+ * node does so unless the table is kept still. */
 size_t table_bucket_count(const struct table *t);
 struct table_node *table_bucket(const struct table *t, size_t i);
 
-/* A table of up to so many buckets moves all its nodes at once when it grows, and does not get
- * smaller. */
+/* A table with at most this many buckets moves all its nodes at once when it grows, and never
+ * shrinks. */
 #define TABLE_SMALL 4096u

@@ -1,6 +1,6 @@
-/* Memory of our own fixed sizes. There is nothing sensible to answer when the kernel has no room
- * for a hundred bytes, so these abort; what is journalled is safe. Memory whose size a peer chose
- * goes through malloc() or blob_alloc(), is checked, and is answered. */
+/* Memory of our own fixed sizes. When the kernel has no room for a hundred bytes, no answer is
+ * possible either, so these abort; journalled changes are safe. Memory whose size a peer chose goes
+ * through malloc() or blob_alloc(), is checked, and is answered. */
 #pragma once
 
 #include <stdlib.h>

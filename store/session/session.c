@@ -60,7 +60,7 @@ static struct keymap *keys_numbered(const struct sessions *s, uint64_t worker_st
     return worker_stores_keys(s->worker_stores, s->keys, worker_store);
 }
 
-/* What it uses, of those that there are. */
+/* The keys that the session is bound to. */
 static struct keymap *keys_of(const struct session *session)
 {
     return keys_numbered(session->home, session->worker_store);
@@ -102,7 +102,8 @@ static struct change session_state_of(const struct session *session)
     };
 }
 
-/* The key of the barrier in which it stands, or the element of its answer; false: neither. */
+/* Fills in the key of the session's barrier, or the element of its last answer; false if it has
+ * neither. */
 static bool session_holds(const struct session *session, struct change *out)
 {
     struct slice barrier = session_barrier(session);
@@ -163,7 +164,7 @@ static bool write_session(const struct session_moment *m, const struct session *
            (!session_holds(session, &held) || batch_add(out, m->name, &held));
 }
 
-/* What passing over one that is written already counts for: it takes a cache miss. */
+/* The cost, in bytes, of passing over a session that is already in the snapshot: one cache miss. */
 #define PASSED_SIZE 8u
 
 bool session_moment_write(struct session_moment *m, struct batch *out, size_t bytes)
@@ -268,7 +269,7 @@ static void set_answer(struct session *session, struct slice answer)
         memcpy(session->answer, answer.ptr, answer.len);
 }
 
-/* `flags` are such as a session can have, with an answer of that length. */
+/* True if a session can have these flags with an answer of this length. */
 static bool are_flags(uint8_t flags, size_t answer_len)
 {
     bool answered = (flags & RELAY_ANSWERED) != 0;

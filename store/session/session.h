@@ -1,18 +1,18 @@
-/* Sessions of relays: what the store has to know of a client behind a relay so that each of its
- * requests is carried out exactly once, whoever of relay and store is restarted in between.
+/* Sessions of relays: all that the store must remember of a relay's client so that each of its
+ * requests is executed exactly once, whichever of relay and store restarts in between.
  *
  * The problem: when a relay loses the store in the middle of a request, it cannot know whether the
- * store has carried the request out. Sending an ADD again may count twice, and not sending it may
+ * store has executed the request. Sending an ADD again may count twice, and not sending it may
  * count it never. A list of finished requests beside the keys does not help: a crash between the
- * two writes makes one of them wrong. The invariant: the change of a request and its number are
- * records of one batch, so the journal, a snapshot and a replica have both or neither.
+ * two writes makes one of them wrong. The invariant: the change and the number of a request are
+ * records of one batch, so a journal, snapshot or replica has both or neither.
  * engine/relay_session.c keeps it: session_prepare() reserves the memory first, so that the number
  * cannot fail after the change.
  *
  * The relay numbers the requests of a session. A request that has changed anything is followed by
- * SESSION_DONE in the same batch: its number, and what it was answered. When the relay sends its
- * requests again, those up to that number have been carried out; those behind it have changed
- * nothing, or were never here, and are carried out now.
+ * SESSION_DONE in the same batch: its number and its answer. When the relay repeats requests, the
+ * store has executed all requests up to that number; later ones have changed nothing, or never
+ * arrived, and are executed now.
  *
  * Answers. The session keeps the answers of ADD, DELETE and of a BARRIER that opens, which have a
  * few bytes. The answer of a QUEUE_POP ends with the element, and the session holds a reference to
@@ -22,21 +22,21 @@
  * SESSION_DONE of its session, or its end.
  *
  * Barriers. A BARRIER that has to wait is SESSION_DONE with RELAY_ARRIVED and the key: it is
- * counted now. From then on the session stands in the barrier itself, beside the clients that wait
- * there, and it opens for the one as for the others, by the change BARRIER_OPEN; whether it has,
- * session_passed() says, however often the key was deleted, or counted up anew, meanwhile. So who
- * sends the request again is not counted again, and passes if the barrier has opened since it was
- * counted; else it waits for that. A barrier is of the keys that its session is bound to.
+ * counted now. From then on the session stands in the barrier like a waiting client, and
+ * BARRIER_OPEN releases both; session_passed() says whether it has, even if the key has been
+ * deleted or counted up again since. A repeated BARRIER is not counted again. It passes if the
+ * barrier has opened since it was counted; else it waits for that. A barrier belongs to the keys
+ * that its session is bound to.
  *
  * Sessions stay when their space is reset or forgets its keys, because their clients are still
- * connected and have received their answers. Sessions in a barrier go on waiting, as other clients
- * do. A worker store is not dropped while a session is bound to it.
+ * connected and have received their answers. Sessions in a barrier keep waiting, as clients do. A
+ * worker store is not dropped while a session is bound to it.
  *
- * Memo. Some bytes that only the daemon understands: it stores what it must know about the
+ * Hint. Some bytes that only the daemon understands: it stores what it must know about the
  * session's client after a restart.
  *
- * This module does not limit the number of sessions: each session is a connection of a client, and
- * its callers limit connections. */
+ * This module does not limit the number of sessions: each session is a client's connection, and its
+ * callers limit connections. */
 #pragma once
 
 #include "proto/relay.h"
@@ -52,7 +52,7 @@ struct batch;
 struct cow_buffer;
 struct worker_stores;
 
-/* An answer that is kept, but for an element. */
+/* The longest answer that a session keeps, not counting a queue element. */
 #define SESSION_ANSWER_MAX 64u
 #define SESSION_HINT_MAX   1280u
 
@@ -66,7 +66,7 @@ struct session {
     uint64_t worker_store;  /* whose keys it uses; 0: the space's own */
     struct blob *popped;    /* the answer ends with it: its length in eight bytes, and the bytes */
     struct blob *hint;      /* NULL: none */
-    uint32_t snapshot;      /* the number of the snapshot that has this session */
+    uint32_t snapshot;      /* the number of the latest snapshot that has this session */
     uint8_t flags;          /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED: what became of it */
     bool is_worker;
     uint8_t answer_len;
@@ -81,7 +81,7 @@ struct sessions {
     struct session_list list;      /* in no order that means anything */
     struct session *spare;         /* memory for the next one; NULL: none, see session_prepare() */
     struct session_moment *moment; /* a snapshot is being written; NULL: none */
-    struct keymap *keys;           /* of the space, as are its worker stores */
+    struct keymap *keys;           /* the space's own keys; `worker_stores` are its other ones */
     struct worker_stores *worker_stores;
     struct reserve *reserve;
     struct quota *quota; /* of the space */
@@ -97,16 +97,15 @@ void sessions_fini(struct sessions *s);
 /* NULL when there is none. */
 struct session *session_find(const struct sessions *s, uint64_t id);
 
-/* Whether the barrier in which the session stood has opened, or is no more. Of a session with
- * RELAY_ARRIVED: if its client sends the BARRIER again, it passes, or else waits there, and has
- * been counted. */
+/* True if the session's barrier has opened or no longer exists. With RELAY_ARRIVED, a repeated
+ * BARRIER of the client passes if this is true, and else waits without being counted again. */
 bool session_passed(const struct session *session);
 
-/* The key of the barrier in which it stands; none: it does not. */
+/* The key of the session's barrier; empty: none. */
 struct slice session_barrier(const struct session *session);
 
-/* Before a request of a session that may change something: makes sure that its SESSION_DONE finds
- * memory, and that the space has room for one session more. STORE_NO_MEMORY, STORE_FULL. */
+/* Called before a request that may change something: reserves the memory for its SESSION_DONE, and
+ * checks that the space has room for one more session. STORE_NO_MEMORY, STORE_FULL. */
 enum store_status session_prepare(struct sessions *s, uint64_t id);
 
 /* Before a SESSION_HINT: false if the space has no room for the hint, or the session does not
@@ -129,7 +128,7 @@ void session_do(struct sessions *s, const struct session_done *c);
 enum store_status session_check_bind(const struct sessions *s, const struct session_bind *c);
 void session_bind(struct sessions *s, const struct session_bind *c);
 
-/* True when the session is there, and the hint is not too long. */
+/* True if the session exists and the hint is short enough. */
 bool session_can_have_hint(const struct sessions *s, const struct session_hint *c);
 void session_set_hint(struct sessions *s, const struct session_hint *c);
 
@@ -141,15 +140,15 @@ void session_end(struct sessions *s, struct session *session);
 bool session_load(struct sessions *s, const struct session_state *state);
 bool session_load_held(struct sessions *s, const struct key_put *held);
 
-/* --- The sessions as they are at one moment, written bit by bit while they change; for snapshot.c.
- * A session that changes or ends before it is written is kept as it was. --- */
+/* --- The sessions at one moment, written in slices while they change; for snapshot.c.
+ * Before a session changes or ends, its old state is copied. --- */
 
 struct session_moment {
     struct sessions *sessions; /* have a pointer to this; NULL: it has ended */
     struct cow_buffer *cow;
     const char *name;  /* of the space */
-    uint32_t snapshot; /* its number: sessions with this number are written, or are newer than the
-                          snapshot */
+    uint32_t snapshot; /* its number: a session with this number has been written, or is newer than
+                          the snapshot */
     struct session *next; /* is written next; NULL: all are */
 };
 

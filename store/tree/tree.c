@@ -1,5 +1,5 @@
-/* The etcd v2 tree of a space: its nodes, and changes as they are applied. See tree.h for the
- * contract; tree_check.c decides about changes, tree_read.c has what only looks. */
+/* The etcd v2 tree of a space: its nodes, and the application of changes. See tree.h for the
+ * contract; tree_check.c decides about changes, and tree_read.c reads. */
 #include "store/tree/tree.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ static void count_below(struct tree *t, struct node *dir, size_t nodes, size_t b
 }
 
 /* Creates a node below `parent`, without counting it. `value` NULL: a directory; else takes over
- * the reference. `parent` exists and has no child of this name. */
+ * the reference. `parent` must exist without a child of this name. */
 static struct node *node_make(struct tree *t, struct node *parent, struct slice path,
                               struct blob *value, uint64_t index)
 {
@@ -61,7 +61,7 @@ void tree_free_node(struct node *n)
     account_free(ACCOUNT_TREES, n, sizeof *n + n->by_path.key.len);
 }
 
-/* Frees a node that has no children and is no longer counted. */
+/* Frees a node without children that the tree does not count any more. */
 static void node_release(struct tree *t, struct node *n, struct node_list *siblings)
 {
     assert(TAILQ_EMPTY(&n->children));
@@ -78,8 +78,8 @@ static void node_free(struct tree *t, struct node *n)
     node_release(t, n, n->parent == NULL ? NULL : &n->parent->children);
 }
 
-/* Frees a node and all below it, deepest first, and tells those who watch each of them. Walks with
- * the nodes' own links: a tree may be deeper than the stack. */
+/* Frees a node and its subtree, deepest nodes first, and notifies the watches of each node. Walks
+ * with the nodes' own links: a tree may be deeper than the stack. */
 static void remove_all(struct tree *t, struct node *top, struct tree_event *e)
 {
     struct node *n = top;
@@ -116,7 +116,7 @@ struct node *tree_find_living(const struct tree *t, struct node *n)
     return n;
 }
 
-/* Tells those who watch a node at `top` or below it. */
+/* Notifies the watches at `top` and below. */
 static void notify_all(struct tree *t, const struct node *top, struct tree_event *e)
 {
     struct slice prefix = top->by_path.key, path;
@@ -132,7 +132,7 @@ static void notify_all(struct tree *t, const struct node *top, struct tree_event
     }
 }
 
-/* The first node from `n` on that is not removed. Looks at *left nodes at most. */
+/* Returns the first living node from `n` on. Visits at most *left nodes. */
 static struct node *first_living(struct node *n, size_t *left)
 {
     for (; n != NULL && tree_is_removed(n) && *left > 0; --*left)
@@ -140,8 +140,8 @@ static struct node *first_living(struct node *n, size_t *left)
     return *left > 0 ? n : NULL;
 }
 
-/* The node that comes next below `top`, each before what is below it. NULL: there is none, or *left
- * are looked at. */
+/* Returns the next node below `top`; parents come before their children. NULL: the subtree ends
+ * here, or *left nodes were visited. */
 static struct node *next_below(const struct node *top, struct node *n, size_t *left)
 {
     struct node *next = first_living(TAILQ_FIRST(&n->children), left);
@@ -175,8 +175,9 @@ static void uncount_nodes(struct tree *t, const struct node *top)
     count_below(t, top->parent, -(top->below + 1), -(tree_node_cost(top) + top->below_bytes));
 }
 
-/* Drops a directory, which is in no list, with its subtree. The nodes stay in the table until they
- * are freed; a lookup recognizes them because no path of parents leads from them to the root. */
+/* Cuts off a directory, which is in no list, with its subtree. The nodes stay in the table until
+ * they are freed; a lookup recognizes them, because their chain of parents does not reach the
+ * root. */
 static void drop_directory(struct tree *t, struct node *top)
 {
     TAILQ_INSERT_TAIL(&t->dead, top, sibling);
@@ -209,7 +210,7 @@ void tree_free_later(struct tree *t)
     lazy_free_add(t->lazy_free, &t->lazy, bytes);
 }
 
-/* Frees at most so many of the nodes that were removed. Returns how many, and what they counted
+/* Frees at most `count` removed nodes; returns how many it freed, and the bytes that they counted
  * for. */
 static size_t free_dead(struct tree *t, size_t count, size_t *bytes)
 {
@@ -432,7 +433,7 @@ static void view_outcome(struct tree_event *e, const struct node *n, const struc
     e->refresh = c->refresh;
 }
 
-/* A new node, in the place of one that there may be (internalCreate in etcd). */
+/* Creates a node, in place of the present one if there is one (internalCreate in etcd). */
 static struct tree_event *replace_node(struct tree *t, const struct tree_put *c)
 {
     struct node *old = c->parent != NULL ? c->node : tree_find(t, c->path), *n;
@@ -495,7 +496,7 @@ static void remove_node(struct tree *t, struct node *n, enum etcd_action action,
     publish_event(t, e, out);
 }
 
-/* Of so many nodes no past is kept: those who see one lose it. */
+/* Keeping the past of all nodes would cost too much memory, so open snapshots are overtaken. */
 static void postpone_deadlines(struct tree *t, int64_t by_ns)
 {
     tree_snapshots_overtake(t);
@@ -518,7 +519,7 @@ void tree_apply(struct tree *t, const struct change *change, struct tree_result 
         publish_event(t, change_in_place(t, put), out);
 }
 
-/* As if the root were a directory that is removed, and another one made in its place. */
+/* As etcd does it if the root directory is removed and created again. */
 uint64_t tree_clear(struct tree *t, int64_t now_ns)
 {
     struct node *old = t->root;
@@ -542,14 +543,14 @@ uint64_t tree_clear(struct tree *t, int64_t now_ns)
 
 /* --- What changes take. --- */
 
-/* The event, and what is left for snapshots. */
+/* Memory for the event, and for the past that snapshots need. */
 static size_t event_memory(const struct tree *t, struct slice path)
 {
     return reserve_cost(sizeof(struct tree_event) + path.len) +
            (t->keeps_past ? reserve_cost(sizeof(struct tree_past)) : 0);
 }
 
-/* A node, and each directory on the way to it that may be missing. */
+/* Memory for a node and all missing directories above it. */
 static size_t nodes_memory(const struct tree *t, const struct tree_put *c)
 {
     struct slice path = c->path;

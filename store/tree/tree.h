@@ -1,8 +1,8 @@
 /* The etcd v2 tree of a space: keys and directories with indexes, TTLs and events.
  *
  * The rules are those of etcd 3.4.23, etcdserver/api/v2store (store.go, node.go). Paths begin with
- * '/' and do not end with one, except the root, which is "/"; the callers see to that. Changes come
- * only through store_apply(). */
+ * '/', and only the root ("/") ends with one; callers ensure that. Changes come only through
+ * store_apply(). */
 #pragma once
 
 #include "store/change/change.h"
@@ -54,7 +54,7 @@ enum tree_counter {
 struct tree {
     struct table nodes;
     struct node *root;
-    size_t count; /* nodes, except removed ones that are not freed yet */
+    size_t count; /* nodes, except removed ones that wait to be freed */
     uint64_t index;
     struct expiry expiry;
     struct watch_hub hub;
@@ -73,7 +73,7 @@ struct tree {
     struct lazy lazy;            /* of `dead` and `pasts` */
     struct lazy_free *lazy_free; /* frees them in slices; NULL: they are freed at once */
     size_t cut_from;             /* a directory with so many nodes below it is freed bit by bit */
-    uint8_t *in_order_path;      /* of the in-order key that was asked for last */
+    uint8_t *in_order_path;      /* the full path of the latest in-order key */
     size_t in_order_room;
     struct reserve *reserve; /* the store's */
 };
@@ -94,7 +94,7 @@ bool tree_check(struct tree *t, const struct command *c, struct change *change,
 /* A change that was checked finds no memory. */
 void tree_refuse(struct tree *t, const struct change *change, struct tree_result *out);
 
-/* True when a change that was decoded finds what it takes for granted. */
+/* For decoded changes: true if the tree is in the state that the change assumes. */
 bool tree_can_apply(const struct tree *t, const struct change *change);
 
 /* What tree_apply() takes of the reserve at most. */
@@ -103,21 +103,21 @@ size_t tree_memory(const struct tree *t, const struct change *change);
 /* Carries out a change that was checked. */
 void tree_apply(struct tree *t, const struct change *change, struct tree_result *out);
 
-/* Removes everything at once: one delete event, of the root, which those who watch anything below
- * it are told, too. Returns how many nodes went. */
+/* Removes all nodes at once, with one delete event of the root, which also notifies watches below
+ * it. Returns the number of removed nodes. */
 uint64_t tree_clear(struct tree *t, int64_t now_ns);
 size_t tree_clear_memory(const struct tree *t);
 
-/* For snapshot_load(): what a snapshot has of a tree, before its events and its nodes; each in its
- * order. They fill a tree that has none. False: it is none, or memory is short. */
+/* For snapshot_load(): the tree's own state comes before its events and its nodes; each in its
+ * order. They fill an empty tree. False: the record is invalid, or memory is short. */
 bool tree_load_state(struct tree *t, const struct space_state *state);
 bool tree_load_event(struct tree *t, const struct event_state *state);
 bool tree_load_node(struct tree *t, const struct node_state *state);
 
 /* --- Reads. --- */
 
-/* The time at which the next node expires; false when none does. May be too early, when a node with
- * a deadline was removed and is not freed yet. */
+/* The time at which the next node expires; false if no node has a deadline. It may be too early if
+ * a removed node with a deadline still waits to be freed. */
 bool tree_next_expiry(struct tree *t, int64_t *at_ns);
 
 /* Finds a node: 0 and *out, or ETCD_KEY_NOT_FOUND / ETCD_NOT_A_DIRECTORY and where. Counts. */
@@ -127,7 +127,7 @@ enum etcd_code tree_get(struct tree *t, struct slice path, const struct node **o
 /* The same for the daemon's own looks, which are not counted; NULL: there is none. */
 const struct node *tree_peek(const struct tree *t, struct slice path);
 
-/* The get that was counted last is going to come again. */
+/* The client will send the last counted get again. */
 void tree_take_back_get(struct tree *t);
 
 /* {"action":"get","node":{…}} and a newline: a key, or a directory with its visible children, all

@@ -8,7 +8,7 @@
 
 #include "store/tree/tree_node.h"
 
-/* 2000-01-01: set and create take a deadline before it for "none", as etcd does. */
+/* 2000-01-01: set and create treat an earlier deadline as "none", as etcd does. */
 #define EARLIEST_DEADLINE_NS INT64_C(946684800000000000)
 
 static bool tree_fail(struct tree *t, enum etcd_action action, enum etcd_code code,
@@ -79,7 +79,7 @@ static enum etcd_code why_not_put(const struct tree *t, const struct tree_put *c
                                                                         : ETCD_OK;
 }
 
-/* `old` is what there is at the path. */
+/* `old` is the present node of the path. */
 static bool check_new(struct tree *t, const struct command *c, struct slice path,
                       enum etcd_action action, struct node *old, struct change *change,
                       struct tree_result *out)

@@ -5,7 +5,7 @@
 
 #define NODE_COST sizeof(struct node)
 
-/* For tree_find(): from `n` on, the node of this path that has not been removed. */
+/* For tree_find(): the first living node of the same path from `n` on. */
 struct node *tree_find_living(const struct tree *t, struct node *n);
 
 static inline struct node *tree_find(const struct tree *t, struct slice path)
@@ -15,7 +15,7 @@ static inline struct node *tree_find(const struct tree *t, struct slice path)
     return t->cuts == 0 ? n : tree_find_living(t, n);
 }
 
-/* The same for what lies in a directory that has not been removed: the way up from it is known. */
+/* The same for a child of a living directory, whose own path needs no check. */
 static inline struct node *tree_find_in(const struct tree *t, const struct node *dir,
                                         struct slice path)
 {
@@ -38,7 +38,7 @@ static inline size_t tree_node_cost(const struct node *n)
 }
 
 /* Creates and counts a node below `parent`. `value` NULL: a directory; else takes over the
- * reference. `parent` exists and has no child of this name. */
+ * reference. `parent` must exist without a child of this name. */
 struct node *tree_add_node(struct tree *t, struct node *parent, struct slice path,
                            struct blob *value, uint64_t index);
 
@@ -46,7 +46,7 @@ struct node *tree_add_node(struct tree *t, struct node *parent, struct slice pat
  * limit. */
 bool tree_is_path(struct slice path);
 
-/* The memory of a node that is in no list, table or heap any more. */
+/* Frees the memory of a node that is in no list, table or heap. */
 void tree_free_node(struct node *n);
 
 /* There is something to free, of tree->past_bytes. */
@@ -69,8 +69,8 @@ enum tree_counter tree_counter_of(enum etcd_action action);
 /* True for a node that no listing shows: its name begins with '_'. */
 bool tree_is_hidden(const struct node *n);
 
-/* The node as clients see it at this time, its key and value borrowed from it; and with a value, a
- * deadline (0: none) and an index that it had. */
+/* Describes the node as clients see it now; key and value are borrowed from it. The second function
+ * takes value, deadline (0: none) and index of an earlier state. */
 void tree_node_view(const struct node *n, int64_t now_ns, struct etcd_node *out);
 void tree_state_view(const struct node *n, const struct blob *value, int64_t expires_ns,
                      uint64_t modified, int64_t now_ns, struct etcd_node *out);

@@ -10,7 +10,7 @@
 #define SMALL_BELOW 128
 #define SMALL_BYTES (32u << 10)
 
-/* A value up to this is written together with its node. */
+/* A value up to this size is written together with its node. */
 #define SHORT_VALUE 4096
 
 /* The text is written to pieces of this size: any node fits into one, but for a long value. */
@@ -27,7 +27,7 @@ _Static_assert(64 + ETCD_NODE_ROOM(TREE_PATH_MAX) + 6 * SHORT_VALUE + ETCD_NODE_
 struct level {
     const struct node *dir;
     const struct node *at; /* the child that was written last */
-    bool begun;            /* the walk of this level goes on where it was */
+    bool begun;            /* this level's walk has begun, and continues where it stopped */
     struct tree_sort sort;
     struct level *above;
 };
@@ -57,7 +57,7 @@ bool tree_is_small(const struct tree *t, const struct node *n)
 
 /* --- Pieces. --- */
 
-/* The piece has as many bytes as were written to it. */
+/* The piece keeps the written bytes; the rest is spare. */
 static struct blob *take_piece(struct tree_reader *r)
 {
     struct blob *piece = r->piece;
@@ -69,7 +69,7 @@ static struct blob *take_piece(struct tree_reader *r)
 }
 
 /* A writer with room for `len` bytes in one piece. If memory is short, the writer has no room and
- * only counts the bytes. One step fills no more than one piece. */
+ * only counts the bytes. One step fills at most one piece. */
 static struct writer *room_for(struct tree_reader *r, size_t len)
 {
     if (r->w.cap - r->w.len >= len)

@@ -7,8 +7,8 @@
 
 #include "store/tree/tree.h"
 
-/* True: the node is so small that tree_write_get() takes it in one piece. A larger one, or one
- * beside which much was removed, is better read in slices. */
+/* True: tree_write_get() can write the node in one piece. A larger node, or one beside many removed
+ * nodes, must be read in slices. */
 bool tree_is_small(const struct tree *t, const struct node *n);
 
 struct tree_reader;
@@ -17,7 +17,7 @@ struct tree_reader;
 struct tree_reader *tree_reader_open(struct tree *t, const struct node *n, bool recursive,
                                      bool sorted, int64_t now_ns);
 
-/* Ends it before its time, or after it. Takes NULL. */
+/* Ends the reader, finished or not. Takes NULL. */
 void tree_reader_close(struct tree_reader *r);
 
 enum tree_read {
@@ -26,7 +26,7 @@ enum tree_read {
     TREE_READ_FAILED, /* memory is short */
 };
 
-/* Goes on until a piece of some 64 KiB is full, or for about *work_ns nanoseconds, of which it
- * takes off what it has used. *piece is the next piece of the text, whose reference passes to the
- * caller; NULL: none is full yet. With TREE_READ_DONE it is the last one. */
+/* Reads until a piece of some 64 KiB is full, or for about *work_ns nanoseconds, and subtracts the
+ * used time from *work_ns. *piece is the next piece of the text, with a reference for the caller;
+ * NULL: it is not full yet. With TREE_READ_DONE it is the last piece. */
 enum tree_read tree_reader_run(struct tree_reader *r, int64_t *work_ns, struct blob **piece);

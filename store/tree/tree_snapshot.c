@@ -51,8 +51,8 @@ void tree_snapshot_view(const struct tree_snapshot *s, const struct node *n, int
 
 /* --- Walking. --- */
 
-/* The next node of a walk is visible to the snapshot, and then it stays; or it was removed earlier,
- * and then its `next_to` counts the walk, so that freeing the node moves the walk on. */
+/* Either the snapshot sees the next node, which then stays; or the node was removed earlier; then
+ * its `next_to` counts this walk, and freeing the node moves the walk on. */
 static void walk_set_next(struct tree_snapshot *s, struct node *n)
 {
     if (s->next != NULL && !tree_snapshot_sees(s, s->next))
@@ -92,7 +92,7 @@ static struct tree_snapshot *newest_snapshot(const struct tree *t)
     return TAILQ_LAST(&t->snapshots, tree_snapshot_list);
 }
 
-/* True when the node is seen as it is now, or will be after this change. */
+/* True if a snapshot sees the node's present state. */
 static bool is_seen(const struct tree *t, const struct node *n)
 {
     uint64_t since = n->past != NULL ? n->past->until : n->created;
@@ -201,7 +201,7 @@ bool tree_past_is_due(const struct tree *t)
            (TAILQ_EMPTY(&t->snapshots) || TAILQ_FIRST(&t->snapshots)->index >= oldest->until);
 }
 
-/* Before a node is freed: moves the walks that stand at it to its successor. */
+/* Before a node is freed: walks that stand at the node move to its successor. */
 static void pass_walks_on(struct tree *t, const struct tree_past *p)
 {
     struct tree_snapshot *s;

@@ -1,10 +1,10 @@
 /* A moment of the etcd tree that stays while the tree changes, for those who read it in slices; for
  * tree*.c alone.
  *
- * The tree has one set of nodes, and keeps of a change what an open snapshot needs: a node that is
- * removed stays in its directory's list, and of a node that changes its old state is noted (both in
- * a struct tree_past). A snapshot sees the nodes that were there at its index, as they were then.
- * What no open snapshot sees any more goes in the order in which it came, bit by bit.
+ * The tree has one set of nodes, and keeps of a change what an open snapshot needs: a removed node
+ * stays in its directory's list, and a changed node has its old state noted (both in a struct
+ * tree_past). A snapshot sees the nodes of its index in their state of that time. Pasts that no
+ * open snapshot sees are freed in slices, the oldest first.
  *
  * While there is no snapshot and nothing of that kind is left, a change only finds keeps_past
  * false. */
@@ -18,9 +18,9 @@ struct tree_past {
     struct node *node;
     struct tree_past *older, *newer; /* of the same node */
     uint64_t until;                  /* the index of the change: snapshots before it see this */
-    bool removed;     /* the node is as it was then, and waits in its directory's list */
+    bool removed;     /* the node was removed in this state, and waits in its directory's list */
     bool cut;         /* the same, with what is below it */
-    uint32_t next_to; /* snapshots whose `next` is this node, although they do not see it */
+    uint32_t next_to; /* snapshots that do not see this node, although their `next` points to it */
     struct node *dir; /* of a removed node; NULL: it was the root */
     struct blob *value;
     int64_t expires_ns;
@@ -28,7 +28,7 @@ struct tree_past {
     uint64_t modified;
 };
 
-/* A node as it was at some time. */
+/* A node's state at some time. */
 struct tree_state {
     struct blob *value; /* NULL: a directory. Borrowed */
     int64_t expires_ns; /* 0: never */
@@ -41,7 +41,7 @@ struct tree_snapshot {
     struct tree *tree;
     uint64_t index;
     bool closed;       /* or lost, since memory was short: its nodes may be gone */
-    bool overtaken;    /* lost to a change of which no past is kept */
+    bool overtaken;    /* lost: a change has overwritten nodes without keeping their past */
     struct node *next; /* of the walk; NULL: it is at its end */
 };
 
@@ -88,8 +88,8 @@ struct node *tree_snapshot_next(struct tree_snapshot *s, int64_t *work);
 /* True if a snapshot still needs the node: remove it with tree_past_bury(). */
 bool tree_past_holds(const struct tree *t, const struct node *n);
 
-/* Removes a node and its subtree from the tree and its counts, and keeps them for the snapshots
- * that see them. */
+/* Removes a node and its subtree from the tree and its counts, and keeps them for snapshots that
+ * see them. */
 void tree_past_bury(struct tree *t, struct node *n);
 
 /* The node is going to change. */

@@ -17,7 +17,7 @@ struct tree_sort {
     size_t count;
     size_t cap;
     size_t width;                     /* of the pieces that are sorted */
-    size_t start, left, right, write; /* the pair that is merged, and how far it is */
+    size_t start, left, right, write; /* the two pieces being merged, and the positions in them */
     size_t at;                        /* what tree_sort_next() gives next */
     enum tree_sort_step step;
     bool in_order; /* they came so */
@@ -35,7 +35,7 @@ static inline bool tree_sort_is_ready(const struct tree_sort *s)
     return s->step == TREE_SORT_READY;
 }
 
-/* The next of them, when they are ready; NULL behind the last. */
+/* The next node in order, when tree_sort_run() is done; NULL behind the last. */
 static inline const struct node *tree_sort_next(struct tree_sort *s)
 {
     return s->at == s->count ? NULL : s->list[s->at++];

@@ -65,7 +65,7 @@ struct blob *tree_event_json(struct tree_event *e)
         e->json = blob_new(ACCOUNT_HISTORY, (struct slice){small, w.len});
         return e->json;
     }
-    e->json = blob_alloc(ACCOUNT_HISTORY, w.len); /* now it is known how long it is */
+    e->json = blob_alloc(ACCOUNT_HISTORY, w.len); /* the length is known now */
     if (e->json == NULL)
         return NULL;
     w = (struct writer){.ptr = e->json->bytes, .cap = w.len};
@@ -103,7 +103,7 @@ struct slice watch_json(const struct blob *chunk)
     return (struct slice){chunk->bytes + start, chunk->len - start - 2};
 }
 
-/* Subscriptions that still have to send the texts hold them from now on. */
+/* From now on, only subscriptions with unsent texts hold these. */
 static void tree_event_release(struct tree_event *e)
 {
     blob_leave(e->json, ACCOUNT_WATCHES);
@@ -164,7 +164,7 @@ static bool is_hidden(struct slice watched, struct slice key)
     return false;
 }
 
-/* Without memory for it the subscription is lost. The first one pays for the JSON. */
+/* If memory is short, the subscription is lost. The first subscription pays for the JSON. */
 static void watch_push(struct watch_hub *h, struct tree_event *e, struct subscription *s)
 {
     bool fresh = e->chunk == NULL;

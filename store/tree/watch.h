@@ -1,4 +1,4 @@
-/* Events of an etcd tree: the last thousand of them, and those who watch for the next. Matching is
+/* Events of an etcd tree: the last thousand of them, and the watches for the next. Matching is
  * etcd's, quirks included (v2store/event_history.go, watcher_hub.go). */
 #pragma once
 
@@ -43,8 +43,8 @@ void tree_event_unref(struct tree_event *e);
 /* The event as JSON with a newline, borrowed from the event; NULL when memory is short. */
 struct blob *tree_event_json(struct tree_event *e);
 
-/* What watches get: the same as one chunk of HTTP's chunked encoding, since nearly all clients take
- * it so, and all that do share one copy. watch_json() is the JSON in it. */
+/* What watches get: the JSON as one chunk of HTTP's chunked encoding, which nearly all clients
+ * take, so that they share one copy. watch_json() returns the JSON in it. */
 struct blob *tree_event_chunk(struct tree_event *e);
 struct slice watch_json(const struct blob *chunk);
 
@@ -54,7 +54,7 @@ struct watch_point;
 struct watch {
     struct subscription subscription;
     TAILQ_ENTRY(watch) entry;
-    struct watch_point *at; /* NULL when it is not registered (any more) */
+    struct watch_point *at; /* NULL: not registered (any more) */
     bool recursive;
     bool stream;
     uint64_t since; /* no event before this index */
@@ -88,8 +88,8 @@ void watch_publish(struct watch_hub *h, struct tree_event *e);
  * each node that goes, before watch_publish(). */
 void watch_notify_removed(struct watch_hub *h, struct tree_event *e, struct slice path);
 
-/* The paths that are watched, one after the other, in no order; `walk` begins as zeros. The watches
- * of the path that was given last may end meanwhile, and no others. */
+/* Walks the watched paths in no order; `walk` begins as zeros. Watches of the last returned path
+ * may end meanwhile, and no others. */
 struct watch_walk {
     size_t bucket;
     struct table_node *next;
@@ -101,8 +101,9 @@ bool watch_next_path(struct watch_hub *h, struct watch_walk *walk, struct slice 
  * which stays. */
 bool watch_forget_oldest(struct watch_hub *h);
 
-/* For snapshot_load(): an event that there was, in its order; the hub's `last` and `oldest` are
- * set. False: it is none. If memory is short, the history begins behind it. */
+/* For snapshot_load(): the events come in their order; hub's `last` and `oldest` must be set
+ * before. False: the record is invalid. If memory is short, the history begins behind this
+ * event. */
 bool watch_load(struct watch_hub *h, const struct event_state *state);
 
 /* The event of an index that changed this key to this value; NULL: it is none, or is not kept. */
