@@ -42,6 +42,21 @@ const char *node_role_text(const struct torch_node *node)
     return role == NULL ? "none" : role;
 }
 
+bool node_pairs_next(struct node_pairs *p, const struct torch_node **before,
+                     const struct torch_node **now)
+{
+    const struct torch_state *s = p->before, *t = p->now;
+    const struct torch_node *a = p->before_at < s->count ? &s->nodes[p->before_at] : NULL;
+    const struct torch_node *b = p->now_at < t->count ? &t->nodes[p->now_at] : NULL;
+    int order = a == NULL ? 1 : b == NULL ? -1 : torch_node_compare(a, b);
+
+    *before = order <= 0 ? a : NULL;
+    *now = order >= 0 ? b : NULL;
+    p->before_at += *before != NULL;
+    p->now_at += *now != NULL;
+    return a != NULL || b != NULL;
+}
+
 /* --- Nodes that a run goes on without. Everything is read in the order of nodes, each state once.
  * --- */
 
@@ -61,27 +76,18 @@ static bool takes_part(struct cursor *c, const struct torch_node *node)
            torch_node_compare(&s->nodes[c->at], node) == 0;
 }
 
-/* The next node of two states, from `b` if both have it; NULL: there is none. */
-static const struct torch_node *next_of(struct cursor *a, struct cursor *b)
-{
-    const struct torch_node *x = a->at < a->state->count ? &a->state->nodes[a->at] : NULL;
-    const struct torch_node *y = b->at < b->state->count ? &b->state->nodes[b->at] : NULL;
-    int order = x == NULL ? 1 : y == NULL ? -1 : torch_node_compare(x, y);
-
-    a->at += x != NULL && order <= 0;
-    b->at += y != NULL && order >= 0;
-    return order < 0 ? x : y;
-}
-
 /* The participants of `gone` and `then` that do not take part in `now`. False: no memory. */
 static bool add_absent(struct torch_state *out, const struct torch_state *gone,
                        const struct torch_state *then, const struct torch_state *now)
 {
-    struct cursor a = {gone, 0}, b = {then, 0}, c = {now, 0};
-    const struct torch_node *node;
+    struct node_pairs pairs = {.before = gone, .now = then};
+    struct cursor c = {now, 0};
+    const struct torch_node *before, *node;
     struct torch_node *at;
 
-    while ((node = next_of(&a, &b)) != NULL) {
+    while (node_pairs_next(&pairs, &before, &node)) {
+        if (node == NULL)
+            node = before;
         if (node->participant && !takes_part(&c, node) && !torch_state_insert(out, node, &at))
             return false;
     }

@@ -15,6 +15,16 @@ const char *node_role(const struct torch_node *node);
 /* "participant", "waiting", "spare", "none". */
 const char *node_role_text(const struct torch_node *node);
 
+/* The nodes of two states, in their order. */
+struct node_pairs {
+    const struct torch_state *before, *now;
+    size_t before_at, now_at;
+};
+
+/* The next node, as the two states have it; NULL: that state does not. False: there are no more. */
+bool node_pairs_next(struct node_pairs *p, const struct torch_node **before,
+                     const struct torch_node **now);
+
 /* --- The nodes without which a run goes on: nodes of a complete round that a later complete round
  * lacks. A function of three states; why and when a node was lost is in the history. --- */
 

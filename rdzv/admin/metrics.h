@@ -54,22 +54,12 @@ void metrics_write_process(FILE *out, const struct engine *e);
 
 /* --- Spaces and the runs in them, metrics_spaces.c. With many runs that takes long, so it is
  * gathered in slices; and it is bounded: spaces and runs beyond the bound are summed, in lines
- * whose label is empty. A run is one rendezvous of torch, over c10d or etcd's API. --- */
+ * whose label is empty. A run is one rendezvous of torch, over c10d or etcd-v2. --- */
 
 /* How many have lines of their own: if there are more, the first spaces that are in use, and the
  * first runs that are not closed. */
 #define METRIC_SPACES 100
 #define METRIC_RUNS   100
-
-enum run_state {
-    RUN_EMPTY,
-    RUN_JOINING,
-    RUN_LAST_CALL,
-    RUN_COMPLETE,
-    RUN_FAILED,
-    RUN_CLOSED,
-    RUN_STATES
-};
 
 enum space_gauge {
     SPACE_C10D_CONNECTIONS,

@@ -15,14 +15,6 @@ struct listed_run {
     struct run_figures figures;
 };
 
-static const char *const states[RUN_STATES] = {
-    [RUN_EMPTY] = "empty",       [RUN_JOINING] = "joining", [RUN_LAST_CALL] = "last_call",
-    [RUN_COMPLETE] = "complete", [RUN_FAILED] = "failed",   [RUN_CLOSED] = "closed",
-};
-
-static const char *const backends[] = {
-    [BACKEND_C10D] = "c10d", [BACKEND_ETCD_V2] = "etcd-v2", [BACKEND_ETCD] = "etcd"};
-
 /* --- Spaces. --- */
 
 static size_t count_engine_spaces(const struct engine *e)
@@ -79,16 +71,6 @@ static void add_space(struct metric_spaces *m)
 
 /* --- Runs. --- */
 
-static enum run_state run_state_of(const struct run_facts *f)
-{
-    const char *name = run_status_name(f);
-    int state = RUN_EMPTY;
-
-    while (state < RUN_CLOSED && strcmp(name, states[state]) != 0)
-        state++;
-    return (enum run_state)state;
-}
-
 /* Valid UTF-8 for a label, and not the name of a listed run: another key of the backend `etcd` may
  * have the same. */
 static bool has_good_name(const struct metric_spaces *m, const struct run_facts *f)
@@ -106,7 +88,7 @@ static bool has_good_name(const struct metric_spaces *m, const struct run_facts 
     }
     for (size_t i = 0; i < m->run_count; i++) {
         name = (struct slice){m->runs[i].name, m->runs[i].name_len};
-        if (m->runs[i].space == m->walk.space && m->runs[i].backend == f->backend &&
+        if (m->runs[i].space == m->walk.space && m->runs[i].backend == f->view->backend &&
             slice_equal(name, f->view->id))
             return false;
     }
@@ -135,6 +117,7 @@ static bool make_run_room(struct metric_spaces *m)
 
 static struct run_figures figures_of(const struct run_facts *f, enum run_state state)
 {
+    uint64_t agents_waiting = f->run == NULL ? 0 : f->run->held[HELD_REJOIN];
     int64_t since_us = run_status_since_us(f);
     struct run_survey survey;
     struct run_figures figures;
@@ -142,7 +125,7 @@ static struct run_figures figures_of(const struct run_facts *f, enum run_state s
     run_status_survey(f, &survey);
     figures = (struct run_figures){.nodes = {
                                        [RUN_PARTICIPANTS] = survey.participants,
-                                       [RUN_WAITING] = survey.waiting + f->agents_waiting,
+                                       [RUN_WAITING] = survey.waiting + agents_waiting,
                                        [RUN_MISSING] = survey.missing_count,
                                        [RUN_SILENT] = survey.silent,
                                    }};
@@ -164,7 +147,7 @@ static void add_run_to_others(struct space_figures *s, const struct run_figures 
 
 static void add_run_figures(struct metric_spaces *m, const struct run_facts *f)
 {
-    enum run_state state = run_state_of(f);
+    enum run_state state = run_status_state(f);
     struct run_figures figures;
     struct listed_run *run;
 
@@ -178,7 +161,7 @@ static void add_run_figures(struct metric_spaces *m, const struct run_facts *f)
     }
     run = &m->runs[m->run_count++];
     *run = (struct listed_run){.space = m->walk.space,
-                               .backend = f->backend,
+                               .backend = f->view->backend,
                                .state = state,
                                .name_len = f->view->id.len,
                                .round = f->view->is_state ? f->view->state.round : 0,
@@ -188,26 +171,14 @@ static void add_run_figures(struct metric_spaces *m, const struct run_facts *f)
 
 /* --- Slices. --- */
 
-/* The run may have ended since it was the next one. */
-static void add_c10d_run(struct metric_spaces *m)
-{
-    const struct run *run = m->walk.run;
-    struct run_facts facts;
-
-    if (run->view.exists) {
-        rendezvous_facts(run, &facts);
-        add_run_figures(m, &facts);
-    }
-    m->into->gauges[SPACE_QUEUED_WRITES] += run->held[HELD_JOIN];
-}
-
-static void add_etcd_run(struct metric_spaces *m)
+static void add_run(struct metric_spaces *m)
 {
     struct run_facts facts;
 
-    etcd_runs_facts(m->walk.space, m->walk.etcd_run, &facts);
-    if (m->walk.etcd_run->view.exists)
+    if (run_walk_facts(&m->walk, &facts))
         add_run_figures(m, &facts);
+    if (facts.run != NULL)
+        m->into->gauges[SPACE_QUEUED_WRITES] += facts.run->held[HELD_JOIN];
 }
 
 static void metrics_add_place(void *arg)
@@ -217,9 +188,7 @@ static void metrics_add_place(void *arg)
     if (m->walk.at == WALK_SPACE)
         add_space(m);
     else if (m->walk.at == WALK_RUN)
-        add_c10d_run(m);
-    else if (m->walk.at == WALK_ETCD_RUN)
-        add_etcd_run(m);
+        add_run(m);
 }
 
 bool metric_spaces_continue(struct metric_spaces *m, uint64_t ns)
@@ -290,14 +259,14 @@ static void write_run_counts(FILE *out, const struct metric_spaces *m)
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
         for (int state = 0; state < RUN_STATES; state++)
             fprintf(out, "%s{space=\"%s\",state=\"%s\"} %" PRIu64 "\n", name, space_label(s->space),
-                    states[state], s->runs[state]);
+                    run_state_names[state], s->runs[state]);
     }
 }
 
 static void write_labels(FILE *out, const char *name, const struct listed_run *run)
 {
     fprintf(out, "%s{space=\"%s\",backend=\"%s\",run=\"", name, space_label(run->space),
-            backends[run->backend]);
+            run_backend_names[run->backend]);
     metric_label(out, (struct slice){run->name, run->name_len});
     putc('"', out);
 }
@@ -338,12 +307,13 @@ static void write_times(FILE *out, const struct metric_spaces *m)
         const struct listed_run *run = &m->runs[i];
 
         write_labels(out, name, run);
-        fprintf(out, ",state=\"%s\"} %.3f\n", states[run->state], run->figures.state_s[run->state]);
+        fprintf(out, ",state=\"%s\"} %.3f\n", run_state_names[run->state],
+                run->figures.state_s[run->state]);
     }
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
         for (int state = 0; state < RUN_CLOSED && s->other_runs != 0; state++)
             fprintf(out, "%s{space=\"%s\",backend=\"\",run=\"\",state=\"%s\"} %.3f\n", name,
-                    space_label(s->space), states[state], s->others.state_s[state]);
+                    space_label(s->space), run_state_names[state], s->others.state_s[state]);
     }
 }
 

@@ -8,18 +8,30 @@ void run_walk_begin(struct run_walk *w, const struct engine *engine,
     w->space = only != NULL ? only : TAILQ_FIRST(&engine->spaces);
 }
 
-static void run_walk_point_at(struct run_walk *w, const struct run *run)
+static void run_walk_point_at(struct run_walk *w, struct run_view *run)
 {
-    rendezvous_pin(run);
-    rendezvous_unpin(w->run);
+    struct run_view *before = w->run;
+
+    if (run != NULL)
+        run->pins++;
     w->run = run;
+    if (before != NULL && before->backend == BACKEND_C10D)
+        rendezvous_unpin(before);
+    else if (before != NULL)
+        etcd_runs_unpin(before);
 }
 
-static void run_walk_point_at_etcd(struct run_walk *w, struct etcd_run *run)
+/* Runs over c10d come first. */
+static struct run_view *run_walk_next(const struct run_walk *w)
 {
-    etcd_runs_pin(run);
-    etcd_runs_unpin(w->space, w->etcd_run);
-    w->etcd_run = run;
+    struct run_view *run = w->run;
+
+    if (run == NULL || run->backend == BACKEND_C10D) {
+        run = rendezvous_next(w->space, run);
+        if (run != NULL)
+            return run;
+    }
+    return etcd_runs_next(w->space, run);
 }
 
 static void run_walk_step(struct run_walk *w)
@@ -27,24 +39,22 @@ static void run_walk_step(struct run_walk *w)
     switch (w->at) {
     case WALK_SPACE:
     case WALK_RUN:
-        run_walk_point_at(w, w->at == WALK_SPACE ? rendezvous_first(w->space)
-                                                 : rendezvous_next(w->run));
-        w->at = WALK_RUN;
-        if (w->run != NULL)
-            return;
-        run_walk_point_at_etcd(w, etcd_runs_first(w->space));
-        break;
-    case WALK_ETCD_RUN:
-        run_walk_point_at_etcd(w, etcd_run_next(w->etcd_run));
+        run_walk_point_at(w, run_walk_next(w));
+        w->at = w->run != NULL ? WALK_RUN : WALK_SPACE_END;
         break;
     case WALK_SPACE_END:
         w->space = w->only != NULL ? NULL : TAILQ_NEXT(w->space, entry);
         w->at = w->space == NULL ? WALK_DONE : WALK_SPACE;
-        return;
+        break;
     case WALK_DONE:
-        return;
+        break;
     }
-    w->at = w->etcd_run != NULL ? WALK_ETCD_RUN : WALK_SPACE_END;
+}
+
+bool run_walk_facts(const struct run_walk *w, struct run_facts *out)
+{
+    return w->run->backend == BACKEND_C10D ? rendezvous_facts(w->run, out)
+                                           : etcd_runs_facts(w->run, out);
 }
 
 bool run_walk_continue(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg)
@@ -64,6 +74,5 @@ bool run_walk_continue(struct run_walk *w, uint64_t ns, void (*visit)(void *arg)
 void run_walk_end(struct run_walk *w)
 {
     run_walk_point_at(w, NULL);
-    run_walk_point_at_etcd(w, NULL);
     w->at = WALK_DONE;
 }

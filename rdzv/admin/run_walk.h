@@ -7,8 +7,7 @@
 
 enum run_walk_at {
     WALK_SPACE,     /* the begin of `space` */
-    WALK_RUN,       /* `run`, of c10d */
-    WALK_ETCD_RUN,  /* `etcd_run` */
+    WALK_RUN,       /* `run` */
     WALK_SPACE_END, /* all runs of `space` have been visited */
     WALK_DONE,
 };
@@ -19,9 +18,7 @@ struct run_walk {
     const struct engine_space *only; /* NULL: all spaces */
     enum run_walk_at at;
     const struct engine_space *space;
-    /* Pinned; NULL: none. They may have ended since the step before, when they were the next. */
-    const struct run *run;
-    struct etcd_run *etcd_run;
+    struct run_view *run; /* pinned; NULL: none. It may have ended since it was the next */
 };
 
 void run_walk_begin(struct run_walk *w, const struct engine *engine,
@@ -30,6 +27,9 @@ void run_walk_begin(struct run_walk *w, const struct engine *engine,
 /* Calls `visit` for each place of the walk for about that long, or until the end. True: that was
  * the end. */
 bool run_walk_continue(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg);
+
+/* How its run stands; borrowed until anything changes. False: it does not exist, or no longer. */
+bool run_walk_facts(const struct run_walk *w, struct run_facts *out);
 
 static inline bool run_walk_is_in_last_space(const struct run_walk *w)
 {

@@ -21,7 +21,7 @@ static const struct torch_node *find_rank(const struct run_facts *f, uint64_t ra
     return NULL;
 }
 
-static void reply_node(const struct http_request *r, const struct run *run)
+static void reply_node(const struct http_request *r, struct run_view *run)
 {
     static const struct status_form form = {.streamed = false};
     const struct torch_node *node;
@@ -46,7 +46,7 @@ static void reply_node(const struct http_request *r, const struct run *run)
     reply_body_send(r, &ok, &body);
 }
 
-static void reply_forget(const struct http_request *r, const struct run *run, struct slice id)
+static void reply_forget(const struct http_request *r, struct run_view *run, struct slice id)
 {
     struct reply_body body;
     uint64_t removed = rendezvous_forget(run);
@@ -62,7 +62,7 @@ static void reply_forget(const struct http_request *r, const struct run *run, st
 void admin_run_handle(const struct http_request *r, struct engine_space *space, struct slice name,
                       struct slice id)
 {
-    const struct run *run = space == NULL ? NULL : rendezvous_find(space, id);
+    struct run_view *run = space == NULL ? NULL : rendezvous_find(space, id);
     bool deletes = r->head->method == HTTP_DELETE;
 
     if (!deletes && !http_is_reading(r))

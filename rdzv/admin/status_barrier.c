@@ -248,7 +248,8 @@ static size_t find_node_places(const struct run *run, const struct keymap *keys,
 
     for (size_t i = 0; i < round->count; i++) {
         const struct torch_node *node = &round->nodes[i];
-        const struct conn *c = rendezvous_conn_of(run, node);
+        const struct agent *a = run_agent_of(run, node);
+        const struct conn *c = a == NULL ? NULL : conn_of(a);
         cJSON *role;
 
         if (!node->participant)

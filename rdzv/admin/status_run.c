@@ -1,25 +1,23 @@
 /* A run as JSON. See status.h for the contract. */
+#include "proto/torch/torch_nodes.h"
 #include "rdzv/admin/json_member.h"
 #include "rdzv/admin/status.h"
-#include "rdzv/rendezvous/explain.h"
 
 /* --- Nodes. --- */
 
-/* The older `etcd` backend names no node but by its rank. */
-static void write_name(struct writer *w, const struct run_facts *f, const struct torch_node *node)
+static void write_name(struct writer *w, const struct torch_node *node)
 {
     json_open(w, '{');
     json_member(w, "addr", node->addr);
-    if (f->backend == BACKEND_ETCD)
-        return;
     json_member_i64(w, "pid", node->pid);
     json_member_i64(w, "local_id", node->local_id);
 }
 
 static void write_peer(struct writer *w, const struct run_facts *f, const struct torch_node *node)
 {
-    char text[STATUS_PEER_MAX];
-    const char *peer = f->peer(f, node, text);
+    const struct node_facts known = f->look(f, node);
+    char text[CONN_PEER_MAX];
+    const char *peer = known.conn != NULL ? conn_peer(known.conn, text) : known.peer;
 
     if (peer != NULL)
         json_member_str(w, "peer", peer);
@@ -28,9 +26,9 @@ static void write_peer(struct writer *w, const struct run_facts *f, const struct
 void status_node_write(struct writer *w, const struct run_facts *f, const struct torch_node *node,
                        const struct status_form *form)
 {
-    write_name(w, f, node);
+    write_name(w, node);
     json_member_str(w, "role", node_role_text(node));
-    if (node->participant && (f->view->state.complete || f->backend == BACKEND_ETCD))
+    if (node->participant && f->view->state.complete)
         json_member_i64(w, "rank", node->rank);
     json_member_known(w, "since", f->look(f, node).joined_us);
     if (node->has_heartbeat && !form->streamed)
@@ -88,10 +86,10 @@ static void write_missing_nodes(struct writer *w, const struct run_facts *f, con
                                 const struct missing_list *list)
 {
     json_list(w, name);
-    for (size_t i = 0; i < list->listed; i++) {
+    for (size_t i = 0; i < missing_listed(list); i++) {
         const struct missing_node *m = &list->nodes[i];
 
-        write_name(w, f, m->node);
+        write_name(w, m->node);
         if (m->has_rank)
             json_member_i64(w, "rank", m->node->rank);
         json_member_str(w, "why", m->why);
@@ -183,24 +181,23 @@ static void write_numbers(struct writer *w, const struct run_facts *f, const str
 uint64_t status_run_write(struct writer *w, const struct run_facts *f,
                           const struct status_form *form)
 {
-    static const char *const backends[] = {
-        [BACKEND_C10D] = "c10d", [BACKEND_ETCD_V2] = "etcd-v2", [BACKEND_ETCD] = "etcd"};
+    enum run_state state = run_status_state(f);
     struct run_survey survey;
     uint64_t listed;
 
     run_status_survey(f, &survey);
     json_open(w, '{');
     json_member(w, "id", f->view->id);
-    json_member_str(w, "backend", backends[f->backend]);
-    json_member_str(w, "state", run_status_name(f));
+    json_member_str(w, "backend", run_backend_names[f->view->backend]);
+    json_member_str(w, "state", run_state_names[state]);
     json_member_known(w, "since", run_status_since_us(f));
-    if (f->failed && f->history->failed != NULL)
+    if (state == RUN_FAILED && f->history->failed != NULL)
         json_member_str(w, "failed_node", f->history->failed);
     write_numbers(w, f, &survey);
     write_deadline(w, f, form);
-    if (f->backend == BACKEND_C10D) {
-        json_member_u64(w, "agents", f->agents);
-        json_member_u64(w, "agents_waiting", f->agents_waiting);
+    if (f->run != NULL) {
+        json_member_u64(w, "agents", f->run->agent_count);
+        json_member_u64(w, "agents_waiting", f->run->held[HELD_REJOIN]);
     }
     listed = write_nodes(w, f, survey.nodes, form);
     write_missing_nodes(w, f, "missing", &survey.missing);

@@ -100,41 +100,21 @@ static bool takes_run(struct status_text *t)
     return t->runs_left_out == 0;
 }
 
-static void begin_run(struct status_text *t, const struct run_facts *facts)
+static void write_run(struct status_text *t)
 {
     struct status_form form = t->scope.form;
-    uint64_t listed;
-
-    form.nodes = t->nodes_left < STATUS_NODES_LISTED ? t->nodes_left : STATUS_NODES_LISTED;
-    listed = status_run_write(&t->body.w, facts, &form);
-    t->nodes_left -= (size_t)listed;
-}
-
-static void write_c10d_run(struct status_text *t)
-{
-    const struct run *run = t->walk.run;
     struct writer *w = &t->body.w;
     struct run_facts facts;
 
-    if (!run->view.exists || !takes_run(t))
+    if (!run_walk_facts(&t->walk, &facts) || !takes_run(t))
         return;
-    rendezvous_facts(run, &facts);
-    begin_run(t, &facts);
-    write_worker_store(w, &run->view.record);
-    status_waits_write_run(w, t->walk.space, engine_of(t), run);
-    writer_u8(w, '}');
-}
-
-static void write_etcd_run(struct status_text *t)
-{
-    struct etcd_run *run = t->walk.etcd_run;
-    struct run_facts facts;
-
-    etcd_runs_facts(t->walk.space, run, &facts);
-    if ((run->view.exists || run->history.count > 0) && takes_run(t)) {
-        begin_run(t, &facts);
-        writer_u8(&t->body.w, '}');
+    form.nodes = t->nodes_left < STATUS_NODES_LISTED ? t->nodes_left : STATUS_NODES_LISTED;
+    t->nodes_left -= (size_t)status_run_write(w, &facts, &form);
+    if (facts.run != NULL) {
+        write_worker_store(w, &facts.view->record);
+        status_waits_write_run(w, t->walk.space, engine_of(t), facts.run);
     }
+    writer_u8(w, '}');
 }
 
 /* --- Slices. --- */
@@ -148,10 +128,7 @@ static void write_place(void *arg)
         write_space_head(t);
         break;
     case WALK_RUN:
-        write_c10d_run(t);
-        break;
-    case WALK_ETCD_RUN:
-        write_etcd_run(t);
+        write_run(t);
         break;
     case WALK_SPACE_END:
         write_space_end(t);

@@ -11,6 +11,7 @@
  * Upstream: EtcdRendezvousBackend (rendezvous/etcd_rendezvous_backend.py), 1.13 to 2.14. */
 #include "rdzv/etcd_runs/etcd_runs.h"
 
+#include "proto/torch/torch_nodes.h"
 #include "proto/torch/torch_timing.h"
 #include "rdzv/http/session.h"
 
@@ -24,7 +25,6 @@
 struct held_request {
     struct http_job job; /* the first member */
     TAILQ_ENTRY(held_request) entry;
-    const struct engine *engine;
     struct etcd_run *run; /* pinned */
     struct conn *conn;
     bool is_write;
@@ -36,14 +36,12 @@ static struct held_request *held_of(struct http_job *job)
     return (struct held_request *)(void *)job; /* its first member */
 }
 
-/* --- Holding a request. --- */
-
-static void wake(struct held_request *h)
+static uint64_t now_ms(const struct etcd_run *run)
 {
-    if (!h->released)
-        http_wake_job(h->conn);
-    h->released = true;
+    return engine_now_ms(run->runs->home->engine);
 }
+
+/* --- Holding a request. --- */
 
 static enum http_job_state run_job(struct http_job *job, const struct http_request *r)
 {
@@ -62,17 +60,17 @@ static void eof(struct http_job *job)
 static void free_job(struct http_job *job)
 {
     struct held_request *h = held_of(job);
-    struct etcd_meeting *m = &h->run->meeting;
+    struct etcd_run *run = h->run;
 
-    TAILQ_REMOVE(&m->requests, h, entry);
-    m->writes -= h->is_write;
-    for (size_t i = 0; i < h->run->member_room; i++) {
-        if (h->run->members[i].held == h)
-            h->run->members[i].held = NULL;
+    TAILQ_REMOVE(&run->meeting.requests, h, entry);
+    run->meeting.writes -= h->is_write;
+    for (size_t i = 0; i < run->member_count; i++) {
+        if (run->members[i].held == h)
+            run->members[i].held = NULL;
     }
     if (!h->released)
-        etcd_meeting_check(h->run, engine_now_ms(h->engine));
-    h->run->pins--; /* if it has ended, the next tick frees it */
+        etcd_meeting_check(run);
+    run->view.pins--; /* if it has ended, the next tick frees it */
     account_free(ACCOUNT_SESSIONS, h, sizeof *h);
 }
 
@@ -85,11 +83,10 @@ static bool hold(struct etcd_run *run, const struct http_request *r, struct etcd
     if (h == NULL)
         return false;
     h->job = (struct http_job){.run = run_job, .free = free_job, .eof = eof};
-    h->engine = http_engine(r);
     h->run = run;
     h->conn = r->conn;
     h->is_write = member == NULL;
-    run->pins++;
+    run->view.pins++;
     TAILQ_INSERT_TAIL(&run->meeting.requests, h, entry);
     run->meeting.writes += h->is_write;
     if (member != NULL)
@@ -98,82 +95,90 @@ static bool hold(struct etcd_run *run, const struct http_request *r, struct etcd
     return true;
 }
 
-static void wake_held(struct etcd_run *run, bool writes)
+static void release(struct etcd_run *run, bool writes)
 {
     struct held_request *h;
 
     TAILQ_FOREACH(h, &run->meeting.requests, entry) {
-        if (h->is_write == writes)
-            wake(h);
+        if (h->is_write != writes || h->released)
+            continue;
+        http_wake_job(h->conn);
+        h->released = true;
     }
 }
 
 /* --- Who looks. --- */
 
-static bool is_participant(const struct etcd_run *run, size_t i)
+/* NULL: the i-th node of the state is no participant, or has not been seen to write. */
+static struct etcd_member *participant_at(const struct etcd_run *run, size_t i)
 {
-    return run->view.state.nodes[i].participant && run->members[i].peer != NULL;
+    bool is_known = run->view.state.nodes[i].participant && run->members[i].peer[0] != '\0';
+
+    return is_known ? &run->members[i] : NULL;
 }
 
 /* The participant that has written by this connection last. A client has several connections: if no
  * participant has written by this one, the only participant from the same host. NULL: none. */
-static struct etcd_member *participant_of_conn(struct etcd_run *run, const struct conn *c)
+static struct etcd_member *participant_of_conn(const struct etcd_run *run, const struct conn *c)
 {
-    struct etcd_member *found = NULL;
+    struct etcd_member *found = NULL, *m;
     char peer[CONN_PEER_MAX], host[PEER_HOST_MAX];
     size_t same_host = 0, len;
 
     conn_peer(c, peer);
     len = strlen(peer_host(&c->peer, host));
-    for (size_t i = 0; i < run->view.state.count; i++) {
-        const char *text = run->members[i].peer;
-
-        if (!is_participant(run, i))
+    for (size_t i = 0; i < run->member_count; i++) {
+        m = participant_at(run, i);
+        if (m != NULL && strcmp(m->peer, peer) == 0)
+            return m;
+        if (m == NULL || strncmp(m->peer, host, len) != 0 || m->peer[len] != ':')
             continue;
-        if (strcmp(text, peer) == 0)
-            return &run->members[i];
-        if (strncmp(text, host, len) != 0 || text[len] != ':')
-            continue;
-        found = &run->members[i];
+        found = m;
         same_host++;
     }
     return same_host == 1 ? found : NULL;
 }
 
 /* The thread that looks at the workers waits, as pace.c says it. */
-static bool does_member_look(const struct etcd_member *m, uint64_t now_ms)
+static bool does_member_look(const struct etcd_member *m, uint64_t ms)
 {
     const struct agent_pace *p = &m->pace;
     uint64_t usual_ms = p->interval_ms != 0 ? p->interval_ms : TORCH_HEARTBEAT_MS;
 
-    return m->held != NULL && (!p->may_beat || clock_elapsed_ms(m->held_ms, now_ms) >= usual_ms);
+    return m->held != NULL && (!p->may_beat || clock_elapsed_ms(m->held_ms, ms) >= usual_ms);
 }
 
-static bool do_all_participants_look(const struct etcd_run *run, uint64_t now_ms)
+static bool do_all_participants_look(const struct etcd_run *run)
 {
-    for (size_t i = 0; i < run->view.state.count; i++) {
-        if (is_participant(run, i) && !does_member_look(&run->members[i], now_ms))
+    uint64_t ms = now_ms(run);
+
+    for (size_t i = 0; i < run->member_count; i++) {
+        const struct etcd_member *m = participant_at(run, i);
+
+        if (m != NULL && !does_member_look(m, ms))
             return false;
     }
     return true;
 }
 
-static void note_look(struct agent_pace *p, uint64_t now_ms)
+static void note_look(struct agent_pace *p, uint64_t ms)
 {
     if (p->looked_ms != 0)
-        pace_note_interval(p, clock_elapsed_ms(p->looked_ms, now_ms));
-    p->looked_ms = now_ms;
+        pace_note_interval(p, clock_elapsed_ms(p->looked_ms, ms));
+    p->looked_ms = ms;
     if (p->wrote_ms == 0)
-        p->wrote_ms = now_ms;
+        p->wrote_ms = ms;
 }
 
 static uint64_t longest_hold_ms(const struct etcd_run *run)
 {
     uint64_t usual_ms = 0, wait_ms;
 
-    for (size_t i = 0; i < run->view.state.count; i++) {
-        if (is_participant(run, i) && usual_ms < run->members[i].pace.interval_ms)
-            usual_ms = run->members[i].pace.interval_ms;
+    for (size_t i = 0; i < run->member_count; i++) {
+        const struct etcd_member *m = participant_at(run, i);
+
+        if (m != NULL && usual_ms < m->pace.interval_ms)
+            usual_ms = m->pace.interval_ms;
     }
     wait_ms = usual_ms + usual_ms / 2 + SLACK_MS;
     return usual_ms != 0 && wait_ms < HOLD_MOST_MS ? wait_ms : HOLD_MOST_MS;
@@ -190,60 +195,48 @@ static bool may_meet(const struct etcd_run *run)
            v->participants > 0;
 }
 
-static void end_meeting(struct etcd_run *run)
-{
-    run->meeting.phase = ETCD_MEETING_NONE;
-    wake_held(run, true);
-    wake_held(run, false);
-}
-
-static void let_writes_go(struct etcd_run *run, uint64_t now_ms)
-{
-    run->meeting.phase = ETCD_MEETING_WRITES;
-    run->meeting.until_ms = now_ms + WRITE_MS;
-    wake_held(run, true);
-}
-
-void etcd_meeting_check(struct etcd_run *run, uint64_t now_ms)
+void etcd_meeting_check(struct etcd_run *run)
 {
     struct etcd_meeting *m = &run->meeting;
+    bool gathers = m->phase == ETCD_MEETING_GATHERS, is_over = now_ms(run) >= m->until_ms;
 
     if (m->phase == ETCD_MEETING_NONE)
         return;
-    if (!may_meet(run) || (m->phase == ETCD_MEETING_GATHERS && m->writes == 0) ||
-        (m->phase == ETCD_MEETING_WRITES && now_ms >= m->until_ms))
-        end_meeting(run);
-    else if (m->phase == ETCD_MEETING_GATHERS &&
-             (do_all_participants_look(run, now_ms) || now_ms >= m->until_ms))
-        let_writes_go(run, now_ms);
+    if (!may_meet(run) || (gathers ? m->writes == 0 : is_over)) {
+        m->phase = ETCD_MEETING_NONE;
+        release(run, true);
+        release(run, false);
+    } else if (gathers && (is_over || do_all_participants_look(run))) {
+        m->phase = ETCD_MEETING_WRITES;
+        m->until_ms = now_ms(run) + WRITE_MS;
+        release(run, true);
+    }
 }
 
 static bool holds_look(struct etcd_run *run, const struct http_request *r)
 {
-    uint64_t now_ms = engine_now_ms(http_engine(r));
     struct etcd_member *m = may_meet(run) ? participant_of_conn(run, r->conn) : NULL;
 
-    if (m == NULL)
+    if (m == NULL || m->held != NULL)
         return false;
-    if (m->held == NULL)
-        note_look(&m->pace, now_ms);
-    if (run->meeting.phase == ETCD_MEETING_NONE || m->held != NULL || !hold(run, r, m))
+    note_look(&m->pace, now_ms(run));
+    if (run->meeting.phase == ETCD_MEETING_NONE || !hold(run, r, m))
         return false;
-    m->held_ms = now_ms;
-    m->pace.may_beat = pace_may_beat(&m->pace, now_ms);
-    etcd_meeting_check(run, now_ms);
+    m->held_ms = now_ms(run);
+    m->pace.may_beat = pace_may_beat(&m->pace, m->held_ms);
+    etcd_meeting_check(run);
     return true;
 }
 
 /* It makes a node wait that others have to meet for. */
-static bool begins_to_wait(struct engine *engine, const struct etcd_run *run, struct slice value)
+static bool begins_to_wait(const struct etcd_run *run, struct slice value)
 {
     struct torch_state next;
     bool begins;
 
     if (!may_meet(run) || value.len > ETCD_RUN_READ_AT_ONCE)
         return false;
-    engine->work += value.len;
+    run->runs->home->engine->work += value.len;
     if (torch_state_read(value, &next) != TORCH_STATE_OK)
         return false;
     begins = next.complete && !next.closed && next.round == run->view.state.round &&
@@ -257,15 +250,14 @@ static bool holds_write(struct etcd_run *run, const struct http_request *r, stru
 {
     struct etcd_meeting *m = &run->meeting;
     struct etcd_member *member = participant_of_conn(run, r->conn);
-    uint64_t now_ms = engine_now_ms(http_engine(r));
 
     if (member != NULL)
-        member->pace.wrote_ms = now_ms;
+        member->pace.wrote_ms = now_ms(run);
     if (prev_index != run->modified || m->phase == ETCD_MEETING_WRITES ||
-        !begins_to_wait(http_engine(r), run, value) || do_all_participants_look(run, now_ms))
+        !begins_to_wait(run, value) || do_all_participants_look(run))
         return false;
     if (m->phase == ETCD_MEETING_NONE)
-        m->until_ms = now_ms + longest_hold_ms(run);
+        m->until_ms = now_ms(run) + longest_hold_ms(run);
     if (!hold(run, r, NULL))
         return false;
     m->phase = ETCD_MEETING_GATHERS;
@@ -275,8 +267,7 @@ static bool holds_write(struct etcd_run *run, const struct http_request *r, stru
 bool etcd_meeting_holds(struct etcd_run *run, const struct http_request *r, struct slice value,
                         uint64_t prev_index)
 {
-    if (run->backend != BACKEND_ETCD_V2 || !run->view.exists ||
-        (r->job != NULL && r->job->run == run_job))
+    if (!run->view.exists || (r->job != NULL && r->job->run == run_job))
         return false;
     return value.ptr == NULL ? holds_look(run, r) : holds_write(run, r, value, prev_index);
 }

@@ -104,7 +104,7 @@ void driver_free_run(struct live_run *run)
 
 bool driver_free_if_unused(struct live_run *run)
 {
-    if (run->steps > 0 || run->pins > 0 || !run_is_unused(&run->run))
+    if (run->steps > 0 || run->run.view.pins > 0 || !run_is_unused(&run->run))
         return false;
     driver_free_run(run);
     return true;
@@ -262,9 +262,9 @@ void driver_step_space(struct rendezvous_space *home, struct policy_event event)
     for (v = TAILQ_FIRST(&home->runs.list); v != NULL; v = next) {
         next = TAILQ_NEXT(v, order);
         if (next != NULL)
-            live_run_of(next)->pins++;
+            next->pins++;
         driver_step(live_run_of(v), event);
         if (next != NULL)
-            live_run_of(next)->pins--;
+            next->pins--;
     }
 }

@@ -41,7 +41,6 @@ struct live_run {
     uint32_t sweep; /* the number of that which goes on, see effects_sweep_keys(); 0: none */
     uint64_t sweep_since_ms; /* the run has been idle since then */
     unsigned steps;          /* open ones: it is not freed before they end */
-    unsigned pins;           /* the same: whoever goes through all runs will come to it */
 };
 
 /* A connection of an agent. */

@@ -5,26 +5,14 @@
 
 #include "proto/torch/torch_timing.h"
 
-static const struct run *existing(struct run_view *v)
-{
-    while (v != NULL && !v->exists)
-        v = TAILQ_NEXT(v, order);
-    return (const struct run *)(const void *)v;
-}
-
-const struct run *rendezvous_first(const struct engine_space *space)
+struct run_view *rendezvous_next(const struct engine_space *space, const struct run_view *v)
 {
     const struct rendezvous_space *home = space->rendezvous;
 
-    return home == NULL ? NULL : existing(TAILQ_FIRST(&home->runs.list));
+    return v != NULL ? TAILQ_NEXT(v, order) : home != NULL ? TAILQ_FIRST(&home->runs.list) : NULL;
 }
 
-const struct run *rendezvous_next(const struct run *run)
-{
-    return existing(TAILQ_NEXT(&run->view, order));
-}
-
-const struct run *rendezvous_find(const struct engine_space *space, struct slice id)
+struct run_view *rendezvous_find(const struct engine_space *space, struct slice id)
 {
     const struct rendezvous_space *home = space->rendezvous;
     const size_t prefix = strlen(TORCH_RUN_PREFIX);
@@ -40,65 +28,40 @@ const struct run *rendezvous_find(const struct engine_space *space, struct slice
         memcpy(key + prefix, id.ptr, id.len);
     v = run_views_find(&home->runs, (struct slice){key, prefix + id.len});
     account_free(ACCOUNT_ANSWERS, key, prefix + id.len);
-    return v != NULL && v->exists ? &live_run_of(v)->run : NULL;
+    return v != NULL && v->exists ? v : NULL;
 }
 
-static struct live_run *live_of(const struct run *run)
+void rendezvous_unpin(struct run_view *v)
 {
-    return live_run_of((struct run_view *)(uintptr_t)run);
+    v->pins--;
+    driver_free_if_unused(live_run_of(v));
 }
 
-uint64_t rendezvous_forget(const struct run *run)
+uint64_t rendezvous_forget(struct run_view *v)
 {
-    struct live_run *live = live_of(run);
+    struct live_run *live = live_run_of(v);
     uint64_t keys;
 
-    rendezvous_pin(run); /* it stays until its keys are counted */
-    live->sweep = 0;     /* now, and all of it */
+    v->pins++;       /* it stays until its keys are counted */
+    live->sweep = 0; /* now, and all of it */
     driver_step(live, (struct policy_event){.kind = RUN_FORGET});
     keys = live->keys_forgotten;
-    rendezvous_unpin(run);
+    rendezvous_unpin(v);
     return keys;
 }
 
-const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_node *node)
-{
-    const struct agent *a = run_agent_of(run, node);
+/* --- How a run stands. --- */
 
-    return a == NULL ? NULL : conn_of(a);
-}
-
-void rendezvous_pin(const struct run *run)
+static struct node_facts look_at_agent(const struct run_facts *f, const struct torch_node *node)
 {
-    if (run != NULL)
-        live_of(run)->pins++;
-}
-
-void rendezvous_unpin(const struct run *run)
-{
-    if (run == NULL)
-        return;
-    live_of(run)->pins--;
-    driver_free_if_unused(live_of(run));
-}
-
-static struct node_facts agent_facts(const struct run_facts *f, const struct torch_node *node)
-{
-    const struct agent *a = run_agent_of(f->arg, node);
+    const struct agent *a = run_agent_of(f->run, node);
 
     if (a == NULL)
         return (struct node_facts){0};
-    return (struct node_facts){
-        .connected = true, .joined_us = conn_agent_of(a)->joined_us, .ahead_us = a->clock.ahead_us};
-}
-
-static const char *agent_peer(const struct run_facts *f, const struct torch_node *node,
-                              char text[STATUS_PEER_MAX])
-{
-    const struct agent *a = run_agent_of(f->arg, node);
-
-    _Static_assert(CONN_PEER_MAX <= STATUS_PEER_MAX, "a peer fits");
-    return a == NULL ? NULL : conn_peer(conn_of(a), text);
+    return (struct node_facts){.connected = true,
+                               .conn = conn_of(a),
+                               .joined_us = conn_agent_of(a)->joined_us,
+                               .ahead_us = a->clock.ahead_us};
 }
 
 /* A second agent of a node, which has begun as agents do, and is heard of: no clone of the first
@@ -109,14 +72,20 @@ static bool is_second(const struct agent *a, uint64_t now_ms)
            clock_elapsed_ms(a->heard_ms, now_ms) < TORCH_DEAD_MS;
 }
 
-static size_t count_unnamed(const struct run *run)
+static void look_at_all_agents(const struct run *run, uint64_t now_ms, struct run_facts *out)
 {
     const struct agent *a;
-    size_t count = 0;
 
-    TAILQ_FOREACH(a, &run->agents, entry)
-        count += a->origin == ORIGIN_UNNAMED;
-    return count;
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        const struct agent *first = is_second(a, now_ms) ? run_agent_of(run, &a->node) : NULL;
+
+        out->agents_unnamed += a->origin == ORIGIN_UNNAMED;
+        if (out->doubled != NULL || first == NULL)
+            continue;
+        out->doubled = &a->node;
+        conn_peer(conn_of(first), out->doubled_peers[0]);
+        conn_peer(conn_of(a), out->doubled_peers[1]);
+    }
 }
 
 /* Until the sessions end of which no relay has said anything. */
@@ -131,37 +100,18 @@ static uint64_t awaited_ms(const struct live_run *live)
     return most_ms > waited_ms ? most_ms - waited_ms : 1;
 }
 
-static void find_doubled(const struct run *run, uint64_t now_ms, struct run_facts *out)
+bool rendezvous_facts(struct run_view *v, struct run_facts *out)
 {
-    char text[CONN_PEER_MAX];
-    const struct agent *a;
+    const struct live_run *live = live_run_of(v);
+    const struct rendezvous *r = live->home->rdzv;
 
-    TAILQ_FOREACH(a, &run->agents, entry) {
-        if (!is_second(a, now_ms))
-            continue;
-        out->doubled = &a->node;
-        snprintf(out->doubled_peer, sizeof out->doubled_peer, "%s", conn_peer(conn_of(a), text));
-        return;
-    }
-}
-
-void rendezvous_facts(const struct run *run, struct run_facts *out)
-{
-    const struct live_run *live = live_of(run);
-
-    *out = (struct run_facts){.backend = BACKEND_C10D,
-                              .view = &run->view,
+    *out = (struct run_facts){.view = v,
+                              .run = &live->run,
                               .history = &live->history,
-                              .now_us = engine_wall_ns(live->home->rdzv->engine) / 1000,
-                              .failed = run->failed,
-                              .ends_failed = run->settings->end_failed_runs,
-                              .expected = run->settings->expected_nodes,
-                              .agents = run->agent_count,
-                              .agents_waiting = run->held[HELD_REJOIN],
-                              .agents_unnamed = count_unnamed(run),
+                              .now_us = engine_wall_ns(r->engine) / 1000,
+                              .expected = r->settings.expected_nodes,
                               .awaited_ms = awaited_ms(live),
-                              .look = agent_facts,
-                              .peer = agent_peer,
-                              .arg = run};
-    find_doubled(run, driver_lived_ms(live->home->rdzv), out);
+                              .look = look_at_agent};
+    look_at_all_agents(&live->run, driver_lived_ms(r), out);
+    return v->exists;
 }

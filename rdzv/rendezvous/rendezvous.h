@@ -35,24 +35,18 @@ void rendezvous_tick(struct rendezvous *r);
 
 /* --- For admin/. --- */
 
-/* The existing runs of a space, in order of creation: the first, and the one after `run`; NULL: no
- * more. */
-const struct run *rendezvous_first(const struct engine_space *space);
-const struct run *rendezvous_next(const struct run *run);
+/* The run of a space behind `v`, in order of creation; NULL: the first one. Returns NULL: no more.
+ */
+struct run_view *rendezvous_next(const struct engine_space *space, const struct run_view *v);
 
-/* NULL: there is none. `id` is R. */
-const struct run *rendezvous_find(const struct engine_space *space, struct slice id);
+/* The existing run R; NULL: there is none. */
+struct run_view *rendezvous_find(const struct engine_space *space, struct slice id);
 
 /* Forgets a run now, and ends the connections of its agents. Returns how many keys went. */
-uint64_t rendezvous_forget(const struct run *run);
+uint64_t rendezvous_forget(struct run_view *v);
 
-/* The connection of that node's agent, or NULL. */
-const struct conn *rendezvous_conn_of(const struct run *run, const struct torch_node *node);
+/* The run is pinned no more: frees it if it has ended, and nothing else pins it. */
+void rendezvous_unpin(struct run_view *v);
 
-/* A pinned run stays in memory, so that rendezvous_next() may be called with it, whatever happens
- * meanwhile. If the run has ended meanwhile, rendezvous_unpin() frees it. NULL: nothing is done. */
-void rendezvous_pin(const struct run *run);
-void rendezvous_unpin(const struct run *run);
-
-/* How the run stands; borrowed until anything changes. */
-void rendezvous_facts(const struct run *run, struct run_facts *out);
+/* How the run stands; borrowed until anything changes. False: it does not exist, or not yet. */
+bool rendezvous_facts(struct run_view *v, struct run_facts *out);

@@ -4,19 +4,37 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "proto/torch/torch_nodes.h"
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 
-const char *run_status_name(const struct run_facts *f)
+const char *const run_backend_names[] = {[BACKEND_C10D] = "c10d", [BACKEND_ETCD_V2] = "etcd-v2"};
+
+const char *const run_state_names[RUN_STATES] = {
+    [RUN_EMPTY] = "empty",       [RUN_JOINING] = "joining", [RUN_LAST_CALL] = "last_call",
+    [RUN_COMPLETE] = "complete", [RUN_FAILED] = "failed",   [RUN_CLOSED] = "closed",
+};
+
+static bool has_failed(const struct run_facts *f)
+{
+    return f->run != NULL && f->run->failed;
+}
+
+static size_t agents_of(const struct run_facts *f)
+{
+    return f->run == NULL ? 0 : f->run->agent_count;
+}
+
+enum run_state run_status_state(const struct run_facts *f)
 {
     const struct torch_state *state = &f->view->state;
 
-    return !f->view->is_state                       ? "empty"
-           : f->failed                              ? "failed"
-           : state->closed                          ? "closed"
-           : state->complete                        ? "complete"
-           : state->has_deadline || f->is_last_call ? "last_call"
-                                                    : "joining";
+    return !f->view->is_state    ? RUN_EMPTY
+           : has_failed(f)       ? RUN_FAILED
+           : state->closed       ? RUN_CLOSED
+           : state->complete     ? RUN_COMPLETE
+           : state->has_deadline ? RUN_LAST_CALL
+                                 : RUN_JOINING;
 }
 
 int64_t run_status_since_us(const struct run_facts *f)
@@ -37,8 +55,6 @@ bool run_status_is_silent(const struct run_facts *f, const struct torch_node *no
     const struct node_facts known = f->look(f, node);
     int64_t age_us;
 
-    if (known.gone)
-        return true;
     return node->has_heartbeat && !__builtin_sub_overflow(f->now_us, node->heartbeat_us, &age_us) &&
            !__builtin_add_overflow(age_us, known.ahead_us, &age_us) &&
            age_us >= TORCH_DEAD_MS * INT64_C(1000);
@@ -47,13 +63,14 @@ bool run_status_is_silent(const struct run_facts *f, const struct torch_node *no
 bool run_status_counts(const struct run_facts *f, const struct torch_node *node)
 {
     return node_role(node) != NULL && !loss_is_mark(node) &&
-           (!f->failed || f->look(f, node).connected);
+           (!has_failed(f) || f->look(f, node).connected);
 }
 
 /* --- Who is missing. --- */
 
-static void add_absent(const struct run_facts *f, struct missing_list *list,
-                       const struct torch_node *node)
+/* Returns its place in the list; NULL: the list is full. */
+static struct missing_node *add_missing(const struct run_facts *f, struct missing_list *list,
+                                        const struct torch_node *node)
 {
     static const char *const names[] = {[LOSS_DISCONNECTED] = "disconnected",
                                         [LOSS_SILENT] = "silent",
@@ -63,42 +80,29 @@ static void add_absent(const struct run_facts *f, struct missing_list *list,
     struct missing_node *m;
 
     if (list->count++ >= MISSING_LISTED)
-        return;
+        return NULL;
     loss = history_find_loss(f->history, node);
-    m = &list->nodes[list->listed++];
+    m = &list->nodes[list->count - 1];
     *m = (struct missing_node){.node = node, .why = "left", .has_rank = node->participant};
-    if (loss == NULL)
-        return;
-    m->why = names[loss->kind];
-    m->since_us = loss->at_us;
-    m->peer = loss->peer;
+    if (loss != NULL) {
+        m->why = names[loss->kind];
+        m->since_us = loss->at_us;
+        m->peer = loss->peer;
+    }
+    return m;
 }
 
 static void add_silent(const struct run_facts *f, struct missing_list *list,
                        const struct torch_node *node)
 {
-    struct missing_node *m;
+    struct missing_node *m = add_missing(f, list, node);
 
-    add_absent(f, list, node);
-    if (list->count > MISSING_LISTED)
+    if (m == NULL)
         return;
-    m = &list->nodes[list->listed - 1];
     m->why = "silent";
     m->has_rank = node->participant && f->view->state.complete;
     if (node->has_heartbeat)
         m->since_us = node->heartbeat_us;
-}
-
-/* Nodes of one address, of both states: from each index to before its end. */
-struct address_group {
-    size_t now, now_end, then, then_end;
-};
-
-static size_t end_of_address(const struct torch_state *state, size_t i, struct slice addr)
-{
-    while (i < state->count && slice_equal(state->nodes[i].addr, addr))
-        i++;
-    return i;
 }
 
 /* Between two rounds a node is in neither. A connection tells of it, unless nothing has come of it
@@ -109,71 +113,35 @@ static bool is_between_rounds(const struct run_facts *f, const struct torch_node
 {
     const struct history_loss *loss = history_find_loss(f->history, node);
 
-    if (f->backend == BACKEND_C10D)
+    if (f->run != NULL)
         return f->look(f, node).connected && (loss == NULL || loss->kind != LOSS_SILENT);
     return loss != NULL && loss->kind == LOSS_LEFT && f->now_us - loss->at_us < BETWEEN_ROUNDS_US;
 }
 
-/* True: the node was in a completed round, and is absent. */
-static bool is_gone(const struct run_facts *f, const struct torch_node *node)
+/* Adds the participants of the last completed round that are absent. Each newcomer makes up for one
+ * of its address; both states are in the order of addresses. */
+static void add_absent(const struct run_facts *f, struct missing_list *missing)
 {
-    return node->participant && node_role(torch_state_find(&f->view->state, node)) == NULL &&
-           !is_between_rounds(f, node);
-}
+    struct node_pairs pairs = {.before = &f->view->last_completed, .now = &f->view->state};
+    const struct torch_node *then, *now;
+    struct slice addr = {0};
+    int64_t newcomers = 0; /* at that address; below 0: so many are missing there */
 
-/* What nearly all are: the one node of its address is there. */
-static bool is_unchanged(const struct run_view *v, const struct address_group *g)
-{
-    return g->now_end - g->now == 1 && g->then_end - g->then == 1 &&
-           node_role(&v->state.nodes[g->now]) != NULL &&
-           torch_node_compare(&v->state.nodes[g->now], &v->last_completed.nodes[g->then]) == 0;
-}
+    while (node_pairs_next(&pairs, &then, &now)) {
+        bool was_in = then != NULL && then->participant, is_in = node_role(now) != NULL;
+        struct slice at = then != NULL ? then->addr : now->addr;
 
-/* Each newcomer at that address makes up for one absent node; nodes with a noted loss are made up
- * for last. */
-static void compare_group(const struct run_facts *f, const struct address_group *g,
-                          struct missing_list *missing)
-{
-    const struct torch_state *state = &f->view->state, *then = &f->view->last_completed;
-    size_t newcomers = 0;
-
-    for (size_t i = g->now; i < g->now_end; i++) {
-        const struct torch_node *node = &state->nodes[i];
-        const struct torch_node *old = torch_state_find(then, node);
-
-        newcomers += node_role(node) != NULL && (old == NULL || !old->participant);
-    }
-    for (int lost = 0; lost <= 1; lost++) {
-        for (size_t i = g->then; i < g->then_end; i++) {
-            const struct torch_node *node = &then->nodes[i];
-
-            if (!is_gone(f, node) || (history_find_loss(f->history, node) != NULL) != lost)
-                continue;
-            if (newcomers > 0)
-                newcomers--;
-            else
-                add_absent(f, missing, node);
+        if (!slice_equal(at, addr))
+            newcomers = 0;
+        addr = at;
+        if (is_in && !was_in) {
+            missing->count -= newcomers < 0;
+            newcomers++;
+        } else if (!is_in && was_in && !is_between_rounds(f, then)) {
+            if (newcomers <= 0)
+                add_missing(f, missing, then);
+            newcomers--;
         }
-    }
-}
-
-/* Both states are in the order of addresses. */
-static void compare_rounds(const struct run_facts *f, struct missing_list *missing)
-{
-    const struct torch_state *state = &f->view->state, *then = &f->view->last_completed;
-    struct address_group g = {0};
-
-    while (g.then < then->count) {
-        struct slice addr = then->nodes[g.then].addr;
-
-        while (g.now < state->count && slice_compare(state->nodes[g.now].addr, addr) < 0)
-            g.now++;
-        g.now_end = end_of_address(state, g.now, addr);
-        g.then_end = end_of_address(then, g.then, addr);
-        if (!is_unchanged(f->view, &g))
-            compare_group(f, &g, missing);
-        g.now = g.now_end;
-        g.then = g.then_end;
     }
 }
 
@@ -181,12 +149,14 @@ static void compare_rounds(const struct run_facts *f, struct missing_list *missi
  * other explains that, are missing. */
 static void add_gone(const struct run_facts *f, struct run_survey *out)
 {
-    const struct torch_state *gone = &f->view->gone;
+    const struct torch_state *gone = &f->view->gone, *state = &f->view->state;
 
     for (size_t i = 0; i < gone->count; i++) {
-        if (is_gone(f, &gone->nodes[i]))
-            add_absent(f, out->missing.count < out->missing_count ? &out->missing : &out->gone,
-                       &gone->nodes[i]);
+        const struct torch_node *node = &gone->nodes[i];
+
+        if (node_role(torch_state_find(state, node)) != NULL || is_between_rounds(f, node))
+            continue;
+        add_missing(f, out->missing.count < out->missing_count ? &out->missing : &out->gone, node);
     }
 }
 
@@ -219,17 +189,16 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
     uint64_t there;
 
     memset(out, 0, offsetof(struct run_survey, missing));
-    out->missing.listed = out->missing.count = out->gone.listed = out->gone.count = 0;
+    out->missing.count = out->gone.count = 0;
     for (size_t i = 0; i < v->state.count; i++) {
         if (run_status_counts(f, &v->state.nodes[i]))
             count_node(f, &v->state.nodes[i], out);
     }
     there = out->participants + out->waiting;
-    out->waiting += f->unnamed_waiting; /* participants, or others */
     if (v->state.closed)
         return; /* all are to go */
     if (v->is_state && v->has_completed)
-        compare_rounds(f, &out->missing);
+        add_absent(f, &out->missing);
     out->missing_count = out->missing.count;
     raise_to(&out->missing_count, f->expected, there + out->spares);
     if (!v->state.complete)
@@ -266,32 +235,34 @@ static void hint_failed(const struct run_facts *f, struct hints *h)
          "workers of %s failed, and its agent had no restart left: it closed the run for all "
          "nodes; its log says why they failed",
          failed == NULL ? "a node" : node_words(failed, words));
-    if (f->agents > 0 && f->ends_failed)
+    if (agents_of(f) > 0 && f->run->settings->end_failed_runs)
         hint(h,
              "agents that still end their workers: %zu; when they have ended, agents that are "
              "started again begin the run anew; torchrun --max-restarts starts workers again "
              "without that",
-             f->agents);
-    else if (f->agents > 0)
+             agents_of(f));
+    else if (agents_of(f) > 0)
         hint(
             h,
             "agents that still run: %zu (--end-failed-runs=off); their workers wait for the failed "
             "ones until a collective times out; end these agents to begin the run anew",
-            f->agents);
+            agents_of(f));
 }
 
 static void hint_closed(const struct run_facts *f, struct hints *h)
 {
-    if (f->agents_waiting > 0)
+    size_t waiting = f->run == NULL ? 0 : f->run->held[HELD_REJOIN];
+
+    if (waiting > 0)
         hint(h,
              "keys of an earlier run: it is closed, and agents that came for the next one (%zu) "
              "wait "
              "until it is forgotten",
-             f->agents_waiting);
-    else if (f->backend != BACKEND_C10D)
+             waiting);
+    else if (f->run == NULL)
         hint(h, "keys of an earlier run: it is closed, and agents that come with the same "
                 "--rdzv-id end at once, until these keys expire or are deleted");
-    else if (f->agents == 0)
+    else if (agents_of(f) == 0)
         hint(h, "keys of an earlier run: it is closed, and forgotten after --closed-run-ttl; "
                 "agents that come with the same --rdzv-id wait until then");
 }
@@ -299,14 +270,13 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
 /* Pods on their host's network have its name, and each its agent as the first process. */
 static void hint_doubled(const struct run_facts *f, struct hints *h)
 {
-    char name[NODE_TEXT_MAX], words[NODE_TEXT_MAX], text[STATUS_PEER_MAX];
-    const char *peer = f->peer(f, f->doubled, text);
+    char name[NODE_TEXT_MAX], words[NODE_TEXT_MAX];
 
     hint(
         h,
         "two agents are there as %.60s, from %s and %s: torch takes them for one node; give each a "
         "name of its own (--local-addr)",
-        node_words(node_text(f->doubled, name), words), peer == NULL ? "" : peer, f->doubled_peer);
+        node_words(node_text(f->doubled, name), words), f->doubled_peers[0], f->doubled_peers[1]);
 }
 
 /* Sessions of relays from before a start have --session-timeout to come back, or to end. */
@@ -333,8 +303,7 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
     uint64_t there = survey->participants + survey->waiting;
 
     hint_awaited(f, h);
-    if (there + survey->spares == 0 && f->agents == 0 &&
-        (f->backend == BACKEND_C10D || survey->silent > 0))
+    if (there + survey->spares == 0 && agents_of(f) == 0 && (f->run != NULL || survey->silent > 0))
         hint(h, "keys of an earlier run: none of its agents is here");
     else if (f->expected > there && !f->view->state.complete)
         hint(h, "nodes that have joined: %llu of %llu (--expect)", (unsigned long long)there,
@@ -350,8 +319,8 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
              "have been stopped",
              (unsigned long long)survey->waiting);
     if (survey->silent > 0)
-        hint(h, "nodes that have not been heard of for %d s: %llu",
-             f->backend == BACKEND_ETCD ? 10 : 15, (unsigned long long)survey->silent);
+        hint(h, "nodes that have not been heard of for 15 s: %llu",
+             (unsigned long long)survey->silent);
 }
 
 size_t run_status_hints(const struct run_facts *f, const struct run_survey *survey,
@@ -361,13 +330,13 @@ size_t run_status_hints(const struct run_facts *f, const struct run_survey *surv
 
     if (f->doubled != NULL)
         hint_doubled(f, &h);
-    if (f->failed)
+    if (has_failed(f))
         hint_failed(f, &h);
     else if (f->view->state.closed)
         hint_closed(f, &h);
     else if (f->view->is_state)
         hint_open(f, survey, &h);
-    else if (f->agents > 0)
-        hint(&h, "clients that are connected: %zu; none has joined yet", f->agents);
+    else if (agents_of(f) > 0)
+        hint(&h, "clients that are connected: %zu; none has joined yet", agents_of(f));
     return h.count;
 }

@@ -1,52 +1,50 @@
 /* The status of a run: its state, its missing nodes with the reason of each, and a hint for the
- * operator. A function of what its keys tell and of what rdzvd has seen, for all three backends of
- * torchrun; it knows no connection and no clock. */
+ * operator. A function of what its keys tell and of what rdzvd has seen, over c10d and etcd-v2. */
 #pragma once
 
 #include "rdzv/rendezvous/history.h"
-
-enum run_backend {
-    BACKEND_C10D,
-    BACKEND_ETCD_V2,
-    BACKEND_ETCD, /* names no nodes: the address is the one that the node came from, empty if that
-                     was not seen; the pid is the rank, and the local id the round */
-};
 
 #define STATUS_PEER_MAX 160
 
 /* What is known of a node beside the run's keys. */
 struct node_facts {
-    bool connected;    /* c10d: it has an open connection */
-    bool gone;         /* etcd: it has let its keep-alive key expire */
-    int64_t joined_us; /* since 1970; 0: not seen */
-    int64_t ahead_us;  /* its clock, compared with ours */
+    bool connected;          /* c10d: it has an open connection */
+    const struct conn *conn; /* that one; NULL: none */
+    const char *peer;        /* etcd-v2: the client that writes as that node; NULL: not seen */
+    int64_t joined_us;       /* since 1970; 0: not seen */
+    int64_t ahead_us;        /* its clock, compared with ours */
 };
 
 struct run_facts {
-    enum run_backend backend;
     const struct run_view *view;
+    const struct run *run; /* c10d: of that view; NULL: over etcd-v2 */
     const struct history *history;
     int64_t now_us;
-    bool is_last_call;        /* etcd: the last call has begun; its end is unknown */
-    bool failed;              /* c10d: it is closed, since workers of a node have failed */
-    bool ends_failed;         /* the same: then rdzvd makes the others end */
-    uint64_t unnamed_waiting; /* etcd: nodes that wait; the state does not have them */
-    uint64_t expected;        /* --expect; 0: unknown */
-    size_t agents;            /* c10d: connections */
-    size_t agents_waiting;    /* those who came when it was closed */
-    size_t agents_unnamed;    /* c10d: agents back after a start, with an unknown node */
-    uint64_t awaited_ms;      /* c10d: others may come back after a start for so long; 0: none */
-    const struct torch_node *doubled;   /* c10d: two agents are there as this node; NULL: none */
-    char doubled_peer[STATUS_PEER_MAX]; /* the one that node->peer is not */
+    uint64_t expected;     /* --expect; 0: unknown */
+    size_t agents_unnamed; /* c10d: agents back after a start, with an unknown node */
+    uint64_t awaited_ms;   /* c10d: others may come back after a start for so long; 0: none */
+    const struct torch_node *doubled; /* c10d: two agents are there as this node; NULL: none */
+    char doubled_peers[2][STATUS_PEER_MAX];
     struct node_facts (*look)(const struct run_facts *f, const struct torch_node *node);
-    /* Who writes as that node; NULL: not known. */
-    const char *(*peer)(const struct run_facts *f, const struct torch_node *node,
-                        char text[STATUS_PEER_MAX]);
-    const void *arg; /* for these two */
 };
 
-/* "empty", "joining", "last_call", "complete", "failed", "closed"; and since when, 0: not known. */
-const char *run_status_name(const struct run_facts *f);
+/* The names of enum run_backend. */
+extern const char *const run_backend_names[];
+
+enum run_state {
+    RUN_EMPTY,
+    RUN_JOINING,
+    RUN_LAST_CALL,
+    RUN_COMPLETE,
+    RUN_FAILED,
+    RUN_CLOSED,
+    RUN_STATES
+};
+
+extern const char *const run_state_names[RUN_STATES];
+
+enum run_state run_status_state(const struct run_facts *f);
+/* Since when; 0: not known. */
 int64_t run_status_since_us(const struct run_facts *f);
 
 /* A node of the state that has not been heard of for as long as torch waits. */
@@ -68,9 +66,13 @@ struct missing_node {
 
 struct missing_list {
     struct missing_node nodes[MISSING_LISTED];
-    size_t listed;
     uint64_t count; /* also of those that are not listed */
 };
+
+static inline size_t missing_listed(const struct missing_list *list)
+{
+    return list->count < MISSING_LISTED ? (size_t)list->count : MISSING_LISTED;
+}
 
 /* Everything is borrowed from the facts. */
 struct run_survey {

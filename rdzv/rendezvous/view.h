@@ -11,6 +11,11 @@
 #include "store/change/command.h"
 #include "store/keymap/keymap.h"
 
+enum run_backend {
+    BACKEND_C10D,
+    BACKEND_ETCD_V2, /* the same state, in a key of etcd's tree: rdzv/etcd_runs/ */
+};
+
 /* What the store keeps of a run beside its keys. */
 struct view_record {
     enum worker_store_placement placement;
@@ -24,6 +29,8 @@ struct run_view {
     struct table_node node; /* the key, with its '/'; borrowed */
     TAILQ_ENTRY(run_view) order;
     struct slice id; /* R, part of the key */
+    enum run_backend backend;
+    unsigned pins; /* the run stays while it is pinned: a walk through all runs comes to it */
 
     bool unread;   /* there was no memory to read the value: all that follows is as it was before */
     bool exists;   /* the key has a value, and it is that of a run */

@@ -178,17 +178,14 @@ def runs_over_etcd_are_shown():
         etcd_put(server.port, "/torch/elastic/rendezvous/job", ts.dumps(state))
         run = status_of(server.port)[0]
         same((run["state"], run["participants"], len(run["nodes"])), ("complete", 401, 401), "all")
-        old = "/p/run_old/rdzv/active_version"
-        etcd_put(server.port, old, '{"status": "joinable", "version": "3", "participants": [0]}')
-        run = status_of(server.port, "old")[0]
-        same((run["backend"], run["state"], run["round"], run["participants"]),
-             ("etcd", "joining", 3, 1), "the older backend")
-        same([r["id"] for r in status_of(server.port)[1]["runs"]], ["job", "old"], "both")
+        other = Agent(server.port, "other", "a")
+        etcd_put(server.port, "/torch/elastic/rendezvous/more", ts.dumps(ts.State()))
+        same([r["id"] for r in status_of(server.port)[1]["runs"]], [other.run.decode(), "job", "more"], "all runs")
         c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         c.request("DELETE", "/v2/keys/torch/elastic/rendezvous/job")
         same(c.getresponse().status, 200, "DELETE")
         c.close()
-        await_space(server.port, lambda s: len(s["runs"]) == 1)
+        await_space(server.port, lambda s: len(s["runs"]) == 2)
         same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default")[0], 200, "DELETE of all")
         same(get_json(server.port, STATUS)["spaces"][0]["runs"], [], "runs of a space that is empty")
 

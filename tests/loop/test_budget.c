@@ -994,7 +994,7 @@ static void a_tick_takes_several_iterations(void **state)
     make_due();
     rendezvous_tick(rendezvous());
     assert_int_equal(count_due(), RUNS - AT_A_TIME);
-    rendezvous_forget(&next_run(NULL)->run);
+    rendezvous_forget(&next_run(NULL)->run.view);
     for (size_t due = count_due(); due > 0; due = count_due()) {
         loop_iterate(&loop);
         assert_in_range(count_due(), due < AT_A_TIME ? 0 : due - AT_A_TIME, due);

@@ -74,7 +74,7 @@ static void an_agent_of_a_forgotten_run_does_not_come_back(void **state)
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(CAS_RUN));
     hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(THE_VALUE));
-    assert_true(rendezvous_forget(&the_agent()->run->run) > 0);
+    assert_true(rendezvous_forget(&the_agent()->run->run.view) > 0);
     hand_lose_link(fd); /* and with it RELAY_ENDED */
     assert_int_equal(loop.server.store.links.sessions.count, 0);
     fd = hand_connect();

@@ -138,8 +138,6 @@ def quoted(value):
 
 
 RUN_V2 = "/v2/keys/torch/elastic/rendezvous/r"
-RUN_ETCD = "/v2/keys/p/run_r/rdzv/active_version"
-RANKS = b'{"status": "%s", "version": "1", "participants": [0, 1]}'
 
 # The kinds of request: what is there before, and what is asked. c10d: a PING follows each request.
 REQUESTS = {
@@ -257,8 +255,6 @@ REQUESTS = {
     "http_spaces": ([], http("GET", "/rdzv/v1/spaces", headers=OPERATOR_HEADERS)),
     "http_run_of_etcd_v2": ([http("PUT", RUN_V2, b"value=" + quoted(JOINED))],
                             http("PUT", RUN_V2, b"value=" + quoted(COMPLETE))),
-    "http_run_of_etcd": ([http("PUT", RUN_ETCD, b"value=" + quoted(RANKS % b"joinable"))],
-                         http("PUT", RUN_ETCD, b"value=" + quoted(RANKS % b"final"))),
     "http_page": ([], http("GET", "/")),
     "http_status": ([], http("GET", "/rdzv/v1/status", headers=OPERATOR_HEADERS)),
     "http_space_status": ([], http("GET", "/rdzv/v1/spaces/default/status")),

@@ -1,4 +1,4 @@
-"""Who is missing: /rdzv/v1/status of real elastic jobs, over all three backends.
+"""Who is missing: /rdzv/v1/status of real elastic jobs, over c10d and etcd-v2.
 
     status.py [--torch NAME]... [--backend NAME]... [--tell] [--logs DIR]
 
@@ -21,12 +21,15 @@ import traceback
 import urllib.request
 
 import torches
-from job import BACKENDS, STOP, Job, JobFailed, out
+from job import STOP, Job, JobFailed, out
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "page"))
 import webdriver  # noqa: E402
 from servers import OPERATOR, Rdzvd, rdzvd_binary, token_flag  # noqa: E402
+
+
+BACKENDS = ("c10d", "etcd-v2")  # those that the status shows
 
 
 class SmallJob(Job):
@@ -107,21 +110,19 @@ def page_says(browser, *texts):
 
 
 def names_agents(run, job, names):
-    """The nodes that are there are these agents, by pid where the backend's keys have it."""
+    """The nodes that are there are these agents."""
     nodes = [n for n in run["nodes"] if n["role"] == "participant"]
     check(len(nodes) == len(names), "not %d nodes" % len(names), run)
     check(sorted(n["rank"] for n in nodes) == list(range(len(names))), "wrong ranks", run)
     check(all(n.get("peer", "").startswith("127.0.0.1:") and "since" in n for n in nodes),
           "a node without its peer, or since when", run)
-    if job.backend != "etcd":
-        check({n["pid"] for n in nodes} == {job.agents[n].pid for n in names}, "wrong pids", run)
+    check({n["pid"] for n in nodes} == {job.agents[n].pid for n in names}, "wrong pids", run)
 
 
 def names_lost(run, job, name):
     check(len(run["missing"]) == 1, "not one node is missing", run)
     lost = run["missing"][0]
-    if job.backend != "etcd":
-        check(lost["pid"] == job.agents[name].pid, "the wrong one is missing", run)
+    check(lost["pid"] == job.agents[name].pid, "the wrong one is missing", run)
     check(lost["why"] == ("disconnected" if job.backend == "c10d" else "silent"),
           "why is it missing?", run)
     check("since" in lost and lost["peer"].startswith("127.0.0.1:"), "when, and from where?", run)
@@ -139,7 +140,7 @@ def scenario(server, job, browser, tell):
     rdzvctl_says(server, job, "RUN " + job.run_id, "complete", "3 of 4 nodes", "MISSING: 1",
                  "1 node has not been seen yet", "HERE: ")
     page_says(browser, job.run_id, "3 of 4 nodes are here. 1 node is missing; rdzvd has not seen it yet.",
-              *("pid %d" % job.agents[n].pid for n in "abc" if job.backend != "etcd"))
+              *("pid %d" % job.agents[n].pid for n in "abc"))
     first = run["round"]
     job.wait_training(3)
     mark = job.mark()
@@ -151,11 +152,9 @@ def scenario(server, job, browser, tell):
     run = wait_run(server, job, lambda r: len(r["missing"]) == 1 and r["missing"][0]["why"] != "left" and
                    r["missing_count"] == 2, "a node is lost, and two of four are not there")
     gone = names_lost(run, job, lost)
-    rdzvctl_says(server, job, "MISSING: 2", gone["addr"] or "-", gone["why"], gone["peer"],
+    rdzvctl_says(server, job, "MISSING: 2", gone["addr"], gone["why"], gone["peer"],
                  "1 more has not been seen yet")
-    name = gone["addr"] or gone["peer"]
-    page_says(browser, "2 nodes are missing: " + (
-        "%s (pid %d)" % (name, gone["pid"]) if "pid" in gone else name))
+    page_says(browser, "2 nodes are missing: %s (pid %d)" % (gone["addr"], gone["pid"]))
     tell("lost agent %s; the status names %s, %s" % (lost, gone["addr"], gone["why"]))
 
     job.start_agent("d")
@@ -165,8 +164,7 @@ def scenario(server, job, browser, tell):
     names_agents(run, job, [n for n in "abcd" if n != lost])
     check(run["missing"] == [] and run["missing_count"] == 1, "three of four again", run)
     old = next(r for r in run["rounds"] if r["round"] == first)
-    why = "the keep-alive key of rank" if job.backend == "etcd" else "(pid %d) was lost" % (
-        job.agents[lost].pid)
+    why = "(pid %d) was lost" % job.agents[lost].pid
     check(old["nodes"] == 3 and "ended" in old and why in old.get("why", ""),
           "why did the first round end?", run)
     tell("round %d ended: %s" % (first, old["why"]))

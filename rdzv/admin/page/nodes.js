@@ -90,9 +90,9 @@ class Nodes {
     }
     const about = [KINDS[cell.kind].name];
     if (cell.rank !== undefined && cell.kind !== 'p') about.push(`rank ${cell.rank}`);
-    if (cell.node !== null && cell.node.pid !== undefined) about.push(`pid ${cell.node.pid}`);
+    if (cell.node !== null) about.push(`pid ${cell.node.pid}`);
     tile.replaceChildren(el('span', {class: 'sign', 'aria-hidden': 'true'}, sign || '·'),
-      el('span', null, cell.node !== null ? named(hostOf(cell.node)) : 'Not known by name',
+      el('span', null, cell.node !== null ? named(cell.node.addr) : 'Not known by name',
         el('small', null, about.join(' · '))));
   }
 

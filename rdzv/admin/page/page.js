@@ -151,8 +151,8 @@ class News {
     const text = `Run ${run.id}: ${(STATES[run.state] || {name: run.state}).name}` +
       (run.round !== undefined ? `, round ${run.round}` : '') + `, ${many(thereOf(run), 'node')} here` +
       (run.missing_count > 0 && run.state !== 'closed' ? `, ${number(run.missing_count)} missing` +
-        (run.missing.length > 0 ? `: ${run.missing.slice(0, MISSING_NAMED).map(hostOf).join(', ')}` : '') : '') +
-      (run.gone_count > 0 ? `, ${number(run.gone_count)} gone: ${run.gone.slice(0, MISSING_NAMED).map(hostOf).join(', ')}` : '');
+        (run.missing.length > 0 ? `: ${run.missing.slice(0, MISSING_NAMED).map((node) => node.addr).join(', ')}` : '') : '') +
+      (run.gone_count > 0 ? `, ${number(run.gone_count)} gone: ${run.gone.slice(0, MISSING_NAMED).map((node) => node.addr).join(', ')}` : '');
     const before = this.last.get(key);
     this.last.set(key, text);
     if (before !== undefined && before !== text) this.say(key, text);

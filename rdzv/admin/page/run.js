@@ -273,7 +273,7 @@ async function getJson(path) {
 /* --- Pieces of a card. --- */
 
 function absentTable(nodes, name) {
-  const rows = nodes.map((node) => [named(hostOf(node)), node.pid !== undefined ? String(node.pid) : '',
+  const rows = nodes.map((node) => [named(node.addr), String(node.pid),
     node.rank !== undefined ? String(node.rank) : '', WHY[node.why] || node.why,
     node.since !== undefined ? stamp(node.since) : '', node.peer !== undefined ? named(node.peer) : '']);
   return tableOf(['Node', 'pid', 'Rank', 'Why', 'Since', 'Last seen from'], rows, name);
@@ -303,7 +303,7 @@ function showBarriers(part, barriers) {
 
 function waiterOf(wait) {
   if (wait.node === undefined) return [named(wait.peer)];
-  return [named(wait.pid !== undefined ? `${wait.node} (pid ${wait.pid})` : wait.node), wait.rank !== undefined ? `, rank ${wait.rank}` : ''];
+  return [named(`${wait.node} (pid ${wait.pid})`), wait.rank !== undefined ? `, rank ${wait.rank}` : ''];
 }
 
 /* Of a run, or of clients that are no run's. */

@@ -94,9 +94,8 @@ const WHY = {
   left: 'it left',
 };
 
-const hostOf = (node) => node.addr || node.peer || (node.rank !== undefined ? `rank ${node.rank}` : 'a node');
-const fullName = (node) => node.pid !== undefined ? `${hostOf(node)} (pid ${node.pid})` : hostOf(node);
-const keyOf = (node) => `${node.addr}\n${node.pid}\n${node.local_id}\n${node.pid === undefined ? node.rank : ''}`;
+const fullName = (node) => `${node.addr} (pid ${node.pid})`;
+const keyOf = (node) => `${node.addr}\n${node.pid}\n${node.local_id}`;
 
 const UNSEEN_MAX = 20000; /* so many cells for nodes that have never come */
 

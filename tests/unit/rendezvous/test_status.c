@@ -1,11 +1,11 @@
-/* How a run stands: keys in, status out, for c10d, etcd-v2 and etcd. */
+/* How a run stands: keys in, status out, for c10d and etcd-v2. */
 #include "tests/unit/rendezvous/scene.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
 #include "rdzv/admin/status.h"
-#include "rdzv/etcd_runs/etcd_run.h"
+#include "rdzv/etcd_runs/etcd_runs.h"
 
 #define TEXT_MAX (1u << 20)
 
@@ -103,32 +103,22 @@ static void note(struct play *p)
 
 static struct node_facts look(const struct run_facts *f, const struct torch_node *node)
 {
-    return (struct node_facts){.connected = run_agent_of(f->arg, node) != NULL, .joined_us = 5};
-}
+    static char peer[] = "10.0.0._:1";
+    bool connected = run_agent_of(f->run, node) != NULL;
 
-static const char *peer(const struct run_facts *f, const struct torch_node *node,
-                        char text[STATUS_PEER_MAX])
-{
-    if (run_agent_of(f->arg, node) == NULL)
-        return NULL;
-    snprintf(text, STATUS_PEER_MAX, "10.0.0.%c:1", node->addr.ptr[0]);
-    return text;
+    peer[7] = (char)node->addr.ptr[0];
+    return (struct node_facts){
+        .connected = connected, .joined_us = 5, .peer = connected ? peer : NULL};
 }
 
 static struct run_facts facts_of(const struct play *p)
 {
-    return (struct run_facts){.backend = BACKEND_C10D,
-                              .view = &p->s.run.view,
+    return (struct run_facts){.view = &p->s.run.view,
+                              .run = &p->s.run,
                               .history = &p->history,
                               .now_us = scene_now_us(&p->s),
-                              .failed = p->s.run.failed,
-                              .ends_failed = p->s.settings.end_failed_runs,
                               .expected = p->s.settings.expected_nodes,
-                              .agents = p->s.run.agent_count,
-                              .agents_waiting = p->s.run.held[HELD_REJOIN],
-                              .look = look,
-                              .peer = peer,
-                              .arg = &p->s.run};
+                              .look = look};
 }
 
 static cJSON *status(const struct play *p)
@@ -376,6 +366,51 @@ static void a_lost_node_without_which_the_run_goes_on_is_gone(void **state)
     note(&p);
     assert_string_equal(gone(&p), "cd");
     end(&p);
+}
+
+static void add_node(struct torch_state *state, const char *addr, int64_t pid, bool participant)
+{
+    const struct torch_node who = {
+        .addr = slice_str(addr), .pid = pid, .participant = participant, .waiting = !participant};
+    struct torch_node *at;
+
+    assert_true(torch_state_insert(state, &who, &at));
+}
+
+/* Before or after the absent node in the order of nodes, and at no other address. */
+static void a_newcomer_makes_up_for_one_node_of_its_address(void **state)
+{
+    static const struct {
+        int64_t newcomers[3]; /* pids at address b; 0: no more */
+        const char *missing;
+    } cases[] = {{{0}, "bbc"}, {{1}, "bc"}, {{7}, "bc"}, {{1, 7}, "c"}, {{1, 4, 7}, "c"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct run_view view = {.is_state = true, .has_completed = true};
+        struct run_facts facts;
+        struct play p;
+        cJSON *json;
+
+        begin(&p);
+        facts = facts_of(&p);
+        facts.view = &view;
+        add_node(&view.last_completed, "a", 1, true);
+        add_node(&view.last_completed, "b", 3, true);
+        add_node(&view.last_completed, "b", 5, true);
+        add_node(&view.last_completed, "c", 9, true);
+        add_node(&view.state, "a", 1, true);
+        add_node(&view.state, "a", 2, false);
+        for (size_t k = 0; k < COUNT(cases[i].newcomers) && cases[i].newcomers[k] != 0; k++)
+            add_node(&view.state, "b", cases[i].newcomers[k], k % 2 == 0);
+        json = json_of(&facts);
+        assert_int_equal(count(json, "missing"), strlen(cases[i].missing));
+        for (int k = 0; k < count(json, "missing"); k++)
+            assert_int_equal(str(item(json, "missing", k), "addr")[0], cases[i].missing[k]);
+        cJSON_Delete(json);
+        run_view_fini(&view);
+        end(&p);
+    }
 }
 
 /* After a start: an agent that is back without a hint may be any of the awaited nodes. */
@@ -659,15 +694,15 @@ static void many_nodes_are_a_letter_each(void **state)
 
 /* --- etcd-v2: the same state, in a key of the tree. --- */
 
-static const struct etcd_writer from_a = {"10.0.0.1", "10.0.0.1:11"};
-static const struct etcd_writer from_b = {"10.0.0.2", "10.0.0.2:22"};
+#define TRAIN_KEY ETCD_RUN_PREFIX "train"
 
-static void put(struct etcd_run *r, const char *value, bool has_ttl, const struct etcd_writer *by,
-                int64_t now_us)
+static const char from_a[] = "10.0.0.1:11", from_b[] = "10.0.0.2:22";
+
+static void put(struct etcd_run *r, const char *value, const char *by, int64_t now_us)
 {
     struct slice text = value == NULL ? (struct slice){0} : slice_str(value);
 
-    assert_true(etcd_run_update(r, text, has_ttl, by, now_us));
+    assert_true(etcd_run_update(r, text, by, now_us));
 }
 
 static cJSON *shown_etcd(const struct etcd_run *r, int64_t now_us)
@@ -708,12 +743,12 @@ static void a_run_of_etcd_v2(void **state)
 
     (void)state;
     scene_init(&s);
-    etcd_run_init(&r, slice_str("/torch/elastic/rendezvous/train"));
+    etcd_run_init(&r, slice_str(TRAIN_KEY));
     assert_true(slice_is(r.view.id, "train"));
     value = scene_joined(&s, SENTINEL, "a");
-    put(&r, value, true, &from_a, scene_now_us(&s));
+    put(&r, value, from_a, scene_now_us(&s));
     value = changed(&s, value, b_joins_for_a_last_call);
-    put(&r, value, true, &from_b, scene_now_us(&s));
+    put(&r, value, from_b, scene_now_us(&s));
     json = shown_etcd(&r, scene_now_us(&s));
     assert_string_equal(str(json, "backend"), "etcd-v2");
     assert_string_equal(str(json, "state"), "last_call");
@@ -724,14 +759,14 @@ static void a_run_of_etcd_v2(void **state)
     cJSON_Delete(json);
 
     value = changed(&s, value, it_is_complete);
-    put(&r, value, true, &from_a, scene_now_us(&s));
+    put(&r, value, from_a, scene_now_us(&s));
     scene_pass(&s, 16000);
     json = shown_etcd(&r, scene_now_us(&s));
     assert_int_equal(count(json, "missing"), 2); /* neither has sent a heartbeat */
     assert_true(hints_at(json, "keys of an earlier run: none of its agents"));
     cJSON_Delete(json);
 
-    put(&r, changed(&s, value, b_is_pruned), true, &from_a, scene_now_us(&s));
+    put(&r, changed(&s, value, b_is_pruned), from_a, scene_now_us(&s));
     json = shown_etcd(&r, scene_now_us(&s));
     assert_int_equal(num(json, "participants"), 1);
     assert_int_equal(count(json, "missing"), 1);
@@ -743,7 +778,7 @@ static void a_run_of_etcd_v2(void **state)
                         "b (pid 100) was lost: its last heartbeat was 16 s old");
     cJSON_Delete(json);
 
-    put(&r, "not a state", true, &from_a, scene_now_us(&s));
+    put(&r, "not a state", from_a, scene_now_us(&s));
     json = shown_etcd(&r, scene_now_us(&s));
     assert_string_equal(str(json, "state"), "empty");
     assert_non_null(get(item(json, "rounds", 0), "ended"));
@@ -762,11 +797,11 @@ static void a_node_that_leaves_is_missing_when_it_stays_away(void **state)
 
     (void)state;
     scene_init(&s);
-    etcd_run_init(&r, slice_str("/torch/elastic/rendezvous/train"));
+    etcd_run_init(&r, slice_str(TRAIN_KEY));
     value = changed(&s, scene_joined(&s, SENTINEL, "a"), b_joins_for_a_last_call);
     value = changed(&s, value, it_is_complete);
-    put(&r, value, true, NULL, scene_now_us(&s));
-    put(&r, changed(&s, value, b_leaves), true, &from_b, scene_now_us(&s));
+    put(&r, value, NULL, scene_now_us(&s));
+    put(&r, changed(&s, value, b_leaves), from_b, scene_now_us(&s));
     json = shown_etcd(&r, scene_now_us(&s) + 4 * SECOND);
     assert_int_equal(count(json, "missing"), 0);
     assert_string_equal(str(item(json, "rounds", 0), "why"),
@@ -781,152 +816,57 @@ static void a_node_that_leaves_is_missing_when_it_stays_away(void **state)
     scene_fini(&s);
 }
 
-/* --- etcd: JSON that names ranks alone. --- */
-
-#define OLD_KEY  "/torchelastic/p2p/run_train/rdzv/active_version"
-#define JOINABLE "{\"status\": \"joinable\", \"version\": \"1\", \"participants\": "
-#define FINAL    "{\"status\": \"final\", \"version\": \"1\", \"participants\": [0, 1], "
-
-static void begin_etcd(struct etcd_run *r)
+/* The value is no state, is gone, and is there again. */
+static void a_run_of_etcd_v2_is_closed_and_begins_anew(void **state)
 {
-    etcd_run_init(r, slice_str(OLD_KEY));
-    put(r, "{\"status\": \"setup\"}", true, &from_a, 1 * SECOND);
-    put(r, JOINABLE "[]}", false, &from_a, 2 * SECOND);
-    put(r, JOINABLE "[0]}", false, &from_a, 3 * SECOND);
-}
-
-static void a_run_of_etcd(void **state)
-{
-    char path[256];
     struct etcd_run r;
+    struct scene s;
+    const char *value;
     cJSON *json;
 
     (void)state;
-    begin_etcd(&r);
-    assert_true(slice_is(r.view.id, "train"));
-    json = shown_etcd(&r, 3 * SECOND);
-    assert_string_equal(str(json, "backend"), "etcd");
+    scene_init(&s);
+    etcd_run_init(&r, slice_str(TRAIN_KEY));
+    value = scene_joined(&s, SENTINEL, "a");
+    put(&r, value, from_a, scene_now_us(&s));
+    put(&r, changed(&s, value, a_closes), from_a, scene_now_us(&s));
+    json = shown_etcd(&r, scene_now_us(&s));
+    assert_string_equal(str(json, "state"), "closed");
+    assert_string_equal(str(item(json, "rounds", 0), "why"),
+                        "an agent at 10.0.0.1:11 closed the run");
+    assert_true(hints_at(json, "end at once, until these keys expire"));
+    cJSON_Delete(json);
+
+    put(&r, NULL, from_a, scene_now_us(&s));
+    assert_false(r.view.exists);
+    put(&r, value, from_b, scene_now_us(&s));
+    json = shown_etcd(&r, scene_now_us(&s));
     assert_string_equal(str(json, "state"), "joining");
-    assert_int_equal(num(json, "participants"), 1);
-    cJSON_Delete(json);
-
-    put(&r, JOINABLE "[0, 1]}", true, &from_b, 4 * SECOND);
-    json = shown_etcd(&r, 4 * SECOND);
-    assert_string_equal(str(json, "state"), "last_call");
-    assert_int_equal(num(json, "min"), 2);
-    assert_string_equal(str(item(json, "nodes", 0), "addr"), "10.0.0.1");
-    assert_string_equal(str(item(json, "nodes", 1), "addr"), "10.0.0.2");
-    assert_int_equal(num(item(json, "nodes", 1), "rank"), 1);
-    assert_string_equal(str(item(json, "nodes", 1), "peer"), "10.0.0.2:22");
-    assert_null(get(item(json, "nodes", 1), "pid"));
-    cJSON_Delete(json);
-
-    put(&r, FINAL "\"keep_alives\": [], \"num_workers_waiting\": 0}", false, &from_b, 9 * SECOND);
-    assert_true(r.is_confirmed);
-    assert_true(slice_equal((struct slice){(const uint8_t *)path, etcd_run_keep_alive(&r, 1, path)},
-                            slice_str("/torchelastic/p2p/run_train/rdzv/v_1/rank_1")));
-    etcd_run_mark(&r, 1, true, 20 * SECOND);
-    json = shown_etcd(&r, 21 * SECOND);
-    assert_string_equal(str(json, "state"), "complete");
-    assert_int_equal(num(json, "silent"), 1);
-    assert_int_equal(num(item(json, "missing", 0), "rank"), 1);
-    assert_string_equal(str(item(json, "missing", 0), "addr"), "10.0.0.2");
-    assert_non_null(get(item(json, "missing", 0), "since"));
-    assert_string_equal(str(item(json, "rounds", 0), "why"),
-                        "the keep-alive key of rank 1 (10.0.0.2) expired");
-    cJSON_Delete(json);
-    etcd_run_fini(&r);
-}
-
-/* The next version has ranks of its own: the address tells who of the last one is not there. */
-static void a_node_of_etcd_that_does_not_come_again(void **state)
-{
-    struct etcd_run r;
-    cJSON *json;
-
-    (void)state;
-    begin_etcd(&r);
-    put(&r, JOINABLE "[0, 1]}", true, &from_b, 4 * SECOND);
-    put(&r, FINAL "\"num_workers_waiting\": 0}", false, &from_b, 5 * SECOND);
-    put(&r, FINAL "\"num_workers_waiting\": 1}", false, &from_b, 6 * SECOND);
-    json = shown_etcd(&r, 6 * SECOND);
-    assert_int_equal(num(json, "waiting"), 1);
-    assert_string_equal(str(item(json, "rounds", 0), "why"),
-                        "an agent at 10.0.0.2, where a node of the round is, waits for the next "
-                        "one: a worker failed there, or an agent was started");
-    cJSON_Delete(json);
-    put(&r, NULL, false, &from_b, 7 * SECOND);
-    put(&r, "{\"status\":\"joinable\",\"version\":\"2\",\"participants\":[0]}", false, &from_b,
-        8 * SECOND);
-    json = shown_etcd(&r, 9 * SECOND);
-    assert_int_equal(num(json, "round"), 2);
-    assert_int_equal(count(json, "missing"), 1);
-    assert_string_equal(str(item(json, "missing", 0), "addr"), "10.0.0.1");
-    assert_int_equal(num(item(json, "missing", 0), "rank"), 0);
-    assert_string_equal(str(item(json, "missing", 0), "why"), "left");
     assert_int_equal(count(json, "rounds"), 2);
     cJSON_Delete(json);
     etcd_run_fini(&r);
-}
-
-static void values_that_torch_does_not_write(void **state)
-{
-    static const char *const values[] = {
-        "",
-        "{",
-        "[]",
-        "{\"status\":1}",
-        "{\"version\":\"1\",\"participants\":[0]}",
-        "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[-1]}",
-        "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[1e300]}",
-        "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[0, 0]}",
-        "{\"status\":\"joinable\",\"version\":\"1\",\"participants\":[\"0\"]}"};
-    static const char *const others[] = {
-        "{\"status\":\"joinable\",\"version\":\"99999999999999999999\",\"participants\":{}}",
-        "{\"status\":\"final\",\"version\":\"1\",\"participants\":[0,1],\"num_workers_waiting\":-"
-        "5}"};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(values) + COUNT(others); i++) {
-        struct etcd_run r;
-        cJSON *json;
-
-        etcd_run_init(&r, slice_str(OLD_KEY));
-        put(&r, i < COUNT(values) ? values[i] : others[i - COUNT(values)], false, NULL, SECOND);
-        json = shown_etcd(&r, 2 * SECOND);
-        assert_string_equal(str(json, "state"), i < COUNT(values)    ? "empty"
-                                                : i == COUNT(values) ? "joining"
-                                                                     : "complete");
-        cJSON_Delete(json);
-        etcd_run_fini(&r);
-    }
+    scene_fini(&s);
 }
 
 static void paths_of_runs(void **state)
 {
     static const struct {
         const char *path, *id;
-    } cases[] = {{"/torch/elastic/rendezvous/job", "job"},
-                 {"/torch/elastic/rendezvous/a/b", "a/b"},
-                 {"/torch/elastic/rendezvous/", NULL},
-                 {"/torch/elastic/store/x", NULL},
-                 {OLD_KEY, "train"},
-                 {"/run_x/rdzv/active_version", "x"},
-                 {"/run_/rdzv/active_version", NULL},
-                 {"/x/walk_y/rdzv/active_version", NULL},
-                 {"/rdzv/active_version", NULL},
-                 {"run_x/rdzv/active_version", NULL},
-                 {"/x/run_y/rdzv/version_counter", NULL}};
+    } cases[] = {{"/torch/elastic/rendezvous/job", "job"}, {"/torch/elastic/rendezvous/a/b", "a/b"},
+                 {"/torch/elastic/rendezvous/", NULL},     {"/torch/elastic/rendezvous", NULL},
+                 {"/torch/elastic/store/x", NULL},         {"/run_x/rdzv/active_version", NULL}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        enum run_backend backend;
-        struct slice id, root;
+        struct slice path = slice_str(cases[i].path);
+        struct etcd_run r;
 
-        assert_int_equal(etcd_run_parse(slice_str(cases[i].path), &backend, &id, &root),
-                         cases[i].id != NULL);
-        if (cases[i].id != NULL)
-            assert_true(slice_is(id, cases[i].id));
+        assert_int_equal(etcd_run_is_key(path), cases[i].id != NULL);
+        if (cases[i].id == NULL)
+            continue;
+        etcd_run_init(&r, path);
+        assert_true(slice_is(r.view.id, cases[i].id));
+        etcd_run_fini(&r);
     }
 }
 
@@ -937,6 +877,7 @@ int main(void)
         cmocka_unit_test(what_torchrun_was_started_for),
         cmocka_unit_test(a_lost_node_is_named),
         cmocka_unit_test(a_lost_node_without_which_the_run_goes_on_is_gone),
+        cmocka_unit_test(a_newcomer_makes_up_for_one_node_of_its_address),
         cmocka_unit_test(nodes_that_are_awaited_are_told_of),
         cmocka_unit_test(nodes_that_are_expected_are_missing),
         cmocka_unit_test(a_failed_worker_is_the_reason),
@@ -949,9 +890,7 @@ int main(void)
         cmocka_unit_test(many_nodes_are_a_letter_each),
         cmocka_unit_test(a_run_of_etcd_v2),
         cmocka_unit_test(a_node_that_leaves_is_missing_when_it_stays_away),
-        cmocka_unit_test(a_run_of_etcd),
-        cmocka_unit_test(a_node_of_etcd_that_does_not_come_again),
-        cmocka_unit_test(values_that_torch_does_not_write),
+        cmocka_unit_test(a_run_of_etcd_v2_is_closed_and_begins_anew),
         cmocka_unit_test(paths_of_runs),
     };
 
