@@ -1,4 +1,5 @@
-/* Calls of librdzv that block: each submits one request and waits for it. See rdzv_client.h. */
+/* Calls of librdzv that block: each submits one request and waits for its end. See
+ * rdzv_client.h. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>

@@ -171,7 +171,7 @@ static void client_lost(struct link *l, enum rdzv_status sent, enum rdzv_status 
     }
 }
 
-/* From the first request that has something to send up to one that holds the others back. */
+/* Takes bytes from the first unsent request up to one that holds back later ones. */
 static size_t client_gather(struct rdzv_client *c, struct iovec pieces[PIECES])
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
-/* What a client is made of: its queue of requests, its connection, its clock. For client.c, link.c
- * and blocking.c. */
+/* What a client is made of: its queue of requests, its connection, and its clock. For client.c,
+ * link.c and blocking.c. */
 #pragma once
 
 #include "client/request.h"
@@ -22,7 +22,7 @@ struct link_calls {
     /* The connection was lost, or connecting failed. The owner closes the link. It ends requests
      * with `sent` if the store may have carried them out, else with `unsent`. */
     void (*lost)(struct link *l, enum rdzv_status sent, enum rdzv_status unsent, const char *why);
-    void (*arrived)(struct link *l);  /* as many bytes of `in` as it needs */
+    void (*arrived)(struct link *l);  /* `in` has as many bytes as the link needs */
     void (*can_send)(struct link *l); /* the store has greeted, or takes more */
 };
 
@@ -69,7 +69,7 @@ struct rdzv_client {
     int64_t timer_ms;            /* when it goes off; INT64_MAX: never */
     struct request_list queue;   /* in the order of their answers */
     struct request_list ended;   /* whose callbacks must be called */
-    struct rdzv_request *unsent; /* the first in the queue that has more to send; NULL: none */
+    struct rdzv_request *unsent; /* the first queued request with unsent bytes; NULL: none */
     bool has_news;               /* a request has ended since the last rdzv_client_process() */
     struct rdzv_request *last;   /* of the calls that block */
     const char *last_message;

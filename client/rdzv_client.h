@@ -10,9 +10,9 @@
  *   - requests for an event loop of your own: rdzv_submit() never blocks, rdzv_client_fd() becomes
  *     readable when there is something to do, rdzv_client_process() does it.
  *
- * Requests are carried out in the order in which they were submitted. SET, ADD and so on are sent
- * without waiting for earlier answers. A GET, MULTI_GET, WAIT or BARRIER holds back all later
- * requests until it has ended: give waits a client of their own.
+ * The store executes requests in the order of their submission. SET, ADD and other requests do not
+ * wait for earlier answers. A GET, MULTI_GET, WAIT or BARRIER holds back all later requests until
+ * it has ended: give waits a client of their own.
  *
  * Threads: only one thread at a time may use a client; different clients share nothing. Signals
  * interrupt nothing here, and no SIGPIPE is raised. fork(): the child uses none of its parent's
@@ -75,7 +75,7 @@ struct rdzv_tls {
 };
 
 struct rdzv_options {
-    /* The timeout of requests that name none, from their submission; 0: 30,000. RDZV_FOREVER is
+    /* The default timeout of requests, counted from their submission; 0: 30,000. RDZV_FOREVER is
      * allowed. */
     int64_t timeout_ms;
     /* Before each key, queue and barrier that goes to the store; rdzv_list_keys() leaves out keys
@@ -94,7 +94,7 @@ struct rdzv_client;
 /* A client for the store at `address`: "HOST:PORT" or "[::1]:29400". It does not connect yet.
  * `options` may be NULL. The caller ends it with rdzv_client_free(). RDZV_INVALID: this is no
  * address, the prefix is over 4096 bytes, or a certificate lacks its key, or a key its certificate.
- * RDZV_NO_MEMORY: there is no memory or no descriptor left. *out is untouched on failure. */
+ * RDZV_NO_MEMORY: no memory or no descriptor is left. *out is untouched on failure. */
 RDZV_API enum rdzv_status rdzv_client_new(const char *address, const struct rdzv_options *options,
                                           struct rdzv_client **out);
 
@@ -105,8 +105,8 @@ RDZV_API void rdzv_client_free(struct rdzv_client *c);
 /* "localhost:29400": as it was given. Lives as long as the client. */
 RDZV_API const char *rdzv_client_address(const struct rdzv_client *c);
 
-/* "TLSv1.3, the certificate of store.example ends 2027-01-31": of the connection, or of the last
- * one if there is none now. NULL: there was no TLS. Lives until the client connects again. */
+/* "TLSv1.3, the certificate of store.example ends 2027-01-31": of the present connection, or of the
+ * last one. NULL: it had no TLS. Valid until the client connects again. */
 RDZV_API const char *rdzv_client_tls(const struct rdzv_client *c);
 
 /* --- Requests. --- */
@@ -128,14 +128,14 @@ enum rdzv_kind {
     RDZV_DELETE,      /* key -> RDZV_ABSENT if there was none */
     RDZV_CHECK,       /* keys -> RDZV_ABSENT unless all are there */
     RDZV_WAIT,        /* keys: until all are there */
-    RDZV_MULTI_GET,   /* keys -> values, in this order; or RDZV_ABSENT if not all are there */
+    RDZV_MULTI_GET,   /* keys -> values, in this order; or RDZV_ABSENT if one is absent */
     RDZV_MULTI_SET,   /* keys, values: `count` of each */
     RDZV_QUEUE_PUSH,  /* key, value */
     RDZV_QUEUE_POP,   /* key -> value: the oldest; or RDZV_ABSENT. RDZV_WAIT on the name of a queue
                        * waits until it has something */
     RDZV_QUEUE_LEN,   /* key -> number */
     RDZV_BARRIER,     /* key, number: until so many have arrived. One that timed out has arrived */
-    RDZV_NUM_KEYS,    /* -> number: all keys of the store, whatever their prefix */
+    RDZV_NUM_KEYS,    /* -> number: all keys of the store, regardless of their prefix */
     RDZV_LIST_KEYS,   /* -> values: the keys, in any order */
     RDZV_PING,        /* nothing but an answer */
 };
@@ -152,7 +152,7 @@ struct rdzv_result {
 struct rdzv_request;
 
 /* Called once, by rdzv_client_process() or by a call that blocks, when a request has ended. It may
- * submit, cancel and free requests, also this one. */
+ * submit, cancel and free requests, including this one. */
 typedef void rdzv_done_fn(struct rdzv_request *r, const struct rdzv_result *result, void *arg);
 
 struct rdzv_op {
@@ -176,8 +176,8 @@ RDZV_API enum rdzv_status rdzv_submit(struct rdzv_client *c, const struct rdzv_o
 /* NULL until it has ended. Lives as long as the request. */
 RDZV_API const struct rdzv_result *rdzv_request_result(const struct rdzv_request *r);
 
-/* Ends it with RDZV_CANCELED, without its callback; does nothing if it has ended. A WAIT or BARRIER
- * is also canceled at the store. The connection stays usable. */
+/* Ends the request with RDZV_CANCELED, without its callback; does nothing if it has ended. A WAIT
+ * or BARRIER is also canceled at the store. The connection stays usable. */
 RDZV_API void rdzv_request_cancel(struct rdzv_request *r);
 
 /* Cancels it if it has not ended. NULL is allowed. */
@@ -197,8 +197,8 @@ RDZV_API void rdzv_client_process(struct rdzv_client *c);
 /* --- Calls that block. Callbacks of submitted requests may be called meanwhile; not from one. ---
  */
 
-/* Submits `op` and waits until it has ended. *result may be NULL; it lives until the client's next
- * call that blocks. */
+/* Submits `op` and waits for its end. *result may be NULL; it is valid until the client's next
+ * blocking call. */
 RDZV_API enum rdzv_status rdzv_call(struct rdzv_client *c, const struct rdzv_op *op,
                                     const struct rdzv_result **result);
 

@@ -179,7 +179,7 @@ bool request_holds_others(const struct rdzv_request *r)
 
 /* --- From answers. --- */
 
-/* The first key, as it was given: from the bytes that were made of it. */
+/* The first key as the caller has given it, taken from the request's bytes. */
 static struct slice request_first_key(const struct rdzv_request *r)
 {
     bool is_list = r->parts[0].op == C10D_CHECK || r->parts[0].op == C10D_WAIT ||

@@ -46,7 +46,7 @@ static bool health_parse(const char *url, struct health_target *out)
                             url + len) < sizeof out->request;
 }
 
-/* Each call of the socket ends by then. */
+/* Calls of the socket end at the deadline. */
 static void health_set_deadline(int fd, int64_t deadline_ms)
 {
     int64_t left_ms = deadline_ms - health_now_ms();

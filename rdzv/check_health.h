@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* `url` is HOST:PORT/PATH, without a scheme. Sends GET with that path (and its query) to each
- * address of the host until one answers 200, and writes the replies to `out`. False if no address
- * answered 200 within two seconds in total, or if `url` has another form. */
+/* `url` is HOST:PORT/PATH, without a scheme. Sends GET with that path (and query) to each address
+ * of the host until one answers 200, and writes the replies to `out`. False if no address answers
+ * 200 within two seconds in all, or if `url` has another form. */
 bool check_health(const char *url, FILE *out);

@@ -159,7 +159,7 @@ static int run_server(struct config *config, struct server *server)
     return code;
 }
 
-/* A replica whose state is of no use any more begins anew. */
+/* Starts a new server when a replica's state is outdated. */
 static int run_servers(struct config *config, struct server *server)
 {
     int code;

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Part of what there is that the process may take by itself; the rest is for sockets and for what
- * the machine needs. */
+/* The share of the memory that the process may use by default; the rest is for sockets and for the
+ * machine. */
 #define MEMORY_SHARE_PERCENT 80
 
 struct memory_limit {
@@ -20,9 +20,9 @@ struct memory_limit memory_limit_find(uint64_t setting, const char *root, uint64
 /* The memory of this machine; 0: unknown. */
 uint64_t memory_of_machine(void);
 
-/* Once, before any of them has taken some; again does nothing. libevent's is counted alone: it
- * grows with connections, which are refused before. OpenSSL, cJSON and the reader of torch's
- * states are refused what is over the limit. */
+/* Must be called before any library allocates; later calls do nothing. libevent's memory is only
+ * counted: it grows with connections, which are refused earlier. OpenSSL, cJSON and the reader of
+ * torch's states get no memory over the limit. */
 void memory_hooks_set(void);
 
 /* No connection is left: the buffers that were kept for their records are given back. */

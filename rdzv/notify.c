@@ -31,7 +31,7 @@ int notify_send(const char *address, const char *state)
         return -ENAMETOOLONG;
     memcpy(to.sun_path, address, len);
     if (address[0] == '@')
-        to.sun_path[0] = '\0'; /* an abstract name is as long as it is, without a NUL behind it */
+        to.sun_path[0] = '\0'; /* the length ends an abstract name, not a NUL */
     else
         len++;
 
@@ -114,7 +114,7 @@ static int take_socket(int fd, struct notify_socket *out)
     return 0;
 }
 
-/* Without FileDescriptorName= systemd makes names up: the socket unit's own, or one of these. */
+/* Without FileDescriptorName=, systemd makes up a name: the socket unit's own, or one of these. */
 static bool is_made_up(const char *name)
 {
     size_t len = strlen(name);

@@ -1,4 +1,4 @@
-/* A relay: what it does beside what every server does. See server.h for the contract. */
+/* A relay's own work, beside that of every server. See server.h for the contract. */
 #include "rdzv/server.h"
 
 #include "rdzv/routes.h"

@@ -1,5 +1,5 @@
-/* The signals that a daemon may get. They are blocked and read from a descriptor, so that one that
- * comes between two servers, of which the second begins anew, waits for that one. */
+/* The signals that a daemon handles. They are blocked and read from a descriptor, so a signal that
+ * arrives between two servers, at a restart, waits for the second one. */
 #pragma once
 
 #include <event2/event_struct.h>
@@ -12,14 +12,12 @@ struct signals {
     void *arg;
 };
 
-/* From here on the process gets SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 through `struct
- * signals` alone, and keeps those that come while there is none. (Threads block all signals, see
- * thread.h.) tell() is called for each; once, if the same signal comes twice before that. False,
- * with a line in the log, when there is no descriptor or no event. Ended with signals_close()
- * either way.
- */
+/* From here on, SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 come only through `struct signals`,
+ * and wait while none is open. (Threads block all signals, see thread.h.) tell() is called for
+ * each; a signal that arrives twice before that counts once. False, with a line in the log, if a
+ * descriptor or an event is missing. The caller must call signals_close() in both cases. */
 bool signals_open(struct signals *s, struct event_base *base, void (*tell)(void *arg, int number),
                   void *arg);
 
-/* Also accepts a struct that is all zeros or was never opened. */
+/* Also accepts a struct of zeros, which was never opened. */
 void signals_close(struct signals *s);

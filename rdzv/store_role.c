@@ -1,4 +1,4 @@
-/* A store: what it does beside what every server does. See server.h for the contract. */
+/* A store's own work, beside that of every server. See server.h for the contract. */
 
 #include "rdzv/server.h"
 
@@ -76,8 +76,8 @@ __attribute__((noinline)) static void arm_expiry(struct server *s)
 
 /* --- Clients of a replica that does not lead. --- */
 
-/* Without --upstream: who is connected by mistake, or came before this replica has ceased to lead,
- * tries another one. */
+/* Without --upstream, the replica refuses clients, which must try another one: they are connected
+ * by mistake, or since before it lost the lead. */
 static enum parse_result refuse_client(const struct protocol *p, struct conn *c, struct slice in,
                                        struct protocol_progress *progress, const char **why)
 {
@@ -272,7 +272,7 @@ static void store_role_tick(struct server *s)
     note_journal_refusal(s);
 }
 
-/* What only a store with a journal has to do. True: there is more. */
+/* The work of a store with a journal. True: more remains. */
 static bool work_journal(struct server *s)
 {
     bool goes_on = release_held(&s->store);

@@ -59,7 +59,7 @@ extern const struct ctl_text ctl_texts[];
 
 /* Options may stand before and behind the command and its words; "--" ends them. `environment` is
  * getenv(). False: *error names the fault and the remedy, in one line without its end. With --help,
- * `command` is that of help, whose word is the command; with --version it is NULL. */
+ * `command` is the help command, and its word is the named command; with --version it is NULL. */
 bool options_parse(int argc, char **argv, char *(*environment)(const char *name), struct ctl *out,
                    char *error, size_t error_size);
 

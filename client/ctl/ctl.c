@@ -26,7 +26,7 @@ enum ctl_exit ctl_say(enum ctl_exit code, const char *format, ...)
 int64_t ctl_timeout(const struct ctl *ctl, int64_t otherwise_ms)
 {
     if (ctl->timeout_ms == 0)
-        return 1; /* libraries take 0 for "no timeout" or for their default timeout */
+        return 1; /* for libraries, 0 means no timeout, or their default */
     return ctl->timeout_ms > 0 ? ctl->timeout_ms : otherwise_ms;
 }
 

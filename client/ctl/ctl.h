@@ -48,7 +48,7 @@ struct ctl {
 enum ctl_exit ctl_say(enum ctl_exit code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* --timeout, or what the command takes without it. */
+/* --timeout, or else the command's default. */
 int64_t ctl_timeout(const struct ctl *ctl, int64_t otherwise_ms);
 
 /* The memory, or the end of the program: for what rdzvctl itself needs. */

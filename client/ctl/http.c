@@ -12,7 +12,7 @@
 #include "proto/tls/tls.h"
 
 #define TIMEOUT_MS 10000
-#define READY_MS   2000 /* for /readyz, when something else was not answered */
+#define READY_MS   2000 /* for /readyz, after another request got no answer */
 #define BODY_MAX   (256u << 20)
 
 struct body {
@@ -406,7 +406,7 @@ struct stream {
     CURL *curl;
     http_event_fn *on_event;
     void *arg;
-    char *bytes; /* of an event that has not fully arrived; or of an answer that is no stream */
+    char *bytes; /* of an incomplete event; or of an answer that is no stream */
     size_t len, room;
     bool is_ended; /* by on_event */
     bool has_begun;

@@ -49,7 +49,7 @@ enum http_ready {
 enum http_ready http_ready(const struct ctl *ctl, int64_t timeout_ms, char why[HTTP_READY_MAX]);
 
 /* Like http_try(), but prints an error and its remedy on stderr. Returns CTL_FINE or the exit code.
- * If the status is 400 or more, *out is not set. */
+ * If the status is 400 or more, *out stays unset. */
 enum ctl_exit http_ask(const struct ctl *ctl, const char *method, const char *path,
                        struct http_answer *out);
 

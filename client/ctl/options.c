@@ -1,4 +1,4 @@
-/* Words and options of rdzvctl, by its table; see commands.h. */
+/* Reads words and options of rdzvctl by its table; see commands.h. */
 #include "client/ctl/commands.h"
 
 #include <stdarg.h>
@@ -272,7 +272,7 @@ static bool decide_tls(struct parse *p)
     return true;
 }
 
-/* `rdzvctl get --help` is `rdzvctl help get`; without a command it is all of it. */
+/* `rdzvctl get --help` is `rdzvctl help get`; without a command it shows the whole help. */
 static bool ask_for_help(struct ctl *ctl)
 {
     ctl->arg_count = ctl->command != NULL ? 1 : 0;

@@ -98,8 +98,8 @@ bool print_structured(const struct ctl *ctl, const cJSON *json);
 /* Prints one YAML document; a YAML parser reads the same values back. */
 void print_yaml(FILE *out, const cJSON *json);
 
-/* {"key": KEY, "value": "…"}, or "base64" in place of value where it is no text of UTF-8. The
- * caller gives it to cJSON_Delete(). */
+/* {"key": KEY, "value": "…"}, or "base64" in place of "value" if the value is not UTF-8. The caller
+ * gives it to cJSON_Delete(). */
 cJSON *print_pair(const char *key, size_t key_len, const char *value, size_t len);
 
 /* --- The answer of /rdzv/v1/status as text: the missing nodes and the awaited keys on one screen.

@@ -58,7 +58,7 @@ static void list_value(struct table *t, cJSON *list, const struct rdzv_bytes *ke
     free(name);
 }
 
-/* Keys that went meanwhile are left out, one by one. */
+/* Leaves out keys that were deleted meanwhile, one by one. */
 static enum rdzv_status add_values(struct rdzv_client *c, struct table *t, cJSON *list,
                                    const struct rdzv_bytes *keys, size_t count)
 {

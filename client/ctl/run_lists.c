@@ -251,7 +251,7 @@ static bool is_in_trouble(const cJSON *run)
            strcmp(member_text(run, "state"), "failed") == 0;
 }
 
-/* 0: nodes are missing, and others wait for them; or the run has failed. 1: no node is missing. 2:
+/* 0: nodes are missing while others wait for them, or the run has failed. 1: no node is missing. 2:
  * all nodes have left, so only keys of an ended job are left. */
 static int run_urgency(const cJSON *run)
 {

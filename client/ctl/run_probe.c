@@ -116,7 +116,7 @@ preflight_note(struct preflight *p, enum step step, enum step_state state, const
     return state != FAILED;
 }
 
-/* The time for one step of at most `parts` steps to come, within the time for all. With --timeout=0
+/* The time limit of one of up to `parts` further steps, within the time for all. With --timeout=0
  * there is one try, which may take its full time. */
 static int64_t patience_ms(const struct ctl *ctl, const struct preflight *p, int parts)
 {

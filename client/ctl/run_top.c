@@ -56,7 +56,7 @@ static double metric_sum(const char *text, const char *name)
     return sum;
 }
 
-/* The next space that has a line of `name`, from *at on; its name goes to `space`. */
+/* Finds the next space that has a line of `name`, from *at on; its name goes to `space`. */
 static bool next_space(const char **at, const char *name, char *space, size_t size)
 {
     char head[128];

@@ -1,5 +1,5 @@
-/* Server-sent events. See event_stream.h for the contract. An event is kept as it is sent: as a
- * chunk, which clients of HTTP/1.0 get without its frame. */
+/* Server-sent events. See event_stream.h for the contract. An event is kept in its sent form: a
+ * chunk, without its frame for clients of HTTP/1.0. */
 #include "rdzv/admin/event_stream.h"
 
 #include <stdio.h>
@@ -92,7 +92,7 @@ static void event_client_drained(struct http_job *job)
         client->stream->calls->drained(client);
 }
 
-/* It is never woken: all that it gets comes from the stream. */
+/* No event wakes this job: the stream itself sends all of its events. */
 static enum http_job_state event_client_wait(struct http_job *job, const struct http_request *r)
 {
     (void)job;

@@ -49,7 +49,7 @@ struct event_client {
     /* For the stream's owner: */
     bool has_text;   /* it has been sent a text of the status */
     bool is_behind;  /* it lacks the newest text, since it did not read */
-    uint64_t missed; /* requests that the monitor did not send, since it did not read */
+    uint64_t missed; /* requests that the monitor left out, since it did not read */
 };
 
 void event_stream_init(struct event_stream *s, struct net *net,

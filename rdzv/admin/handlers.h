@@ -11,19 +11,20 @@
 /* GET /livez: the loop runs. */
 void admin_livez_handle(const struct http_request *r);
 
-/* GET /readyz of a store: it takes clients. 503 while it shuts down, and while another replica
- * leads and the link to it is missing. `?exclude=leader` also takes a replica that could lead. */
+/* GET /readyz of a store: the store accepts clients. 503 while it shuts down, or while another
+ * replica leads and the link to that replica is missing. `?exclude=leader` also takes a replica
+ * that could lead. */
 void admin_readyz_handle(const struct http_request *r);
 
-/* GET /readyz of a relay: 503 until it has reached a store for the first time, and while it shuts
- * down. If the store goes away later, the relay stays ready, since it holds the requests of its
- * clients: a pod must not be restarted, nor lose its name in DNS, because its store restarts.
- * ?verbose says how long the store has been away. */
+/* GET /readyz of a relay: 503 while it shuts down, and until it has reached a store for the first
+ * time. If the store goes away later, the relay stays ready, since it holds its clients' requests:
+ * a pod must not be restarted, or lose its name in DNS, because its store restarts. ?verbose says
+ * how long the store has been away. */
 void relay_readyz_handle(const struct http_request *r);
 
 /* What /readyz says of a store; `forwards` is that of its struct http. */
 bool health_is_store_ready(const struct net *n, const struct forwards *forwards);
-/* And of the relay that has the request. */
+/* The same for the relay that has the request. */
 bool health_is_relay_ready(const struct http_request *r);
 
 /* A replica that does not lead answers most requests with 503, and the reason that /readyz has. */
@@ -43,8 +44,8 @@ void relay_metrics_handle(const struct http_request *r);
 
 /* --- The status page, page.c. --- */
 
-/* GET /: one HTML file that shows /rdzv/v1/status as it changes. Its sources are in page/. A relay
- * has it as well, so that it opens while the store is away. */
+/* GET /: one HTML file that shows /rdzv/v1/status and its changes. Its sources are in page/. A
+ * relay serves it as well, so that it opens while the store is away. */
 void admin_page_handle(const struct http_request *r);
 
 /* --- /rdzv/v1. A listener shows its own space; an operator sees all spaces. --- */
@@ -61,7 +62,8 @@ void admin_spaces_handle(const struct http_request *r);
 
 /* runs.c: one run of torch over c10d.
  *     GET /rdzv/v1/spaces/NAME/runs/ID?rank=N  the node of its round with that rank, as the status
- *                                              lists nodes: of a run with more nodes than it lists
+ *                                              lists nodes: for runs that have more nodes than
+ *                                              their status lists
  *     DELETE /rdzv/v1/spaces/NAME/runs/ID      forgets the run and ends its agents' connections:
  *                                              {"run":ID,"removed":N}, N being its keys
  * `space` is NULL if there is no space with that `name`. */

@@ -97,7 +97,7 @@ static void check_store(const struct net *n, const struct forwards *forwards,
     const struct engine *e = n->engine;
     const char *refusal = engine_refuses(e);
     bool stands_by = engine_stands_by(e);
-    /* A replica that relays its clients is ready while its links are connected. */
+    /* A replica that relays its clients is ready if all its links are connected. */
     bool passes = forwards != NULL && stands_by;
     const struct health_check list[CHECKS_MAX] = {
         {"loop", true, NULL},

@@ -185,7 +185,7 @@ static void write_journal(FILE *out, const struct engine *e)
         write_journal_etcd(out, e);
 }
 
-/* --- What is passed on to a store: by a relay, or a replica that does not lead. --- */
+/* --- What is passed on to a store: by a relay, or by a replica that does not lead. --- */
 
 /* Of all links together. */
 struct relay_sums {
@@ -403,7 +403,7 @@ static void metric_reply(const struct http_request *r, uint64_t cost, metric_wri
 
 /* --- A relay. --- */
 
-/* What /metrics of a relay is charged for each client: the search for the oldest request. */
+/* The charge of a relay's /metrics per client, for the search for the oldest request. */
 #define CLIENT_COST 8u
 
 static void write_relay_metrics(FILE *out, const struct http_request *r, const void *arg)

@@ -38,8 +38,8 @@ static inline void metric_seconds(FILE *out, const char *name, const char *type,
 /* The value of a label, without its quotes. */
 void metric_label(FILE *out, struct slice value);
 
-/* The lines of one histogram, behind its head. Each line has `labels`, such as `protocol="c10d"`,
- * or "". */
+/* The lines of one histogram, after its head. Each line has `labels`, such as `protocol="c10d"`, or
+ * "". */
 void metric_durations(FILE *out, const char *name, const char *labels, const struct durations *d,
                       uint64_t first_ns);
 
@@ -52,12 +52,12 @@ void metrics_write_daemon(FILE *out, const struct http_request *r, const char *r
 /* As every exporter has them. */
 void metrics_write_process(FILE *out, const struct engine *e);
 
-/* --- Spaces and the runs in them, metrics_spaces.c. With many runs that takes long, so it is
+/* --- Spaces and their runs, metrics_spaces.c. With many runs this takes long, so the text is
  * gathered in slices; and it is bounded: spaces and runs beyond the bound are summed, in lines
  * whose label is empty. A run is one rendezvous of torch, over c10d or etcd-v2. --- */
 
-/* How many have lines of their own: if there are more, the first spaces that are in use, and the
- * first runs that are not closed. */
+/* How many spaces and runs have lines of their own: if there are more, the first used spaces, and
+ * the first open runs. */
 #define METRIC_SPACES 100
 #define METRIC_RUNS   100
 

@@ -276,7 +276,7 @@ void metrics_write_daemon(FILE *out, const struct http_request *r, const char *r
 
 /* --- The process. --- */
 
-/* How many entries the directory of descriptors has; the one that reads it is not counted. */
+/* Counts the entries of the directory of descriptors, without the descriptor that reads it. */
 static bool list_descriptors(uint64_t *count)
 {
     DIR *dir = opendir(DESCRIPTORS);

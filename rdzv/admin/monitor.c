@@ -189,7 +189,7 @@ static void monitor_stop(struct event_stream *s)
 
 /* --- Events. --- */
 
-/* Counts are of all requests, shown or not. */
+/* Counts include requests that are not shown. */
 static struct blob *make_event(const struct monitor *m)
 {
     const struct stats *stats = &m->stream.net->engine->stats;

@@ -3,10 +3,10 @@
  *     event: requests    a sample of the last requests, ten times a second: client, request, time;
  * and the number of all requests
  *
- * It shows names of keys and lengths of values, never the values. It takes a sample: at most
- * MONITOR_SAMPLES of each tenth of a second, and MONITOR_AT_ONCE of what one client sent at once.
- * Without a client of the monitor, and after the sample of the current tenth is full, c10d's
- * requests skip the monitor: it stands in for the protocol's function that reads them. */
+ * It shows names of keys and lengths of values, never the values. It samples: at most
+ * MONITOR_SAMPLES of each tenth of a second, and MONITOR_AT_ONCE of the requests that one client
+ * sent at once. Without a client of the monitor, and after the sample of the current tenth is full,
+ * c10d's requests bypass the monitor: it replaces the protocol's function that reads them. */
 #pragma once
 
 #include "rdzv/admin/event_stream.h"
@@ -25,7 +25,7 @@ struct monitor {
     uint8_t *text; /* of the samples; NULL: there is no client */
     size_t len;
     unsigned left;                         /* so many more until the timer */
-    uint64_t c10d_requests, http_requests; /* that there had been at the last event */
+    uint64_t c10d_requests, http_requests; /* the counts at the latest event */
     uint64_t shown;                        /* since then */
 };
 

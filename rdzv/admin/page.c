@@ -7,7 +7,7 @@
 
 #define PAGE_HEADERS_MAX 640
 
-/* True for `*`, and for a list that has our tag, weak or not. */
+/* True for `*`, and for a list with our tag, weak or not. */
 static bool page_is_known(const struct http_request *r)
 {
     struct slice tags;

@@ -1,5 +1,5 @@
-/* A walk through the runs of one space, or of all, in slices: with many runs it takes long, and
- * runs come and go meanwhile. */
+/* Walks the runs of one space, or of all, in slices: with many runs this takes long, and runs come
+ * and go meanwhile. */
 #pragma once
 
 #include "rdzv/etcd_runs/etcd_runs.h"

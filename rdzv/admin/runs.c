@@ -7,7 +7,7 @@
 
 static const struct reply ok = {.status = 200, .content_type = HTTP_JSON, .no_store = true};
 
-/* NULL: no node of the round has that rank. */
+/* NULL: no node of the round has this rank. */
 static const struct torch_node *find_rank(const struct run_facts *f, uint64_t rank)
 {
     const struct torch_state *state = &f->view->state;

@@ -225,8 +225,8 @@ static struct status_feed *feed_find_or_add(struct status_feeds *feeds,
     return f;
 }
 
-/* The first text that the client gets is one that is begun from now on; or the newest, if the other
- * clients get none that is newer. */
+/* The client gets the next text that begins after this call, or the newest one, if the other
+ * clients get no newer one. */
 static void feed_serve(struct status_feed *f, struct event_client *client)
 {
     if (f->newest != NULL)

@@ -8,12 +8,12 @@
 
 /* --- One run, status_run.c. --- */
 
-/* A run with more nodes lists those that are no plain participants, and has a letter for each node,
- * in the order of ranks: p: participant, w: waiting, r: spare, s: silent. */
+/* A larger run lists only nodes that are not plain participants, and has a letter per node in order
+ * of rank: p: participant, w: waiting, r: spare, s: silent. */
 #define STATUS_NODES_LISTED 512
 
 struct status_form {
-    bool streamed; /* without members that change by themselves from one second to the next */
+    bool streamed; /* without members that change every second by themselves */
     size_t rounds; /* the last ones */
     size_t nodes;  /* are listed, up to STATUS_NODES_LISTED */
 };
@@ -26,17 +26,17 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
 void status_node_write(struct writer *w, const struct run_facts *f, const struct torch_node *node,
                        const struct status_form *form);
 
-/* --- Clients that wait for keys that are not written yet, status_waits.c. --- */
+/* --- Clients that wait for unwritten keys, status_waits.c. --- */
 
-/* ,"waits":[…],"waits_count":N,"absent_keys":[…],"barriers":[…] of a run over c10d; and of clients
- * that belong to no run. */
+/* ,"waits":[…],"waits_count":N,"absent_keys":[…],"barriers":[…] of a run over c10d; and those of
+ * clients outside all runs. */
 void status_waits_write_run(struct writer *w, const struct engine_space *space,
                             const struct engine *engine, const struct run *run);
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
                               const struct engine *engine);
 
 /* --- Open barriers, status_barrier.c: found by the keys that clients wait for: how many of how
- * many clients have arrived, and if it can be known, which are missing. --- */
+ * many clients have arrived, and, if that is knowable, which are missing. --- */
 
 #define BARRIERS_LISTED 8
 
@@ -53,7 +53,7 @@ struct barrier_list {
     size_t count;
 };
 
-/* The keys that this client waits for may be those of a barrier. */
+/* Notes the keys that this client waits for, which may be a barrier's. */
 void barrier_list_note(struct barrier_list *list, const struct keymap *map,
                        const struct waiter *waiter);
 
@@ -89,7 +89,7 @@ bool status_text_continue(struct status_text *t, uint64_t ns);
 /* Ends it, whole or not; the body is the caller's to send or to drop. */
 void status_text_end(struct status_text *t);
 
-/* ,"keys":…,"bytes":… and so on of a space: what changes all the time. */
+/* ,"keys":…,"bytes":… and so on of a space: the numbers that change all the time. */
 void status_write_counters(struct writer *w, const struct engine_space *space);
 
 /* --- ?watch=true, status.c: server-sent events for pages that stay open.
@@ -97,9 +97,9 @@ void status_write_counters(struct writer *w, const struct engine_space *space);
  *     event: status      the whole status as one line of JSON: at the start, and after changes
  *     event: counters    numbers that always change, once a second; they also show that rdzvd lives
  *
- * All clients of one scope share a feed. It renders its text once for all of them, in slices, at
- * most twice a second, and takes at most a twentieth of the time for that. A client that does not
- * read gets only the newest when it reads again. --- */
+ * All clients of one scope share a feed. The feed renders its text once for all of them, in slices,
+ * at most twice a second, in at most a twentieth of the time. A client that does not read gets only
+ * the newest text when it reads again. --- */
 
 struct status_feed;
 

@@ -1,9 +1,10 @@
 /* Barriers and who is not there yet. See status.h for the contract.
  *
- * What torch's barriers write, 1.13 to 2.14: who arrives adds 1 to a counter and waits for a key
- * that the last one sets. P/num_members and P/last_member in elastic/utils/store.py,
+ * Keys of torch's barriers, 1.13 to 2.14: each arrival adds 1 to a counter, and waits for a key
+ * that the last arrival sets. P/num_members and P/last_member in elastic/utils/store.py,
  * store_based_barrier_key:G and store_based_barrier_key:G:last_worker in distributed_c10d.py. An
- * exchange of what each rank has (P/0, P/1, … or P0, P1, …) is one as well: rank 0 waits for all.
+ * exchange of one key per rank (P/0, P/1, … or P0, P1, …) counts as a barrier as well: rank 0 waits
+ * for all keys.
  *
  * Its workers: elastic/agent/server/api.py, _assign_worker_ranks (2.4 to 2.14): each agent says how
  * many workers it runs, and agent 0 tells each of them [base rank, world size, …]. */
@@ -44,7 +45,7 @@ static size_t rank_at(struct slice key)
     return at == end || end - at > 9 ? 0 : at;
 }
 
-/* The key of one of the agents of that run, in its newest completed round. */
+/* True for a key of the run's agents in its newest completed round. */
 static bool is_agents(const struct barrier_list *list, const struct keymap *map, struct slice key)
 {
     const struct rendezvous_space *home = list->space->rendezvous;
@@ -128,7 +129,8 @@ static bool waits_for(const struct agent *a, const struct entry *at)
     return false;
 }
 
-/* The agents that do not wait for this key, if their number is the number of missing ones. */
+/* Finds the agents that do not wait for this key, if their number equals the number of missing
+ * arrivals. */
 static void find_agents(const struct run *run, const struct entry *at, uint64_t short_of,
                         struct absent *out)
 {
@@ -287,8 +289,9 @@ static bool count_waiting_workers(struct place *places, size_t count, const stru
     return true;
 }
 
-/* The nodes of the round that have fewer workers waiting for that key than they run, at most `max`.
- * 0 unless these are exactly the `short_of` that are missing, and no two nodes have one address. */
+/* Finds up to `max` nodes of the round with fewer workers waiting for the key than they run.
+ * Returns 0 unless these account exactly for the `short_of` missing arrivals, and all nodes have
+ * different addresses. */
 static size_t find_absent_workers(const struct run *run, const struct keymap *keys,
                                   const struct entry *at, uint64_t short_of, struct slice *nodes,
                                   size_t max)

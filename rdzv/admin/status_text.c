@@ -90,7 +90,7 @@ static void write_worker_store(struct writer *w, const struct view_record *recor
     json_member_u64(w, "port", record->port);
 }
 
-/* False: the text has its limit of runs, so this one is only counted. */
+/* False: the text has reached its limit of runs, and only counts this one. */
 static bool takes_run(struct status_text *t)
 {
     if (t->runs_left == 0)

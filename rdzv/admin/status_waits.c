@@ -1,4 +1,4 @@
-/* Clients that wait, and their keys, as JSON. See status.h for the contract. */
+/* Waiting clients and their keys, as JSON. See status.h for the contract. */
 #include "rdzv/admin/json_member.h"
 #include "rdzv/admin/status.h"
 

@@ -7,8 +7,8 @@
 /* So many keys of a list are written in one costly turn. */
 #define LISTED_AT_A_TIME 4096u
 
-/* A request that is not cheap, with so many keys, finds so many in one costly turn, of so many
- * bytes. */
+/* Above this number of keys, a request that is not fast looks up this many keys in a slice, or this
+ * many bytes. */
 #define MANY_KEYS              256u
 #define LOOKUPS_AT_A_TIME      256u
 #define LOOKUP_BYTES_AT_A_TIME (256u << 10)
@@ -20,19 +20,19 @@
 #define LARGE_VALUE      (1u << 20)
 #define COPIED_AT_A_TIME (256u << 10)
 
-/* A request with many keys or with a large value, in slices. The slices look up all keys, or copy
- * the value; then the last slice carries the request out at one moment. Only WAIT and CHECK read
- * each key when they find it. */
+/* A request with many keys or a large value, executed in slices. The slices look up all keys, or
+ * copy the value; then the last slice executes the request at one moment. WAIT and CHECK read each
+ * key at its own look-up instead. */
 struct c10d_job {
     struct batch_lookup *lookup;
     struct waiter *waiter;       /* of a WAIT, made at its first missing key */
     struct keymap_time began;    /* of a CHECK */
     uint64_t left;               /* keys of a WAIT */
     struct blob *copy;           /* of the value */
-    struct c10d_request request; /* its slices as they were when it began */
+    struct c10d_request request; /* its slices as they were at its start */
     const uint8_t *start;        /* where it was then */
     size_t size;                 /* of the request */
-    size_t done;                 /* bytes of its items, or of its value */
+    size_t done;                 /* finished bytes of its items or value */
     size_t answered;             /* values of a MULTI_GET */
     bool refuted;                /* of a CHECK: a key is missing, so skip the others */
 };

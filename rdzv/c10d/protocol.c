@@ -1,5 +1,5 @@
-/* c10d on a connection: reads requests, gives each its turn, and charges for it. See session.h for
- * the contract. */
+/* c10d on a connection: reads requests, runs each in its slices, and charges for it. See session.h
+ * for the contract. */
 
 #include <string.h>
 
@@ -77,7 +77,7 @@ __attribute__((noinline)) static enum c10d_verdict ask_hooks(struct conn *c,
 
 /* --- Turns. --- */
 
-/* What follows from one turn of a request. */
+/* The result for the connection after one slice. */
 static enum protocol_result end_slice(struct conn *c)
 {
     if (!conn_is_open(c))
@@ -201,8 +201,7 @@ static enum protocol_result resume_request(struct conn *c, const uint8_t *start,
     return result;
 }
 
-/* Before a request that is large. PROTOCOL_MORE: there is room and time for it, until
- * conn_end_slice(). */
+/* Before a large request. PROTOCOL_MORE: room and time suffice until conn_end_slice(). */
 static enum protocol_result begin_large(struct conn *c, const struct c10d_request *req, size_t size)
 {
     if (req->op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(c10d_keys(c))))
@@ -212,7 +211,7 @@ static enum protocol_result begin_large(struct conn *c, const struct c10d_reques
     return conn_begin_slice(c) ? PROTOCOL_MORE : PROTOCOL_DEFERRED;
 }
 
-/* A whole request. It stays where it is if it is held, or takes more turns. */
+/* Handles a whole request. It stays in the input if it is held, or needs more slices. */
 static inline enum protocol_result take_request(struct conn *c, const struct c10d_request *req,
                                                 const uint8_t *start, size_t size)
 {

@@ -14,8 +14,9 @@ static bool may_change(enum c10d_op op)
     return changes[op];
 }
 
-/* The request has had its last turn; `before` it there had been so many changes. What follows from
- * a COMPARE_SET that was refused is not its own. */
+/* Passes the result to the backend after the request's last slice; `before` is the number of
+ * changes before the request. Changes that follow a refused COMPARE_SET are not the request's
+ * own. */
 static void notify_backend(struct conn *c, const struct c10d_request *req, uint64_t before)
 {
     struct c10d *c10d = c10d_of(c);
@@ -57,7 +58,7 @@ enum relayed relayed_begin_request(struct conn *c, const struct c10d_request *re
         return RELAYED_PROCEED;
     case VERDICT_REFUSED:
         return RELAYED_ENDED;
-    case VERDICT_WAITS_AGAIN: /* it was counted before a start, or in a link that was lost */
+    case VERDICT_WAITS_AGAIN: /* counted before a restart, or on a link that was lost */
         c10d_await_barrier(c, req);
         break;
     case VERDICT_REPEATED:

@@ -45,7 +45,7 @@ void c10d_reply_blob(struct conn *c, struct blob *b)
     conn_share_counted(c, b);
 }
 
-/* --- Failures: the protocol has no error answer, so each of them ends the connection. --- */
+/* --- Failures: the protocol has no error answer, so each failure ends the connection. --- */
 
 void c10d_reject(struct conn *c, enum store_status status, struct slice key)
 {

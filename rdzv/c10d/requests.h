@@ -29,7 +29,7 @@ static inline bool c10d_is_busy(const struct conn *c)
 /* Ends the request that the session carries out or waits for, if any. */
 void c10d_end_work(struct conn *c);
 
-/* Waits at a barrier at which it is counted already. */
+/* Waits at a barrier that has already counted this client. */
 void c10d_await_barrier(struct conn *c, const struct c10d_request *req);
 
 /* --- requests.c --- */
@@ -57,8 +57,8 @@ static inline void c10d_reply_i64(struct conn *c, int64_t v)
     bytes_put_u64(conn_reserve(c, 8), (uint64_t)v);
 }
 
-/* Carries out a command that can only fail for want of room, or of a number. False: it has failed,
- * and the session has ended. */
+/* Executes a command that can fail only for want of room, or of a number. False: it failed, and the
+ * session has ended. */
 bool c10d_apply(struct conn *c, struct command *command, struct store_result *out);
 
 /* Carries out a COMPARE_SET. `copy`: of the value; NULL: there is none. */
@@ -67,7 +67,7 @@ void c10d_compare_set(struct conn *c, const struct c10d_request *req, struct blo
 /* Whether the client may wait now. False: the session has ended. */
 bool c10d_may_wait(struct conn *c);
 
-/* Answers a WAIT whose keys are all there, or lets it wait. */
+/* Answers a WAIT whose keys all exist, or lets it wait. */
 void c10d_reply_wait(struct conn *c, enum store_status status);
 
 /* --- Legacy WATCH_KEY. --- */
@@ -78,18 +78,18 @@ void c10d_notify_watches(struct conn *c);
 /* It watches no key any more. */
 void c10d_drop_watches(struct conn *c);
 
-/* --- long_requests.c: each is carried out at one moment all the same. --- */
+/* --- long_requests.c: large requests, each of which still takes effect at one moment. --- */
 
 /* Decides how a large request is carried out. C10D_IDLE: in one slice, like small requests.
  * C10D_LISTS: by c10d_list_keys(). An agent's next request may depend on the result of this one. */
 enum c10d_busy c10d_slices_of(struct conn *c, const struct c10d_request *req, size_t size);
 
-/* Begins one of `size` bytes, which starts there. False: memory is short, and the session has
+/* Begins a large request: `size` bytes from `start`. False: memory is short, and the session has
  * ended. */
 bool c10d_begin_long(struct conn *c, const struct c10d_request *req, const uint8_t *start,
                      size_t size, enum c10d_busy busy);
 
-/* The request that has begun, now that its bytes start there, and its size. */
+/* The unfinished request, whose bytes lie at `start` now, and its size. */
 struct c10d_request c10d_long_request(struct conn *c, const uint8_t *start, size_t *size);
 
 /* One more turn of it; c10d_is_busy() says whether it takes another. The session may have ended
@@ -101,7 +101,7 @@ void c10d_list_keys(struct conn *c, const struct c10d_request *req);
 
 /* --- relayed.c, of connections that have a backend. --- */
 
-/* What is to be done with a request. */
+/* What the connection does with a request. */
 enum relayed {
     RELAYED_PROCEED,
     RELAYED_ENDED, /* nothing any more */
@@ -123,8 +123,7 @@ static inline void relayed_note_popped(const struct conn *c, const struct store_
     c10d_of(c)->popped_of = (uint64_t)result->count;
 }
 
-/* A BARRIER has been counted, and its session is about to be dropped since it cannot wait for it.
- */
+/* Reports a counted BARRIER whose session is about to be dropped, since it cannot wait. */
 static inline void relayed_note_arrived(struct conn *c, const struct c10d_request *req)
 {
     const struct backend_result result = {.changed = true, .waits = true, .key = req->key};
@@ -132,6 +131,6 @@ static inline void relayed_note_arrived(struct conn *c, const struct c10d_reques
     c->backend->functions->done(c, &result);
 }
 
-/* The session has just named its first key: the backend has to know whose keys it uses when it
- * brings the session again. If it cannot keep that of a worker, the session ends. */
+/* The session has named its first key: the backend must know the keys that the session uses, to
+ * restore it later. If the backend cannot keep a worker's binding, the session ends. */
 void relayed_keep_binding(struct conn *c, struct slice key);

@@ -15,7 +15,7 @@ enum c10d_role {
     C10D_WORKER,  /* those of a worker store */
 };
 
-/* A request that has begun, and takes more than one turn. */
+/* A large request that has begun and needs more slices. */
 enum c10d_busy {
     C10D_IDLE, /* there is none */
     C10D_LISTS,
@@ -44,7 +44,7 @@ struct c10d_session {
 /* What a hook did with a request of an agent. */
 enum c10d_verdict {
     C10D_PROCEED, /* nothing: it is carried out as any other */
-    C10D_HELD,    /* it stays where it is, and is shown again after input_unpark() */
+    C10D_HELD,    /* it stays in the input, and is shown again after input_unpark() */
     C10D_ANSWERED /* all that there is to do; or the connection has ended */
 };
 
@@ -52,7 +52,7 @@ enum c10d_verdict {
 enum c10d_presence {
     C10D_HERE,
     C10D_AWAY, /* its backend has lost it for now */
-    C10D_GONE, /* the same, and as it seems for ever: but it may be here again */
+    C10D_GONE, /* like C10D_AWAY, and probably for good: but it may return */
 };
 
 /* What rdzvd does for torch's agents. Without hooks (bind NULL) every key is plain. */
@@ -135,5 +135,6 @@ void c10d_rewind(struct conn *c);
  * agent's. */
 bool c10d_set_presence(struct conn *c, enum c10d_presence presence);
 
-/* All sessions of the space from before a start that come back at all are here again. */
+/* All sessions of the space that existed before a restart, and will return at all, have
+ * returned. */
 void c10d_note_returned(const struct protocol *p, struct engine_space *space);

@@ -7,14 +7,15 @@
  * command line, since no name means two things. Flags are Go's style: -flag or --flag, =value or
  * the next argument, booleans without value or =true, =false.
  *
- * ETCD_* variables are read when the program is called `etcd`; or when a flag that only etcd has is
- * given; or when no --listen is given (by flag or file), so that a pod that runs `rdzvd` with
- * ETCD_LISTEN_CLIENT_URLS in its env does what its author meant. If --listen and no flag of etcd's
- * is given, rdzvd ignores ETCD_* variables and logs a note.
+ * rdzvd reads ETCD_* variables if it is called `etcd`; or if a flag that only etcd has is given; or
+ * if no --listen is given (by flag or file), so that a pod that runs `rdzvd` with
+ * ETCD_LISTEN_CLIENT_URLS in its env works as its author meant. With --listen and without a flag of
+ * etcd's, rdzvd ignores ETCD_* variables and logs a note.
  *
  * Precedence, first wins: command line, ETCD_* environment (both for one flag: an error, as in
  * etcd), --config file, default. etcd's own --config-file ends etcd's flags and variables, as in
- * etcd, and leaves ours in force. --config is always ours: to etcd it is a flag without effect. */
+ * etcd, and leaves ours in force. --config is always ours: etcd's flag of this name has no
+ * effect. */
 #pragma once
 
 #include "proto/c10d.h"
@@ -54,7 +55,7 @@ void cidr_list_free(struct cidr_list *list);
 /* `address` is as struct cidr has it. */
 bool cidr_list_has(const struct cidr_list *list, const uint8_t address[16]);
 
-/* What --disable switches off, for support; it is in no help and no document. */
+/* The names of --disable, for support; no help and no document has them. */
 #define CONFIG_CLOSE_FROM_MEMBERS "close-from-members"
 #define CONFIG_DROP_DISCONNECTED  "drop-disconnected"
 #define CONFIG_END_LAST_CALL      "end-last-call"
@@ -154,7 +155,8 @@ struct config_tls {
     enum config_client_cert client_cert; /* whether one without it is let in */
     char *crl;                           /* certificates that are taken no more; NULL: none */
     struct string_list client_names;     /* their certificates name one of these; empty: any */
-    struct string_list admin_names;      /* whose certificates name one of these are operators */
+    struct string_list admin_names;      /* clients whose certificates have one of these names are
+                                            operators */
     struct string_list read_names;       /* and these are readers */
     struct string_list relay_names;      /* SPACE=NAME: a relay of that space has such a name */
     char *plaintext;                     /* as given; NULL: loopback */
@@ -164,8 +166,8 @@ struct config_tls {
 /* Something the log should say once at start. */
 struct config_note {
     enum config_note_kind {
-        CONFIG_NOTE_IGNORED, /* a flag that is accepted and has no effect here */
-        CONFIG_NOTE_WARNING, /* something that probably is not what was meant */
+        CONFIG_NOTE_IGNORED, /* an accepted flag without effect here */
+        CONFIG_NOTE_WARNING, /* probably not what the user meant */
     } kind;
     char *flag; /* as it was given: "--pre-vote", "ETCD_FOO", "rdzvd.yaml:3:1: pre-vote"
                  */
@@ -182,7 +184,7 @@ struct config {
     struct listen_spec *listeners; /* at least one */
     size_t listener_count;
 
-    char *upstream; /* as given; NULL: this is a store that passes nobody on. Else clients are
+    char *upstream; /* as given; NULL: a store that passes no client on. Otherwise clients are
                        passed on to these: config_is_relay(), config_passes_on() */
     struct upstream_spec *upstreams; /* one at least */
     size_t upstream_count;
@@ -201,8 +203,8 @@ struct config {
     char *initial_cluster;                    /* "NAME=PEER-URL,..." as given, or NULL */
     char *initial_cluster_token;              /* "etcd-cluster" */
     struct string_list cors;                  /* origins, or `*` alone; empty: none */
-    struct string_list host_whitelist;        /* names, or `*` alone; empty: any, but on loopback
-                                                 addresses and localhost alone */
+    struct string_list host_whitelist;        /* names, or only `*`; empty: any, but on loopback
+                                                 only addresses and localhost */
 
     char *admin_token_file; /* NULL: there is no token */
     char *read_token_file;  /* the same; without that and tls.read_names, all may read */
@@ -243,7 +245,7 @@ void config_free(struct config *config);
 /* Whether --disable has one of the names above. */
 bool config_disables(const struct config *config, const char *name);
 
-/* It keeps nothing, and passes all clients on. */
+/* True for a relay, which keeps no state and passes all clients on. */
 static inline bool config_is_relay(const struct config *c)
 {
     return c->upstream != NULL && c->journal.url == NULL;
@@ -279,8 +281,7 @@ void config_write_check(FILE *out, const struct config *config);
  * `config` is what --help alone gives. False: there is no memory for it. */
 bool config_describe(FILE *out, const struct config *config);
 
-/* The ids that etcd derives from its peer URLs and its token: of the one member, and of its
- * cluster. */
+/* The ids of the only member and its cluster, as etcd derives them from its peer URLs and token. */
 void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster);
 /* An id as etcd shows it; `text` ends up as a terminated string. */
 void etcd_format_id(uint64_t id, char text[17]);

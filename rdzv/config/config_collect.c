@@ -1,5 +1,5 @@
 /* Collects settings from the command line, ETCD_* variables and a file, in the order in which they
- * apply, and refuses unknown names. Does not look at what the values mean. */
+ * apply, and refuses unknown names. Other files judge the values. */
 #include "proto/nearest.h"
 #include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
@@ -120,8 +120,8 @@ static bool collect_arguments(struct parse *p, int argc, char *const argv[])
     return true;
 }
 
-/* "ETCD_LISTEN_CLIENT_URLS" to "listen-client-urls". False if it is no such variable or is empty,
- * which etcd takes as unset. */
+/* "ETCD_LISTEN_CLIENT_URLS" to "listen-client-urls". False if the variable is no ETCD_* flag, or is
+ * empty, which etcd treats as unset. */
 static bool split_variable(const char *variable, char *name, size_t cap, const char **value)
 {
     size_t len;
@@ -177,7 +177,7 @@ static bool setting_contradicts(const struct setting *s, const struct setting *b
            strcmp(before->value, s->value) != 0;
 }
 
-/* Which of two flags would count is nothing that one should have to know. */
+/* Refuses two flags for the same thing, so that no user must know which one counts. */
 bool config_check_pairs(struct parse *p)
 {
     char label[CONFIG_LABEL_MAX];
@@ -239,8 +239,8 @@ static bool read_environment(struct parse *p, char *const environment[])
     return true;
 }
 
-/* Variables that look like flags and are none: a typing error, or one of those that Kubernetes puts
- * into every pod for a Service called etcd. */
+/* Reports variables that look like flags and are none: a typing error, or one of those that
+ * Kubernetes puts into every pod for a Service called etcd. */
 static void note_unknown_variables(struct parse *p, char *const environment[])
 {
     for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
@@ -317,7 +317,7 @@ static bool add_entry(struct parse *p, struct config_entry *entry, struct settin
     return true;
 }
 
-/* Names of etcd's file that are grouped there: "client-transport-security.cert-file" is
+/* Finds a flag by its grouped name in etcd's file: "client-transport-security.cert-file" is
  * --cert-file, "peer-transport-security.cert-file" is --peer-cert-file. */
 static const struct etcd_flag *find_grouped(const char *key)
 {
@@ -379,7 +379,7 @@ static bool add_entries(struct parse *p, bool etcd_file)
     return true;
 }
 
-/* Reads a file of settings, and adds them behind those that are there. */
+/* Reads a file of settings, and appends them to the present ones. */
 static bool read_file(struct parse *p, const struct setting *from, bool etcd_file)
 {
     struct config_file_error error;
@@ -427,7 +427,7 @@ static void move_to_front(struct settings *s, size_t first)
     s->items = copy;
 }
 
-/* With its --config-file etcd ignores its other flags and its variables; ours stay in force. */
+/* With its --config-file, etcd ignores its other flags and variables; ours stay in force. */
 static void drop_etcd_settings(struct parse *p)
 {
     size_t kept = 0;

@@ -1,5 +1,5 @@
-/* Reads a flat file of settings with libyaml. Stricter than YAML, so that no file can be read in
- * two ways. */
+/* Reads a flat file of settings with libyaml. It is stricter than YAML, so that no file has two
+ * readings. */
 #include "rdzv/config/config_file.h"
 
 #include "store/memory/xalloc.h"
@@ -22,7 +22,7 @@ struct walk {
     struct config_file_error *error;
 };
 
-/* More is not a settings file, and would be slow to search for duplicates. */
+/* A longer file is no settings file, and would be slow to search for duplicates. */
 #define ENTRIES_MAX 1000
 #define VALUES_MAX  10000
 
@@ -92,7 +92,7 @@ static struct config_place current_place(const struct walk *w)
     return place_of_mark(w->event.start_mark);
 }
 
-/* What no settings file needs, and what makes two readers of it disagree. */
+/* Refuses features that no settings file needs, and on which readers disagree. */
 static bool check_plain(struct walk *w)
 {
     const yaml_event_t *e = &w->event;
@@ -209,7 +209,7 @@ static bool read_mapping(struct walk *w, const char *parent)
         if (entry.key == NULL)
             return false;
         w->file.entries = xrealloc(w->file.entries, (w->file.count + 1) * sizeof *w->file.entries);
-        w->file.entries[w->file.count++] = entry; /* from here on config_file_free() has it */
+        w->file.entries[w->file.count++] = entry; /* config_file_free() frees it from here on */
 
         if (!next_event(w) || !check_plain(w))
             return false;

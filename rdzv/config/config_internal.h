@@ -57,7 +57,7 @@ const struct option *config_find_option(const char *name, size_t len);
 
 enum setting_source { SETTING_FILE, SETTING_ENVIRONMENT, SETTING_ARGUMENT };
 
-/* One value for one flag, from one place. All text is borrowed from argv, the environment or the
+/* The value of one flag from one source. All text is borrowed from argv, the environment or the
  * file's tree, which outlive the parse. */
 struct setting {
     const char *name;             /* without dashes */
@@ -75,7 +75,7 @@ struct settings {
     size_t count;
 };
 
-/* The struct that is being filled, and what must be remembered to check it as a whole. */
+/* The struct that is being filled, with all that the final checks need. */
 struct draft {
     struct config config;
     struct config_error *error;
@@ -98,7 +98,7 @@ struct parse {
     struct settings settings;
     struct config_file file; /* the settings borrow from it */
     char *file_name;
-    bool as_etcd;    /* by argv[0] or by a flag that only etcd has */
+    bool as_etcd;    /* rdzvd is called etcd, or has a flag that only etcd has */
     bool own_listen; /* --listen, from anywhere */
 };
 
@@ -139,7 +139,7 @@ void config_finish_elastic(struct config *c);
 
 /* config_journal.c; see struct option */
 const char *config_check_journal(struct config *c, const char *text);
-/* What goes with --journal, and what does not. */
+/* Checks the settings that --journal needs or excludes. */
 bool config_finish_journal(struct parse *p);
 
 /* config_tls.c; see struct option */
@@ -151,18 +151,18 @@ bool config_finish_tls(struct parse *p);
 /* config_relay.c; see struct option */
 const char *config_check_upstream(struct config *c, const char *text);
 const char *config_check_space(struct config *c, const char *text);
-/* What goes with --upstream, and what does not. */
+/* Checks the settings that --upstream needs or excludes. */
 bool config_finish_relay(struct parse *p);
 
 /* endpoints.c */
 /* Reads a comma-separated list of HOST:PORT from `text` to `end` into the list, whose entries
- * before that are freed. False: one is none; what came before it is in the list. */
+ * before that are freed. False: an entry is invalid; the list has the entries before it. */
 bool config_read_endpoints(const char *text, const char *end, struct upstream_spec **list,
                            size_t *count);
 void config_free_endpoints(struct upstream_spec **list, size_t *count);
 
 /* config_text.c */
-/* The last of that name, which is the one that counts; NULL if there is none. */
+/* The last setting of that name, which counts; NULL if there is none. */
 const struct setting *config_last_setting(const struct parse *p, const char *name);
 
 #define CONFIG_LABEL_MAX 400

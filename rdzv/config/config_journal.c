@@ -1,4 +1,4 @@
-/* Reads --journal, and refuses what has no use beside it. */
+/* Reads --journal, and refuses settings without use beside it. */
 #include "rdzv/config/config_internal.h"
 
 #include <stdlib.h>

@@ -145,7 +145,7 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
     ok = config_collect(&p, argc, argv, environment);
     help = ok ? config_last_setting(&p, "help") : NULL;
     if (help != NULL) {
-        /* Asked for help, one gets help, whatever else is wrong. */
+        /* --help wins over all errors. */
         p.draft.config.action = CONFIG_HELP;
         p.draft.config.etcd_mode = p.as_etcd;
     } else {

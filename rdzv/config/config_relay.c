@@ -1,4 +1,4 @@
-/* Reads --upstream and --space, and refuses what a relay has no use for: it keeps nothing. */
+/* Reads --upstream and --space, and refuses settings that a relay cannot use: it keeps no state. */
 #include "rdzv/config/config_internal.h"
 
 #include <stdlib.h>

@@ -35,8 +35,8 @@ static const struct setting *find_given(const struct parse *p, const char *own, 
     return s != NULL ? s : config_last_setting(p, etcd);
 }
 
-/* An empty text is how etcd's own charts say that there is none; only etcd's names come here with
- * one. Where there is TLS, it may as well be a script's variable that is not set. */
+/* etcd's own charts write an empty text for "none"; only etcd's names can have one here. With TLS,
+ * an empty text may also be the unset variable of a script. */
 static void drop_empty(struct parse *p, char **text, const char *etcd_name, const char *then)
 {
     struct config *c = &p->draft.config;

@@ -194,7 +194,7 @@ static void write_metrics(FILE *out, const struct config *c)
         fputs("]\n", out);
 }
 
-/* What would be refused when it is read beside the rest is not written. */
+/* True if the option may stand beside the others when the file is read. */
 static bool has_effect(const struct config *c, const struct option *o)
 {
     return (!config_is_relay(c) || o->on_relay == RELAY_TAKES) &&

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* When the nodes of a complete round are told to meet again because one of them is lost. */
+/* When the nodes of a complete round must meet again because one of them is lost. */
 enum restart_on_loss {
     RESTART_NEVER,
     RESTART_WHEN_CLOSED, /* its agent's connection has ended */
@@ -14,8 +14,10 @@ enum restart_on_loss {
 struct policy_settings {
     bool fixes; /* repair what torch breaks in elastic jobs; false: a plain store, as torch's */
     bool close_needs_all;    /* one agent alone does not close the run for the others */
-    bool close_from_members; /* a node whose workers are not in the newest round does not */
-    bool end_failed_runs;    /* when an agent has closed it whose workers failed, all others end */
+    bool close_from_members; /* ignore a close by a node whose workers are not in the newest
+                                round */
+    bool end_failed_runs;    /* after a close by an agent whose workers failed, all other agents
+                                end */
     bool drop_disconnected;  /* a node whose agent's connection ended is taken out at once */
     bool end_last_call;      /* the last call ends when no node is missing */
     uint64_t silent_node_ms; /* a node whose agent is silent for so long is taken out; 0: after

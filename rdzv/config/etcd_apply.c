@@ -28,7 +28,7 @@ static bool check_etcd_value(struct draft *d, const struct setting *s)
         if (strlen(s->value) == len && memcmp(choices, s->value, len) == 0)
             return true;
     }
-    /* All of these are checked by Go's flag package, but for the one that etcd checks later. */
+    /* Go's flag package checks all of these except one, which etcd checks later. */
     return (strcmp(flag->name, "logger") == 0 ? config_fail_check : config_fail)(
         d, s, "invalid value %s; must be one of %s", config_show(s->value).text, flag->choices);
 }
@@ -64,7 +64,7 @@ static void apply_log_outputs(struct draft *d, const struct setting *s)
     string_list_free(&outputs);
 }
 
-/* A flag that is honoured and that config_options.c does not know. */
+/* Applies an etcd flag that has an effect here and is not in config_options.c. */
 static bool apply_honoured(struct draft *d, const struct setting *s)
 {
     struct config *c = &d->config;
@@ -128,7 +128,8 @@ static bool is_literal_address(const char *host)
            config_is_address(AF_INET6, host, strlen(host));
 }
 
-/* One listener for a URL that etcd would bind. Two URLs of one address are one listener to etcd. */
+/* One listener for a URL that etcd would bind. Two URLs with the same address are one listener for
+ * etcd. */
 static bool add_url_listener(struct draft *d, const struct setting *from, const char *url,
                              bool metrics)
 {
@@ -188,7 +189,7 @@ static bool add_url_listeners(struct draft *d)
     return true;
 }
 
-/* --initial-cluster names this member, and no other. */
+/* Checks that --initial-cluster names only this member. */
 static bool check_cluster(struct draft *d)
 {
     const struct config *c = &d->config;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum etcd_flag_type {
-    ETCD_TYPE_TEXT, /* a number or a duration is one, too */
+    ETCD_TYPE_TEXT, /* numbers and durations are texts as well */
     ETCD_TYPE_BOOL,
     ETCD_TYPE_LIST,    /* words or URLs, separated by commas */
     ETCD_TYPE_ANCIENT, /* of etcd 0.4: a boolean to Go, so it does not take the next word; with any
@@ -23,7 +23,7 @@ struct etcd_flag {
     enum etcd_flag_type type;
     const char *ignored; /* why it has no effect here; NULL: it has */
     const char *choices; /* "a|b": the only legal values; NULL: any of the type */
-    const char *own; /* our own flag that sets the same; NULL: there is none, or it has this name */
+    const char *own; /* our own flag with the same effect; NULL: none, or one of the same name */
 };
 
 /* NULL where etcd 3.4 has no such flag. */

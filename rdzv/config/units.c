@@ -34,8 +34,7 @@ static const struct unit size_units[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* One number as it stands in the text: digits, and what follows the point as a fraction of
- * `scale`. */
+/* One number in the text: digits, and the fraction behind the point in units of `scale`. */
 struct number {
     uint64_t whole;
     uint64_t part;

@@ -14,7 +14,7 @@
 
 enum units_result {
     UNITS_OK,
-    UNITS_NOT_A_NUMBER, /* does not start with a digit, or digits are missing */
+    UNITS_NOT_A_NUMBER, /* does not start with a digit, or lacks digits */
     UNITS_BAD_UNIT,     /* a number, then a word that is no unit of ours */
     UNITS_AMBIGUOUS,    /* a size in K, M, G or T: neither ...iB nor ...B */
     UNITS_TOO_FINE,     /* a fraction of a millisecond or of a byte */

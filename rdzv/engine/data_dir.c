@@ -11,19 +11,19 @@
 #include "store/memory/xalloc.h"
 #include "store/snapshot.h"
 
-/* A part of a snapshot, and what one iteration gives to it. */
+/* The size of a snapshot part; one iteration encodes one part. */
 #define PART_SIZE (64u << 10)
 #define WORK_NS   1000000u
 
-/* After one that failed for want of memory, the next has to wait. */
+/* The pause after a snapshot that failed for want of memory. */
 #define SNAPSHOT_AGAIN_MS 60000u
 
 #define ALIVE_MS 5000u
 
 #define TEXT_MAX 600
 
-/* The files are in a directory of their own below the one that the user names, as etcd's are: that
- * one may be the root of a volume, which belongs to others. */
+/* The files are in a subdirectory of the directory that the user names, as etcd's are: the named
+ * directory may be the root of a volume, with files of others. */
 #define SUBDIRECTORY "/rdzvd"
 
 /* Allocated. */
@@ -105,7 +105,7 @@ static void data_dir_tick(void *arg)
     struct data_dir *d = arg;
     int64_t at_ns;
 
-    if (d->refuses) /* the writer does not signal that memory is back, so poll */
+    if (d->refuses) /* the writer does not signal that memory is available again, so poll for it */
         poll_writer(d);
     if (clock_elapsed_ms(d->committed_ms, engine_now_ms(d->engine)) >= ALIVE_MS &&
         engine_next_expiry(d->engine, &at_ns))
@@ -251,7 +251,8 @@ static void data_dir_begin_snapshot(struct data_dir *d)
     d->last_part = false;
 }
 
-/* Makes the next part, if there is none, and hands it on. GOES_ON or DONE: it was taken. */
+/* Encodes the next part, if none is waiting, and passes it to the writer. GOES_ON or DONE: the
+ * writer has taken the part. */
 static enum snapshot_state data_dir_put_part(struct data_dir *d)
 {
     enum snapshot_state state = d->last_part ? SNAPSHOT_DONE : SNAPSHOT_GOES_ON;

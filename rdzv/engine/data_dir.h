@@ -1,9 +1,9 @@
 /* A data directory as the engine's journal: at the start, its snapshot and its changes are loaded
- * into the engine; afterwards it receives each commit, and now and then a snapshot of the store,
- * written bit by bit. It logs the state of its files and each fault. No libevent: the loop polls a
- * descriptor and gives it a share of each iteration.
+ * into the engine; afterwards it receives each commit, and from time to time a snapshot of the
+ * store, written in slices. It logs the state of its files and each failure. No libevent: the loop
+ * polls a descriptor and gives it a share of each iteration.
  *
- * What is promised, and what happens when the disk fails: journal_writer.h. */
+ * journal_writer.h describes the promise to clients, and what happens when the disk fails. */
 #pragma once
 
 #include "rdzv/engine/engine.h"
@@ -14,7 +14,7 @@
 struct snapshot;
 
 struct data_dir_options {
-    const char *path; /* NULL: there is none, and nothing below does anything. The files are in
+    const char *path; /* NULL: no directory, so all functions below do nothing. The files are in
                          its subdirectory rdzvd */
     enum journal_writer_mode mode;
 };
@@ -25,11 +25,11 @@ struct data_dir {
     struct fs *fs;
     struct journal_writer *writer; /* NULL: there is no directory */
     struct snapshot *snapshot;     /* that is being written; NULL: none */
-    struct batch part; /* of the snapshot; not empty: the writer has not taken this part yet */
+    struct batch part; /* of the snapshot; not empty while the writer has not taken this part */
     bool last_part;    /* it is the last one */
     uint64_t snapshot_after_ms; /* none is begun before that, since memory was short; 0: any time */
     uint64_t committed_ms;      /* the last commit */
-    uint64_t snapshots, snapshot_failures; /* of the writer, as far as the log knows of them */
+    uint64_t snapshots, snapshot_failures; /* the writer's counts, as far as they are logged */
     bool refuses;                          /* the log says that no changes are taken */
 };
 
@@ -38,6 +38,6 @@ struct data_dir {
 int data_dir_open(struct data_dir *d, const struct data_dir_options *options,
                   struct engine *engine);
 
-/* For --check-data: reads all of it, as a start does, and changes nothing; writes what it found to
- * `out`. True when a start would take it. */
+/* For --check-data: reads all files, as a start does, and changes nothing; writes its findings to
+ * `out`. True if a start would accept the directory. */
 bool data_dir_check(const char *named, FILE *out);

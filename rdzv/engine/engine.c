@@ -177,7 +177,7 @@ void engine_session_ended(struct engine *e, struct engine_space *space)
 
 /* --- Time. --- */
 
-/* The pause that ends now, and has not been noted yet. */
+/* The pause that ends now and is not noted yet. */
 static uint64_t fresh_pause(const struct engine *e, uint64_t now_ms)
 {
     uint64_t gap = e->alive_ms == 0 ? 0 : clock_elapsed_ms(e->alive_ms, now_ms);
@@ -219,7 +219,7 @@ bool engine_next_expiry(struct engine *e, int64_t *at_ns)
     return any;
 }
 
-/* True: something has expired in the space at that time, and one node is removed. */
+/* True: one expired node of the space has been removed. */
 static bool expire_one(struct engine *e, struct engine_space *space, const struct command *command)
 {
     struct store_result result;
@@ -286,7 +286,7 @@ void engine_tick(struct engine *e)
         return;
     TAILQ_FOREACH(space, &e->spaces, entry) {
         if (space->idle_since_ms != 0 && clock_elapsed_ms(space->idle_since_ms, now) >= timeout &&
-            engine_session_next(space, NULL) == NULL) /* a client's, which is about to be back */
+            engine_session_next(space, NULL) == NULL) /* a client's session, about to return */
             forget_space(e, space);
     }
 }

@@ -1,6 +1,6 @@
-/* The store as the daemon runs it: its spaces, its clocks, the commit of what an iteration of the
- * loop has changed, and what each queued answer waits for. No sockets and no libevent: tests and
- * simulations drive an engine with a clock of their own.
+/* The store as the daemon runs it: its spaces, its clocks, the commit of an iteration's changes,
+ * and the commit that each queued answer waits for. It uses no sockets and no libevent: tests and
+ * simulations drive an engine with their own clock.
  *
  * An iteration reads and applies requests (engine_apply()), collects whom the changes woke
  * (store_next_ready()), and commits (engine_commit()). An answer may be sent once everything that
@@ -36,8 +36,8 @@ struct engine_space {
     void *rendezvous;       /* what rendezvous/ keeps of this space; its own */
     void *etcd_runs;        /* the same of etcd_runs/ */
 
-    /* For relay/: the number of sessions that recovery has loaded and that no relay has opened yet;
-     * and whether the rendezvous still waits for the news that this number has become 0. */
+    /* For relay/: the number of loaded sessions that no relay has opened yet; and whether the
+     * rendezvous still waits for this number to become 0. */
     uint64_t sessions_missing;
     bool misses_sessions;
 };
@@ -60,12 +60,12 @@ struct engine {
     struct store store;
     struct engine_space_list spaces;
     struct engine_observer observer;      /* of all changes */
-    struct engine_observer tree_observer; /* of all except those of c10d's keys */
+    struct engine_observer tree_observer; /* sees all changes except those of c10d's keys */
     struct stats stats;
     int64_t started_ns;
 
-    uint64_t work; /* that followed from changes so far, in bytes looked at: whoever carries out a
-                      request charges its client for what has come to it */
+    uint64_t work; /* bytes that changes have caused others to read: the code that executes a
+                      request charges its client for them */
 
     uint64_t alive_ms;  /* when the process was last seen at work; 0: never */
     uint64_t paused_ms; /* total time for which the process was paused */
@@ -78,7 +78,7 @@ struct engine {
 
     struct engine_found { /* by the journal, at the start */
         bool any;
-        uint64_t away_ms; /* from when the process before has last written, to this start */
+        uint64_t away_ms; /* from the previous process's last write to this start */
         /* The same, by the wall clocks of both, which may differ. TTLs end by them. */
         uint64_t away_by_wall_ms;
     } found;
@@ -114,9 +114,8 @@ static inline uint64_t engine_now_ms(const struct engine *e)
 }
 
 /* --- Pauses. The process may be stopped (SIGSTOP, a debugger, a frozen cgroup) or get no
- * processor. No peer must suffer for what it could not be told, or we could not read, meanwhile.
- * ---
- */
+ * processor. Peers must not be blamed for messages that rdzvd could not send or read meanwhile.
+ * --- */
 
 /* The loop goes round at least once a second; if so much is between two looks, it was paused. */
 #define ENGINE_PAUSE_MS 2000u
@@ -124,7 +123,7 @@ static inline uint64_t engine_now_ms(const struct engine *e)
 /* Before anything that depends on how long a pause took. */
 void engine_note_alive(struct engine *e);
 
-/* The same at the end of each iteration, which is at that time of engine_now_ms(). */
+/* The same at the end of each iteration, at `now_ms` of engine_now_ms(). */
 static inline void engine_note_iteration(struct engine *e, uint64_t now_ms)
 {
     if (clock_elapsed_ms(e->alive_ms, now_ms) < ENGINE_PAUSE_MS)
@@ -138,14 +137,14 @@ static inline void engine_note_iteration(struct engine *e, uint64_t now_ms)
  * so compute intervals with clock_elapsed_ms(). */
 uint64_t engine_lived_ms(const struct engine *e);
 
-/* Carries out a command as a part of the open batch. Whom it woke is served at the end of the
+/* Executes a command within the open batch. Clients that it wakes are served at the end of the
  * iteration. See store_execute(). */
 void engine_apply(struct engine *e, struct engine_space *space, const struct command *command,
                   struct store_result *out);
 
 /* --- The commit. --- */
 
-/* The batch that an answer queued now depends on: it may show any change that was made so far. */
+/* The batch on which an answer queued now depends: the answer may show any change up to now. */
 static inline uint64_t engine_watermark(const struct engine *e)
 {
     return e->batch_changes != 0 ? e->batch.number : e->batch.number - 1;
@@ -165,8 +164,8 @@ static inline bool engine_takes_changes(const struct engine *e)
 /* Hands the open batch to the journal, and begins the next one. Without changes it does nothing. */
 void engine_commit(struct engine *e);
 
-/* Commits the time alone, if nothing else has changed and there is a journal: a start learns from
- * it until when the store was there. */
+/* Commits only the time, if nothing else has changed and a journal exists: the next start reads how
+ * long the store was alive. */
 void engine_commit_time(struct engine *e);
 
 /* Before answers are sent outside of the end of an iteration: see struct engine_journal. */
@@ -176,7 +175,7 @@ static inline void engine_vouch(struct engine *e)
         e->committed = e->options.journal.vouch(e->options.journal.arg);
 }
 
-/* The journal reports that all batches up to this one are as durable as promised. */
+/* The journal reports that batches up to `number` are as durable as promised. */
 void engine_committed(struct engine *e, uint64_t number);
 
 /* What the journal asks of the loop; see journal.h. Without one, nothing. */
@@ -193,15 +192,15 @@ static inline bool engine_work_journal(struct engine *e)
 
 /* --- Sessions of relays: store/session/session.h says what is kept of each. ---
  *
- * The problem: an answer to ADD is lost with the link or with the store, and the relay cannot know
- * whether the ADD was carried out. If the relay sends it again, the store may count twice; if it
- * does not, the ADD may be lost. The obvious way, to note the number of a request when it has been
- * carried out, fails if the store dies between the change and the note. The invariant: each batch
- * of the journal that has a change of a session's request also has the record of this request, its
- * number and its answer. So after any restart the store knows for each number whether it took
- * effect, and repeats the answer. The caller (relay/link_session.c, through struct conn_backend)
- * keeps the invariant by these steps, all in one slice, which no commit interrupts;
- * engine_session_prepare() sees to it that the last step cannot fail:
+ * The problem: an answer to ADD is lost with the link or the store, and the relay cannot know
+ * whether the store has executed the ADD. If the relay repeats it, the store may count twice;
+ * otherwise the ADD may be lost. The obvious way, to note the number of an executed request, fails
+ * if the store dies between the change and the note. The invariant: each journal batch with a
+ * change of a session's request also has the record of this request, its number and its answer. So
+ * after any restart the store knows for each number whether it took effect, and can repeat the
+ * answer. The caller (relay/link_session.c, through struct conn_backend) keeps the invariant by
+ * these steps, all in one slice, which no commit interrupts; engine_session_prepare() ensures that
+ * the last step cannot fail:
  *
  *     engine_session_prepare()    else the request is refused, and nothing has changed
  *     before = engine_changes()
@@ -212,8 +211,8 @@ static inline bool engine_work_journal(struct engine *e)
  * A request of several slices is prepared before each of them, because the prepared memory is only
  * reserved until the iteration ends. */
 
-/* How many changes have been applied. Those count too that others make of a request, as the
- * observer does: also a read can be followed by some, and a COMPARE_SET that was refused. */
+/* The number of applied changes. It includes changes that an observer makes because of a request: a
+ * read, or a refused COMPARE_SET, may cause such changes too. */
 static inline uint64_t engine_changes(const struct engine *e)
 {
     return e->changes + e->batch_changes;
@@ -240,9 +239,9 @@ void engine_session_done(struct engine *e, struct engine_space *space, uint64_t 
 enum store_status engine_session_bind(struct engine *e, struct engine_space *space, uint64_t id,
                                       bool is_worker, uint64_t worker_store);
 
-/* Keeps up to SESSION_HINT_MAX bytes with a session, in place of those before, for the time after a
- * start; they mean nothing to the store. False: there is no such session, the space is full, memory
- * is short, or no change is taken at present; nothing has changed. */
+/* Keeps up to SESSION_HINT_MAX bytes with a session for the time after a restart, in place of
+ * earlier ones; the store does not read them. False: the session does not exist, the space is full,
+ * memory is short, or no change is taken now; nothing has changed. */
 bool engine_session_set_hint(struct engine *e, struct engine_space *space, uint64_t id,
                              struct slice hint);
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #define LOOK_NS    10000000u /* between two looks */
-#define PATIENCE   1000u     /* so many times as long as looking at all holes took */
+#define PATIENCE   1000u     /* the pause after a check, as a multiple of the check's time */
 #define BYTES_A_NS 4u        /* given back: what takes longer than that is looking */
-#define HOLE_NS    500u      /* looking at one of a page or more */
+#define HOLE_NS    500u      /* the time to check a hole of a page or more */
 
 /* SORTING_SIZE: a size that no small hole fits, but below malloc()'s limit for mmap(). If malloc()
  * of this size takes less than SORTED_NS, its row of unsorted holes was short; if it takes more
@@ -19,10 +19,11 @@
 #define SORTING_SIZE  65000u
 #define SORTED_NS     15000u
 #define LONG_ROW_NS   200000u
-#define SORTINGS_MOST 200u /* then it is given back as it is */
+#define SORTINGS_MOST 200u /* then the memory is returned unsorted */
 
-/* Bytes of holes that go hole by hole; of the largest, which are looked for first, and of the
- * smallest; how long an iteration has for it; and for how long then the rest is malloc_trim()'s. */
+/* If holes have at least this many bytes in all, rdzvd returns them singly; the sizes of the
+ * largest holes, which come first, and of the smallest; the time limit per iteration; and how long
+ * malloc_trim() then has the rest. */
 #define HOLLOW_FROM  (12u << 20)
 #define HOLLOW_MOST  (4u << 20)
 #define HOLLOW_LEAST (16u << 10)
@@ -72,7 +73,7 @@ size_t heap_resident(const struct heap *h)
     return strtoul(end, NULL, 10) * h->page;
 }
 
-/* CPU time: the machine may have had other things to do meanwhile. */
+/* CPU time, because other processes may use the machine meanwhile. */
 static uint64_t cpu_ns(void)
 {
     struct timespec t;
@@ -81,10 +82,9 @@ static uint64_t cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What is freed stands in a row until the next request that it does not fit; of each of those,
- * malloc() puts up to 10,000 holes where they belong. A hundred thousand values that were freed are
- * 30 ms for malloc_trim(), and here some 0.5 ms at a time, or 4 ms when others have the cache. How
- * long it took. */
+/* Freed blocks stand in malloc()'s unsorted row until a request that fits none of them; each such
+ * request makes malloc() sort up to 10,000 of them. 100,000 freed values cost malloc_trim() 30 ms,
+ * and here some 0.5 ms a step, or 4 ms with cold caches. Returns the time that it took. */
 static uint64_t sort_holes(void)
 {
     uint64_t began_ns = cpu_ns();
@@ -100,7 +100,7 @@ static bool are_holes_sorted(void)
     uint64_t took = sort_holes();
 
     if (took >= SORTED_NS && took < LONG_ROW_NS)
-        took = sort_holes(); /* what this iteration has freed is put away: is there more? */
+        took = sort_holes(); /* sorts the blocks of this iteration: do more remain? */
     return took < SORTED_NS;
 }
 
@@ -176,8 +176,8 @@ static bool goes_hole_by_hole(struct heap *h, uint64_t now_ns, size_t fresh)
 
 /* --- When. --- */
 
-/* True if a look would take too long while clients wait. Its time is estimated for the worst case,
- * in which all fresh bytes are holes of one page. */
+/* True if a check would keep clients waiting too long. The estimate is the worst case, in which all
+ * fresh bytes are holes of one page. */
 static bool has_no_time(const struct heap *h, uint64_t now_ns, size_t resident, size_t fresh)
 {
     if (h->check_ns <= HEAP_CHECK_FREE_NS || h->quiet || resident > account.limit)
@@ -192,7 +192,7 @@ static size_t least_holes(const struct heap *h, uint64_t now_ns, size_t holes, s
     size_t part = 0;
 
     if (now_ns < h->after_ns && h->check_ns > holes / BYTES_A_NS)
-        part = account.total / 4; /* it would be looking more than giving back */
+        part = account.total / 4; /* checking would take longer than returning memory */
     else if (h->check_ns > LONG_LOOK_NS)
         part = account.total / 8;
     return worth > part ? worth : part;
@@ -230,8 +230,8 @@ static bool is_trim_due(const struct heap *h, uint64_t now_ns)
            (h->total > account.total && h->total - account.total > HEAP_WORTH);
 }
 
-/* One long row of holes is enough for an iteration: giving back waits for the next one, unless
- * there is no end of them. */
+/* One long row of holes is enough for an iteration: returning memory waits for the next one, unless
+ * holes keep coming. */
 void heap_check_now(struct heap *h, uint64_t now_ns)
 {
     bool has_shrunk = heap_has_shrunk(h), goes_on = has_shrunk && !are_holes_sorted();

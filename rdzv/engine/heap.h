@@ -3,12 +3,11 @@
  * would stay several times as large as its data, and grow beyond --memory-limit, which counts only
  * the data.
  *
- * malloc_trim() treats the whole heap at once, including holes whose pages the kernel has back
- * already. It takes 0.15 ms for each MiB that it gives back, so it runs as soon as a few MiB have
- * gathered: then each run is short. It also takes 0.5 us to look at each hole of a page or more. If
- * looking was the larger part of the last run, the next one waits for a thousand times as long,
- * unless the holes grow to a quarter of the data; if looking took some milliseconds, it waits until
- * they are an eighth.
+ * malloc_trim() treats the whole heap at once, including holes whose pages the kernel already has.
+ * It takes 0.15 ms for each MiB that it returns, so it runs as soon as holes have a few MiB: then
+ * each run is short. It also takes 0.5 us to check each hole of a page or more. If checking was the
+ * larger part of the last run, the next run waits a thousand times as long, unless the holes grow
+ * to a quarter of the data; if checking took some milliseconds, it waits until they are an eighth.
  *
  * malloc_trim() cannot be cut into slices. A client that deletes every second one of a million
  * values leaves holes that take a quarter of a second to look at. Clients can bear a wait of some
@@ -17,14 +16,14 @@
  * process is larger than --memory-limit.
  *
  * Large holes are another matter: malloc() finds one for a request of its size, and its pages can
- * be given back as long as the request has it. So where holes have many bytes, rdzvd asks for them
- * one by one, the largest first, a few MiB in each iteration, and keeps them until malloc() finds
- * no more: else it would find the same ones again. What is left is for malloc_trim().
+ * be returned while the request holds it. So if the holes have many bytes, rdzvd requests them one
+ * by one, the largest first, a few MiB in each iteration, and holds them until malloc() finds no
+ * more: otherwise malloc() would return the same holes again. malloc_trim() handles the rest.
  *
  * malloc() keeps freed blocks in an unsorted row. Before it looks for a large hole, it sorts up to
  * 10,000 blocks of this row into its lists, which takes some milliseconds if the CPU's caches do
- * not hold them. So each iteration that has freed blocks sorts them at its end, while they are in
- * the caches. */
+ * not hold them. So each iteration that has freed blocks sorts them at its end, while the CPU's
+ * caches hold them. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,23 +35,23 @@
 #define HEAP_HOLLOW_MAX 4096u
 
 struct heap {
-    int statm;          /* /proc/self/statm; -1: not readable, so no memory is given back */
+    int statm;          /* /proc/self/statm; -1: unreadable, so rdzvd returns no memory */
     size_t page;        /* bytes */
     size_t own;         /* resident bytes that the account knows nothing of */
     size_t total;       /* of the account, at the last look */
-    size_t sorted;      /* of the account, when the last holes of it were sorted */
-    size_t held;        /* of the account, when it was last tried to give all back */
+    size_t sorted;      /* the account's total when its last holes were sorted */
+    size_t held;        /* the account's total at the latest attempt to return all memory */
     size_t left;        /* holes that cannot be given back: the fewest since that was tried */
     uint64_t next_ns;   /* no look before that time */
     uint64_t after_ns;  /* no malloc_trim() before, except if the holes have grown far */
     uint64_t check_ns;  /* how long looking at them took, the last time */
-    unsigned sortings;  /* small holes that had to be sorted first: in so many iterations */
+    unsigned sortings;  /* iterations in which small holes had to be sorted first */
     unsigned postponed; /* a look that is due, while holes are sorted: by so many iterations */
     void *hollow[HEAP_HOLLOW_MAX]; /* holes whose pages are given back, kept for a while */
     size_t hollow_count;
     size_t hollow_size; /* of those that are looked for next; 0: none are */
     uint64_t hollow_ns; /* none are looked for before that time */
-    uint64_t requests;  /* that there had been at the last tick */
+    uint64_t requests;  /* the count at the latest tick */
     bool quiet;         /* the last second had no requests */
     bool ticked;        /* a second is over since the last look */
 };
@@ -75,8 +74,8 @@ void heap_trim(struct heap *h, uint64_t now_ns, size_t worth);
 #define HEAP_CHECK_MOST_NS 12000000u
 #define HEAP_CHECK_FREE_NS 4000000u
 
-/* Each second: so many requests there have been. The look at the end of this iteration gives back
- * what is worth it when there is time. */
+/* Called each second: `requests` is the daemon's count. The check at the end of this iteration
+ * returns memory that is worth it, if there is time. */
 void heap_tick(struct heap *h, uint64_t requests);
 
 /* If fewer bytes were freed since the last sort, the freed blocks stay unsorted. */

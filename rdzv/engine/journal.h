@@ -9,13 +9,12 @@
  * be done then. */
 struct engine_journal {
     /* Takes a batch, which has changes and is borrowed for the call; batch_take() is allowed.
-     * Returns the number of the newest batch that is as durable as promised: this one's, or an
-     * earlier one while the disk is slow. Later progress is reported with engine_committed(). */
+     * Returns the number of the newest batch that is as durable as promised: this batch's, or an
+     * earlier one's while the disk is slow. Later progress is reported with engine_committed(). */
     uint64_t (*commit)(void *arg, struct batch *batch);
 
-    /* Before answers are sent: the newest batch that they may show. It may be less than it was
-     * before, 0 at the least, while another replica may have gone on. NULL: what engine_committed()
-     * says. */
+    /* Before answers are sent: the newest batch that answers may show. It may fall, down to 0,
+     * while another replica may have taken over. NULL: the number of engine_committed() counts. */
     uint64_t (*vouch)(void *arg);
 
     /* NULL: changes are taken. Else why not, a sentence for people, until the next poll() or

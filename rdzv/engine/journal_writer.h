@@ -3,26 +3,26 @@
  * All functions are the loop's; the thread touches neither the log nor the account of memory.
  *
  * --sync batch: the loop appends each batch itself (one write()), which then survives the process;
- * the thread syncs sync_interval_ms after the first batch that is not synced.
- * --sync always: the thread appends and syncs all that has gathered, in one go; poll() then has the
+ * the thread syncs sync_interval_ms after the first unsynced batch. --sync always: the thread
+ * appends and syncs all waiting batches at once; poll() then has the
  *   number up to which answers may go.
  *
- * Each batch stays in memory until its sync. While more than a quarter of pending_max is
- * kept, answers wait for the sync in mode batch, too, so that clients do not outrun the disk.
+ * Each batch stays in memory until its sync. While they exceed a quarter of pending_max, answers
+ * wait for the sync in mode batch, too, so that clients do not outrun the disk.
  *
- * Faults. When a write or sync fails, the writer is failed: journal_writer_refuses() says why, and
- * the engine lets no change through. Changes that were applied stay pending, their answers wait;
- * what was written before is synced as ever, unless it is a sync that has failed. The thread tries
- * again each second (retry_ms): after a failed sync everything that is pending goes into a new
- * segment; when the disk is full the ballast is given up for it. Once all is kept and synced, and
- * the ballast is back, the writer is as before. A process that ends before that loses only what was
- * not answered; in mode batch it may also lose changes that were answered before a sync failed,
- * unless the disk took them after all. While the pending batches exceed pending_max, or memory is
- * short, changes are refused as well, and the writer goes on.
+ * Faults. When a write or sync fails, the writer is failed: journal_writer_refuses() returns the
+ * reason, and the engine refuses changes. Applied changes stay pending, and their answers wait;
+ * written batches are synced as usual, unless a sync has failed. The thread tries again each second
+ * (retry_ms): after a failed sync it writes all pending batches into a new segment; if the disk is
+ * full, it removes the ballast first. Once all batches are synced and the ballast is back, the
+ * writer works again. A process that ends earlier loses only unanswered changes; in mode batch it
+ * may also lose changes that were answered before a sync failed, unless the disk has written them.
+ * While pending batches exceed pending_max, or memory is short, changes are refused as well, and
+ * the writer continues.
  *
- * Memory: no commit can fail for want of it. A small batch is copied, a large one, or one for which
- * there is no memory, gives up its buffer; what that takes is kept aside beforehand, and while it
- * is not there the writer refuses changes. */
+ * Memory: no commit can fail for want of memory. A small batch is copied; a large batch, or any
+ * batch when memory is short, gives up its buffer; the memory for this is kept aside in advance,
+ * and without it the writer refuses changes. */
 #pragma once
 
 #include "rdzv/engine/clock.h"
@@ -87,15 +87,15 @@ struct journal_writer_disk {
 /* As of the last sync, or of the last call: it has the thread measure again. */
 void journal_writer_disk(struct journal_writer *w, struct journal_writer_disk *out);
 
-/* Hands everything to the disk and ends the thread: with a clean end of the journal if all could be
- * kept. Waits for the disk. Frees the writer, and closes the journal. False: batches may be lost
- * that were not answered (or, in mode batch, not synced). NULL is allowed. */
+/* Writes everything to disk and ends the thread: with a clean end of the journal if all batches
+ * could be kept. Waits for the disk. Frees the writer, and closes the journal. False: batches
+ * without answers (or, in mode batch, without a sync) may be lost. NULL is allowed. */
 bool journal_writer_stop(struct journal_writer *w);
 
 /* --- Snapshots. --- */
 
-/* What is behind the newest snapshot is larger than 64 MiB and than that snapshot, none is being
- * written, none has failed within the last minute, and the writer is not failed. */
+/* The batches behind the newest snapshot exceed 64 MiB and that snapshot's size, no snapshot is
+ * being written, none has failed within the last minute, and the writer works. */
 bool journal_writer_snapshot_due(const struct journal_writer *w);
 
 enum journal_writer_snapshot_state {
@@ -109,8 +109,8 @@ enum journal_writer_snapshot_state {
  * is NONE. */
 void journal_writer_snapshot_begin(struct journal_writer *w);
 
-/* How many bytes of parts it takes just now: at most 1 MiB is ahead of the disk. After it was 0,
- * the descriptor becomes readable when there is room again. */
+/* The bytes of parts that the writer can take now: at most 1 MiB waits for the disk. After a 0, the
+ * descriptor becomes readable when there is room again. */
 size_t journal_writer_snapshot_room(const struct journal_writer *w);
 
 /* Takes a part, a copy of it. False: there is no memory for it now. */

@@ -48,7 +48,7 @@ struct journal_writer {
     uint64_t snapshot_began_ns;
     struct pending_list parts;         /* of a snapshot */
     struct pending_list written_parts; /* the loop frees them */
-    size_t parts_bytes;                /* of `parts` and of the part being written */
+    size_t parts_bytes;                /* bytes of `parts` and of the part being written */
 
     /* Of whoever writes: the loop with the lock, in mode batch while nothing has failed; else the
      * thread. Even then, in mode batch, the thread has the lock when it gives it back. */

@@ -1,5 +1,5 @@
-/* The loop's side of the journal writer: commits and what it promises, and snapshots on their way
- * to the thread. See journal_writer.h for the contract. */
+/* The loop's side of the journal writer: commits and their promise, and snapshots on their way to
+ * the thread. See journal_writer.h for the contract. */
 #include "rdzv/engine/journal_writer.h"
 
 #include <assert.h>
@@ -216,7 +216,7 @@ bool journal_writer_snapshot_put(struct journal_writer *w, struct slice bytes)
         TAILQ_INSERT_TAIL(&w->parts, part, entry);
         w->parts_bytes += bytes.len;
         pthread_cond_signal(&w->work);
-    } else { /* it has failed, and its state says so */
+    } else { /* the writer has failed, as its state says */
         TAILQ_INSERT_TAIL(&w->written_parts, part, entry);
     }
     pthread_mutex_unlock(&w->lock);

@@ -65,8 +65,8 @@ void journal_writer_fail(struct journal_writer *w, const char *what, int error)
 
 /* --- Writing and syncing. --- */
 
-/* The next batches that are to be appended. Unless something has failed, those behind a snapshot
- * that waits to begin stay for the next segment. With the lock. */
+/* Takes the next batches to append. Unless the writer has failed, batches behind a snapshot that
+ * waits to begin stay for the next segment. The caller holds the lock. */
 static size_t journal_writer_coalesce(struct journal_writer *w)
 {
     size_t count = 0;
@@ -102,7 +102,7 @@ static int write_coalesced(struct journal_writer *w,
     return 0;
 }
 
-/* One sync of what was appended so far. With the lock, which it gives up meanwhile. */
+/* Syncs all appended batches once. The caller holds the lock, which this releases meanwhile. */
 static int sync_journal(struct journal_writer *w)
 {
     struct journal_sync sync;
@@ -287,7 +287,7 @@ static bool journal_writer_end_snapshot(struct journal_writer *w)
     pthread_mutex_lock(&w->lock);
     if (error != 0 || w->failed) {
         fail_snapshot(w);
-        return true; /* what is left of it is cleaned up in the next step */
+        return true; /* the next step cleans up the rest */
     }
     w->snapshot_open = false;
     journal_snapshot_done(w->journal, &w->snapshot);

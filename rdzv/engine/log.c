@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define KINDS_MAX 128 /* more share the last place */
-#define TAIL_MAX  64  /* room kept for the end of a line that had to be cut */
+#define TAIL_MAX  64  /* room for the end of a line that had to be cut */
 
 enum log_level log_lowest_ = LOG_INFO;
 
@@ -33,7 +33,7 @@ struct limit {
     enum log_level level;
     uint64_t milli_tokens; /* thousandths of a line */
     uint64_t filled_ms;
-    uint64_t asked_ms; /* of the last line of that kind, written or not */
+    uint64_t asked_ms; /* time of the latest line of that kind, written or not */
     uint64_t suppressed;
 };
 
@@ -43,7 +43,7 @@ static struct {
     uint64_t (*now_ms)(void);
     bool torn;         /* the last line ended in its middle */
     uint64_t dropped;  /* in all */
-    uint64_t reported; /* of them, those that a log_dropped line has counted */
+    uint64_t reported; /* those that a log_dropped line has counted */
     uint64_t suppressed;
     struct limit limits[KINDS_MAX];
     size_t limit_count;
@@ -258,9 +258,9 @@ static void put_log_time(struct line *line, uint64_t ms)
         put_format(line, "%s.%03uZ", text, (unsigned)(ms % 1000));
 }
 
-/* Gives a line to the kernel, whole and at once, or not at all. Asking poll() first keeps a
- * blocking descriptor from blocking (a pipe with room for anything has room for PIPE_BUF) without
- * making it non-blocking for other processes that share it, and avoids SIGPIPE. */
+/* Writes a line to stderr, whole and at once, or not at all. Asking poll() first keeps a blocking
+ * descriptor from blocking (a pipe with room for anything has room for PIPE_BUF) without making it
+ * non-blocking for other processes that share it, and avoids SIGPIPE. */
 static bool write_line(const struct line *line)
 {
     struct pollfd poller = {.fd = state.fd, .events = POLLOUT};

@@ -1,4 +1,4 @@
-/* The daemon's log: one event, one line, one write(2) on stderr, as logfmt or as JSON.
+/* The daemon's log: one event is one line and one write(2) on stderr, as logfmt or as JSON.
  *
  *     log_event(LOG_INFO, "listening", log_str("address", text), log_u64("backlog", n));
  *     time=2026-11-20T20:58:18.123Z level=info event=listening address=127.0.0.1:29400 backlog=4096
@@ -91,7 +91,7 @@ void log_write_(enum log_level level, enum log_rate rate, const char *kind, cons
             log_write_((level), (rate), (kind), (event), (const struct log_field[]){__VA_ARGS__}); \
     } while (0)
 
-/* log_event() with an array of fields, whose last one has no key. */
+/* log_event() with an array of fields; its last field has no key. */
 static inline void log_event_fields(enum log_level level, const char *name,
                                     const struct log_field *fields)
 {

@@ -1,7 +1,7 @@
-/* Batches that the engine has handed to its journal, before they are durable. No commit
- * can fail for want of memory: a small batch is copied, a large one, or one for which there is no
- * memory, gives up its buffer; what that takes is a spare, kept aside beforehand. While the spare
- * is not there, a journal refuses changes. */
+/* Batches that the engine has passed to its journal and that are not durable yet. No commit can
+ * fail for want of memory: a small batch is copied; a large batch, or any batch when memory is
+ * short, gives up its buffer; the memory for this is a spare, kept aside in advance. Without the
+ * spare, a journal refuses changes. */
 #pragma once
 
 #include <sys/queue.h>

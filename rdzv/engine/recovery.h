@@ -28,8 +28,8 @@ bool recovery_take_batch(struct recovery *r, struct slice bytes);
  * says so. */
 bool recovery_end_snapshot(void *recovery);
 
-/* All that there is has come, up to the batch `last`, in a snapshot or behind it: the engine goes
- * on behind that, and r->last_ns is right. */
+/* Ends recovery: all records up to batch `last` have come, in a snapshot or behind it; the engine
+ * continues after that batch, and r->last_ns is right. */
 void recovery_end(struct recovery *r, uint64_t last);
 
 /* From then to now; 0 when that is unknown. */

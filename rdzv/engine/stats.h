@@ -35,7 +35,7 @@ enum drop_reason {
     DROP_SPACE_FULL, /* --space-limit */
     DROP_READ_ONLY,  /* the journal takes no changes */
     DROP_NO_MEMORY,
-    DROP_RUN,      /* an agent whose run was forgotten, or goes on without it */
+    DROP_RUN,      /* an agent whose run was forgotten, or continues without it */
     DROP_UPSTREAM, /* of a relay: its store has ended or forgotten the session */
     DROP_REASONS,
 };
@@ -50,10 +50,10 @@ enum refusal_reason {
     REFUSAL_READER,    /* a request for what only a reader may see */
     REFUSAL_TOKEN,     /* a wrong token of an operator or a reader */
     REFUSAL_BACKOFF,   /* a token too soon after wrong ones */
-    REFUSAL_RELAY,     /* a relay that this listener does not take */
+    REFUSAL_RELAY,     /* a relay, which this listener does not accept */
     REFUSAL_ADDRESS,   /* --allow */
     REFUSAL_PLAINTEXT, /* --plaintext */
-    REFUSAL_TLS,       /* a handshake that failed, or TLS where there is no certificate */
+    REFUSAL_TLS,       /* a failed handshake, or TLS without a certificate */
     REFUSAL_REASONS,
 };
 
@@ -74,9 +74,9 @@ struct policy_counters {
     uint64_t runs_closed;
     uint64_t runs_failed;        /* of them */
     uint64_t runs_repaired;      /* lines `repaired` in the log */
-    uint64_t nodes_disconnected; /* agents that went while their run was open */
+    uint64_t nodes_disconnected; /* agents that left while their run was open */
     uint64_t nodes_silent;       /* nodes that were taken out, since nothing came of them */
-    uint64_t restarts_asked;     /* rounds whose nodes were made to meet again */
+    uint64_t restarts_asked;     /* rounds whose nodes rdzvd made meet again */
 };
 
 static inline void policy_counters_add(struct policy_counters *sum,
@@ -112,8 +112,8 @@ struct stats {
     uint64_t sessions_resumed;
     uint64_t sessions_timed_out;
     struct policy_counters jobs;
-    struct durations rounds;     /* from the begin of a round until it is complete */
-    struct durations recoveries; /* from when a node was lost until a round is complete again */
+    struct durations rounds;     /* from the start of a round until it is complete */
+    struct durations recoveries; /* from the loss of a node until a round is complete again */
 };
 
 static inline uint64_t stats_c10d_requests(const struct stats *s)

@@ -32,7 +32,7 @@ void etcd_version_handle(const struct http_request *r)
         reply_text(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
 }
 
-/* A disk that takes no changes is what etcd has its alarm NOSPACE for. */
+/* etcd raises its alarm NOSPACE for a disk that takes no changes. */
 static bool is_healthy(const struct http_request *r)
 {
     return engine_refuses(http_engine(r)) == NULL || http_excludes(r, "NOSPACE");
@@ -51,7 +51,7 @@ void etcd_health_handle(const struct http_request *r)
                                       .content_type = HTTP_TEXT,
                                       .nosniff = true,
                                       .body = slice_str("{\"health\":\"false\"}\n")});
-    if (is_alone) /* while nothing can be committed, this says so */
+    if (is_alone) /* appears while rdzvd can commit nothing */
         conn_note_independent(r->conn);
 }
 

@@ -20,7 +20,7 @@ static struct slice keys_path_of(struct slice path)
 
 /* --- Errors. --- */
 
-/* {"errorCode":…}, with the status that goes with it. */
+/* Replies {"errorCode":…} with the status of that error. */
 static void keys_reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,
                              uint64_t index)
 {
@@ -334,7 +334,7 @@ static void reply_changed(const struct http_request *r, const struct etcd_reques
     reply.shared = tree_event_json(e);
     if (reply.shared != NULL)
         reply_send(r, &reply);
-    else /* the change is made: no error may say that it is not */
+    else /* the change is made, and no error may deny it */
         conn_drop(r->conn, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
                   r->path);
 }

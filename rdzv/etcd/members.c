@@ -43,7 +43,7 @@ static struct slice scheme_of(const struct http_request *r)
 }
 
 /* When no setting says under which URLs clients reach rdzvd, the default is wrong for most
- * listeners. Then the URL is the name that this client used, and nothing else. */
+ * listeners. Then the URL is the name that this client used. */
 static bool host_is_the_url(const struct http_request *r)
 {
     const struct config *config = r->http->config;

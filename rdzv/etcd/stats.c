@@ -6,7 +6,7 @@
 #include "proto/json.h"
 #include "rdzv/config/config.h"
 
-/* value / one with its fraction, without zeros at the end, and its unit. */
+/* Writes value / one with its fraction, without trailing zeros, and the unit. */
 static void write_fraction(struct writer *w, uint64_t value, uint64_t one, const char *unit)
 {
     uint64_t rest = value % one;

@@ -4,10 +4,10 @@
 #include "rdzv/net/net.h"
 #include "store/memory/account.h"
 
-/* Clients do not notice that a transaction has waited for more changes for so long. */
+/* Clients do not notice that a transaction has waited this long for more changes. */
 #define WAIT_MOST_NS UINT64_C(2000000)
 
-/* So many transactions wait for none after one that has waited in vain. */
+/* After a wait in vain, this many transactions do not wait. */
 #define RESTS 64u
 
 static journal_tell on_commit;
@@ -112,7 +112,7 @@ static void cut_piece(const struct journal_etcd *j, struct piece *p)
     }
 }
 
-/* The transaction of the next entry. False: memory is short, and it is tried again. */
+/* Writes the transaction of the next entry. False: memory is short; the caller tries again. */
 static bool write_commit(struct journal_etcd *j, struct slice value, uint64_t index)
 {
     const struct log_head next = {index, (uint64_t)j->lease.epoch};
@@ -168,8 +168,8 @@ static bool make_entry(struct journal_etcd *j)
     return ok;
 }
 
-/* The next entry waits for more changes, and for no longer than it may: where the timer cannot be
- * set, that of the journal ends it. */
+/* The next entry waits for more changes, up to its time limit: if its timer cannot be set, the
+ * journal's own timer ends the wait. */
 static bool waits_for_more(struct journal_etcd *j)
 {
     uint64_t now_ns = clock_monotonic_ns(j->engine->options.clock), us;

@@ -1,4 +1,4 @@
-/* The journal's connection to etcd: its calls, the login, and what is wrong. See
+/* The journal's connection to etcd: its calls, the login, and faults. See
  * journal_etcd_internal.h. */
 #include <assert.h>
 #include <errno.h>
@@ -59,8 +59,8 @@ static uint64_t commit_waits_ms(const struct journal_etcd *j)
 
 #define SHOWN_MAX (ETCD_REASON_MAX + ETCD_HINT_MAX + 100)
 
-/* The last failure, what to do about it, and how many members share it: of a cluster, the one that
- * was asked last may be the one that is well. */
+/* The last failure, its remedy, and how many members share it: the member that was asked last may
+ * be the healthy one. */
 static const char *show_fault(const struct journal_etcd *j, char out[SHOWN_MAX])
 {
     unsigned unreached = j->connection.grpc == NULL ? 0 : grpc_status(j->connection.grpc).unreached;
@@ -120,8 +120,8 @@ void journal_note_reason(struct journal_etcd *j)
         log_event(LOG_INFO, "journal_resumed", log_str("journal", j->options.config->url));
 }
 
-/* The account of the user is told apart from all else: it is asked for once more. etcd may have had
- * no users when this connection began. */
+/* Faults of the account are separate from all others: rdzvd logs in once more. etcd may have had no
+ * users when the connection began. */
 static bool is_about_login(const struct grpc_answer *a)
 {
     return a->code == 16 ||
@@ -160,7 +160,7 @@ static void note_unclear(struct journal_etcd *j, const struct grpc_answer *a)
     }
 }
 
-/* What was served once can be served again. */
+/* A served request proves that the fault is over. */
 static void note_fault(struct journal_etcd *j, const char *where, int code, const char *reason)
 {
     const struct etcd_fault fault = {
@@ -353,7 +353,7 @@ static void connection_on_link(void *arg, bool up)
         j->pump(j);
 }
 
-/* There is no connection, and this is why. */
+/* Records why no connection exists. */
 static void note_no_connection(struct journal_etcd *j)
 {
     const struct grpc_status status = grpc_status(j->connection.grpc);

@@ -7,7 +7,7 @@
 
 #include "rdzv/engine/log.h"
 
-/* Into the set that is not in use. False: `why` says where it is wrong. */
+/* Parses into the unused set. False: `why` names the position of the fault. */
 static bool parse_endpoints(struct endpoints *e, char why[sizeof e->wrong])
 {
     static uint8_t bytes[ENDPOINTS_FILE_MAX + 1]; /* one thread, and no call from within */

@@ -1,5 +1,5 @@
-/* Where a journal's cluster is: the endpoints of --journal, or those of a file, which is read again
- * before each try: when members of etcd change, no replica needs a restart. */
+/* Where a journal's cluster is: the endpoints of --journal, or those of a file, which rdzvd reads
+ * again before each try: when members of etcd change, no replica needs a restart. */
 #pragma once
 
 #include "rdzv/config/endpoints.h"
@@ -16,6 +16,6 @@ struct endpoints {
 /* `config` outlives them. They are not to be moved. */
 void endpoints_begin(struct endpoints *e, const struct config_journal *config);
 
-/* Reads the file again, if there is one. True: the endpoints are others now. A file that cannot be
- * read, or is wrong, leaves them, and the log says so once. */
+/* Reads the file again, if the endpoints come from one. True: the endpoints have changed. An
+ * unreadable or wrong file changes nothing, and is logged once. */
 bool endpoints_refresh(struct endpoints *e);

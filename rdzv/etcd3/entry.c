@@ -95,7 +95,7 @@ bool head_decode(struct slice value, struct log_head *out)
     return true;
 }
 
-/* In front of the version, which the first one did not say. */
+/* The bytes in front of the version number, which the first version lacked. */
 #define POINTER_LEN 119u
 
 void pointer_encode(const struct snapshot_pointer *p, char text[POINTER_TEXT])

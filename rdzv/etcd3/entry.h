@@ -1,16 +1,15 @@
 /* What the journal writes into etcd's keys, as bytes. Pure but for memory.
  *
  * Batches are a stream: each as its length (32 bits, little-endian) and its bytes. An entry of the
- * log carries a piece of that stream, and a batch may go on in the next one; a snapshot's chunks
- * are pieces of a stream of their own. Each entry's checksum goes on from that of the entry before,
- * so that a log from which something is missing, or which was put together from two, is noticed.
+ * log carries a piece of that stream, and a batch may continue in the next entry; a snapshot's
+ * chunks are pieces of a stream of their own. Each entry's checksum continues that of the entry
+ * before, so a log with a missing entry, or one put together from two logs, is noticed.
  *
  *     PREFIX leader                 who leads: host, pid, nonce; attached to its lease
  *     PREFIX head                   index and epoch of the last entry: "%016x %016x"
  *     PREFIX log/%016x              an entry
  *     PREFIX snapshot               struct snapshot_pointer, as text
- *     PREFIX snap/ID/%08x           a chunk of the snapshot that the pointer names
- */
+ *     PREFIX snap/ID/%08x           a chunk of the snapshot that the pointer names */
 #pragma once
 
 #include "proto/bytes.h"
@@ -39,7 +38,7 @@ struct log_entry {
 /* The checksum of an entry behind one with that checksum; of the first one that is 0. */
 uint32_t entry_chain(uint32_t before, const struct log_entry *e);
 void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER]);
-/* False if the value is no entry, or has a version that this build does not read. */
+/* False if the value is no entry, or has a version unknown to this build. */
 bool entry_decode(struct slice value, struct log_entry *out);
 
 /* Why an entry or a pointer could not be decoded. */

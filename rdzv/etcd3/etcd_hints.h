@@ -1,5 +1,5 @@
-/* What is wrong with etcd, in words: the remedy of each fault, which names the setting that it is
- * about, and which faults the log has had lately. Pure. */
+/* The remedy of each fault of etcd, which names the setting to change; and the faults that were
+ * logged lately. Pure. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,4 @@
-/* Reading the log and its snapshot, while this replica does not lead. See journal_etcd_internal.h.
- */
+/* Reads the log and its snapshot while this replica does not lead. See journal_etcd_internal.h. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -10,11 +9,11 @@
 /* GRPC_ANSWER_MAX has room for so many entries of the log, however long. */
 #define ENTRIES_LEAST 8u
 
-/* More entries are read at a time while an answer is shorter than this; the limit keeps etcd from
+/* While an answer is shorter than this, more entries are read at a time; the limit keeps etcd from
  * using much memory when entries suddenly get long. */
 #define SHORT_ANSWER ((size_t)1 << 20)
 #define ENTRIES_MOST 128u
-/* The leader's clock is off by more than this, in so many looks. */
+/* The leader's clock is off if it differs by more than this at so many checks. */
 #define CLOCK_OFF_MS INT64_C(10000)
 #define CLOCK_LOOKS  3u
 #define FRESH_MS     2000u
@@ -155,7 +154,7 @@ static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     return true;
 }
 
-/* False: there is no use in going on now. */
+/* False: reading further is useless now. */
 static bool take_entries(struct journal_etcd *j, const Etcd3__RangeResponse *r)
 {
     for (size_t i = 0; i < r->n_kvs; i++) {
@@ -265,7 +264,7 @@ static void note_batches(struct journal_etcd *j)
                                   "clock of the one that leads"));
 }
 
-/* All that was committed when the answer was made is here. */
+/* This replica has applied everything that was committed at the time of the answer. */
 static void caught_up(struct journal_etcd *j, const Etcd3__KeyValue *leader)
 {
     j->log.whole_ms = lease_now_ms();

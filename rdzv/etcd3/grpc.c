@@ -50,8 +50,7 @@ void grpc_end_call(struct grpc_call *call)
     account_free(ACCOUNT_JOURNAL, in, cap);
 }
 
-/* Calls whose streams have ended are told when the session is done with its bytes: they may start
- * others. */
+/* Ended calls are notified when the session is done with its bytes: they may start new calls. */
 static void notify_ended(struct grpc *g)
 {
     struct grpc_call *call;
@@ -68,7 +67,7 @@ static uint64_t pause_ms(const struct grpc *g)
     return g->failures < g->options.endpoints->count ? 0 : ms < RETRY_MOST ? ms : RETRY_MOST;
 }
 
-/* The address that was tried, or used, is of no use now. */
+/* Gives up the present address. */
 static void grpc_close_socket(struct grpc *g)
 {
     if (g->fd >= 0)
@@ -196,7 +195,7 @@ static const char *grpc_receive(struct grpc *g)
     return NULL;
 }
 
-/* Sending ends calls, too, of which nothing more is wanted. */
+/* Sending also ends calls that need no more answer. */
 static void grpc_continue(struct grpc *g, const char *why)
 {
     do {
@@ -287,7 +286,8 @@ static void grpc_on_event(evutil_socket_t fd, short what, void *arg)
     grpc_continue(g, why);
 }
 
-/* The next address of the endpoint; when there is none, the next endpoint later. */
+/* Connects to the next address of the endpoint; after the last address, the next endpoint follows
+ * later. */
 static void grpc_connect_next(struct grpc *g)
 {
     if (event_initialized(&g->event))

@@ -1,8 +1,8 @@
-/* A client of gRPC: unary calls to one of several endpoints, over HTTP/2, with TLS or without. One
- * connection at a time; when it fails, stays silent for a call's deadline, or is told to go, the
- * next address of the endpoint's name follows, and when it has no other, the next endpoint. Nothing
- * is sent twice by itself: whoever made a call is told how it ended, and makes it again. No thread;
- * names are looked up beside the loop. */
+/* A client of gRPC: unary calls to one of several endpoints, over HTTP/2, with or without TLS. One
+ * connection at a time; if it fails, stays silent for a call's deadline, or must close, the next
+ * address of the endpoint's name follows, and then the next endpoint. The client itself sends no
+ * call twice: it notifies the caller, who may make the call again. No thread; names are looked up
+ * beside the loop. */
 #pragma once
 
 #include <event2/event.h>
@@ -18,7 +18,7 @@
 #define GRPC_TEXT_MAX   280u
 #define GRPC_TOKEN_MAX  1024u
 
-/* A call's end without a status: it may have been carried out, may not, or may be later. */
+/* A call's end without a status: etcd may have executed the call, may not, or may do so later. */
 #define GRPC_UNCLEAR (-1)
 
 struct grpc_call;
@@ -54,8 +54,8 @@ struct grpc_options {
     size_t first;                /* which one is asked first */
     const struct clock *clock;
     const struct certificate *tls; /* that asks for "h2"; its context NULL: plain text */
-    /* up: the connection takes calls. Not up: the connection is lost, and all its calls have ended.
-     * Never called from within grpc_start(). */
+    /* up: the connection takes calls. Not up: the connection is lost, with all its calls. Never
+     * called from within grpc_start(). */
     void (*link)(void *arg, bool up);
     void *arg;
 };

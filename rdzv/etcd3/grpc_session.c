@@ -265,7 +265,7 @@ bool grpc_session_begin(struct grpc *g)
     return false;
 }
 
-/* The streams that it closes are nobody's then. */
+/* The closed streams belong to no call any more. */
 void grpc_session_end(struct grpc *g)
 {
     nghttp2_session *session = g->session;

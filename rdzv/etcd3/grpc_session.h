@@ -14,7 +14,7 @@ struct grpc {
     size_t target;                                /* the endpoint */
     union resolve_address addresses[RESOLVE_MAX]; /* its */
     size_t address_count, at;
-    size_t tried;                 /* of its addresses, since it is the target */
+    size_t tried;                 /* number of its tried addresses since it became the target */
     union resolve_address failed; /* the address that failed last */
     struct resolve *resolve;
     int fd;                      /* -1: none */
@@ -23,17 +23,17 @@ struct grpc {
     struct event event;
     event_callback_fn on_event;
     short mask;                      /* what the event watches for; 0: it is not set */
-    uint64_t next_ms;                /* when to try again, or to give up */
+    uint64_t next_ms;                /* the time of the next try, or of giving up */
     unsigned failures;               /* in a row */
-    const char *broken;              /* why it is to be left, for the next tick; NULL: it is not */
+    const char *broken;              /* why the next tick must leave it; NULL: it is fine */
     bool goes_away;                  /* it takes no more calls */
     struct nghttp2_session *session; /* NULL: none */
-    struct slice out;                /* is the session's, and is to be sent */
+    struct slice out;                /* the session's bytes, still to be sent */
     struct grpc_calls calls, ended;  /* under way; and those that are to be told */
     char where[300];
     char reason[GRPC_TEXT_MAX + 300];
-    char failed_endpoint[300]; /* whose it was: the next try may be another endpoint's */
-    uint64_t unreached; /* a bit for each of the first 64 endpoints that had no connection last */
+    char failed_endpoint[300];  /* whose it was: the next try may be another endpoint's */
+    uint64_t unreached;         /* a bit for each of the first 64 endpoints whose last try failed */
     char token[GRPC_TOKEN_MAX]; /* empty: none */
 };
 

@@ -52,7 +52,7 @@ static const char *journal_refuses(void *arg)
     return j->fault.reason[0] == '\0' ? NULL : j->fault.reason;
 }
 
-/* True if this replica has read the log lately and has applied all of it. Also true during an
+/* True if this replica has read the log recently and has applied all of it. Also true during an
  * election, which is short. */
 static bool stands_by(void *arg)
 {
@@ -178,6 +178,6 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
                                                       .arg = j};
     engine->journal_etcd = j;
     journal_note_reason(j);
-    /* What there is ends with engine_close_journal(). */
+    /* engine_close_journal() frees the rest. */
     return connection_open(j, random_number()) < 0 || !net_add_event(&j->timer, &often) ? -1 : 0;
 }

@@ -6,9 +6,9 @@
  * under it, reads the rest of the log, writes that its epoch begins, and leads.
  *
  * The problem: a leader may be paused for a minute, wake up, and still believe that it leads. Its
- * clock and its lease cannot prevent this: between the look at the clock and the write, the process
- * may be paused again. And if the connection breaks after a transaction was sent, the leader does
- * not know whether etcd carried it out; a second copy could apply the changes twice.
+ * clock and its lease cannot prevent this: the process may be paused again between its check of the
+ * clock and the write. And if the connection breaks after a transaction was sent, the leader does
+ * not know whether etcd executed it; a second copy could apply the changes twice.
  *
  * The invariant: the log is one chain of entries, and only the present leader extends it. etcd
  * keeps it, because each transaction has two conditions: the leader's key still has the revision
@@ -26,8 +26,8 @@
  * may never be committed. It sends no further answers: options.ended() makes the daemon drop all
  * state and start again.
  *
- * Faults, as of the file journal: while etcd cannot be written, engine_refuses() says why, no
- * change is taken, and what was taken before is tried again, for as long as it takes. */
+ * Faults, as of the file journal: while etcd takes no writes, engine_refuses() says why, no change
+ * is admitted, and pending changes are retried without end. */
 #pragma once
 
 #include <event2/event.h>
@@ -48,7 +48,7 @@ struct journal_etcd_options {
     void (*leads)(void *arg);
     /* Another one does, from about now on; `leader` is who, for people. NULL: nobody asks. */
     void (*follows)(void *arg, const char *leader);
-    /* The engine is of no use any more: it is to be ended, and the daemon to begin anew. */
+    /* The engine's state is outdated: the caller must end it and restart the server. */
     void (*ended)(void *arg);
     void *arg;
 };
@@ -59,7 +59,7 @@ struct journal_etcd_stats {
     uint64_t commits;        /* transactions that were */
     uint64_t repeats;        /* that were sent once more */
     uint64_t failures;       /* calls that failed, each try */
-    uint64_t slowest_ns;     /* of those commits, from the first try on */
+    uint64_t slowest_ns;     /* the slowest of those commits, from its first try on */
     size_t pending_batches, pending_bytes;
     uint64_t bytes_behind, snapshot_bytes;
     uint64_t snapshots;

@@ -1,13 +1,12 @@
-/* What the parts of the journal on etcd share. Each part is one file, which alone writes its part
- * of struct journal_etcd; a file calls those above it in this list, and never those below:
+/* What the parts of the journal on etcd share. Each part is one file, and only that file writes its
+ * part of struct journal_etcd; a file calls those above it in this list, and never those below:
  *
  *     connection.c      calls to etcd, the login, and what is wrong
  *     lead.c            the lease, and with it the leader's key
  *     follow.c          what was read of the log
  *     snapshot_out.c    the leader's snapshots
  *     commit.c          the leader's commits
- *     journal_etcd.c    the table of the engine, and the order in which all of them have their turn
- */
+ *     journal_etcd.c the engine's table of functions, and the order in which the parts run */
 #pragma once
 
 #include <event2/event_struct.h>
@@ -30,8 +29,8 @@
 /* How long an election, or a lost member of etcd, may take before that is worth a word. */
 #define PATIENCE_MS 5000u
 
-/* After an answer that says nothing; after a clear refusal; and when there is nothing new to read.
- */
+/* The pause after an unclear answer; after a clear refusal; and after an answer without anything
+   new. */
 #define BUSY_MS  100u
 #define AGAIN_MS 1000u
 #define LOOK_MS  250u
@@ -51,11 +50,11 @@ enum journal_state {
     JOURNAL_ENDED, /* nothing more comes of it */
 };
 
-/* The end of a call. `answer` is what etcd has answered; NULL: the call has failed, as `a` says.
- * Not called of a journal that has ended. */
+/* The end of a call. `answer` is etcd's answer; NULL: the call has failed, with the reason in `a`.
+ * Never called after the journal's end. */
 typedef void journal_tell(struct journal_etcd *j, const struct grpc_answer *a, const void *answer);
 
-/* A call to etcd, and what it sends. */
+/* A call to etcd with its message. */
 struct journal_call {
     struct grpc_call call;
     struct message request;
@@ -107,11 +106,12 @@ struct journal_log {
     struct snapshot_pointer pointer; /* the newest snapshot; at.index 0: none */
     uint32_t chunk, chunks_checksum; /* of the snapshot that is being loaded: the next one */
     uint64_t chunk_bytes;
-    char leader[WHO_MAX];     /* who leads, as far as it is known; empty: nobody */
+    char leader[WHO_MAX];     /* the present leader, if known; empty: none */
     uint64_t restart_ms;      /* what is there cannot be read: all begins anew then; 0: it can */
     bool is_outdated;         /* a newer rdzvd writes the log, and this one's log says so */
     uint32_t entries;         /* so many are read with the next look */
-    uint64_t whole_ms;        /* lease_now_ms() when all was here that etcd had; 0: never yet */
+    uint64_t whole_ms;        /* lease_now_ms() when this replica last had all of etcd's log; 0:
+                                 never yet */
     int64_t whole_wall_ms;    /* the same, by the wall clock */
     uint64_t batch_seen_ms;   /* when the last batch came, by lease_now_ms(); 0: it may have been
                                  written long before */
@@ -141,12 +141,11 @@ struct snapshot_out {
 
 /* How long a leader waits for more changes before it sends the next transaction.
  *
- * If the leader sends a transaction at the moment in which the previous one is answered, this
- * transaction lacks the next changes of all clients that have just received their answers. Each of
- * these clients then waits for two transactions: the one under way when its request arrives, and
- * its own. So the next transaction waits until as many changes have gathered as the last one had,
- * but not longer than the last one took. If fewer changes come, the following transactions do not
- * wait. */
+ * If the leader sends a transaction as soon as the previous one is answered, it lacks the next
+ * changes of all clients that have just received their answers. Each of these clients then waits
+ * for two transactions: the one under way when its request arrives, and its own. So the next
+ * transaction waits until as many changes have arrived as the last one had, but at most as long as
+ * the last one took. If fewer changes come, the following transactions do not wait. */
 struct coalesce {
     uint64_t taken;    /* changes so far */
     uint64_t sent;     /* how many of these are in transactions, */
@@ -220,7 +219,7 @@ void connection_close(struct journal_etcd *j);
 /* Some times a second: deadlines, and why there is no connection. */
 void connection_tick(struct journal_etcd *j);
 
-/* There is one that takes calls. If there is none, it logs in, if etcd wants that. */
+/* True if a connection accepts calls. Otherwise it logs in, if etcd requires that. */
 bool connection_is_up(struct journal_etcd *j);
 
 /* Sends call->request, unless it is under way. */
@@ -235,8 +234,8 @@ void journal_note_success(struct journal_etcd *j);
 /* An answer says something, whatever fails beside it. */
 void journal_note_clear(struct journal_etcd *j);
 
-/* And how long the next try waits: not at all where the connection has gone, as the next one is
- * another member's. */
+/* And how long the next try waits: no pause after a lost connection, since the next one is another
+ * member's. */
 static inline uint64_t journal_pause_ms(const struct grpc_answer *a, bool is_clear)
 {
     return is_clear ? AGAIN_MS : a->code == GRPC_UNCLEAR ? 0 : BUSY_MS;
@@ -264,8 +263,8 @@ void journal_end(struct journal_etcd *j);
 void lead_pump(struct journal_etcd *j);
 void lead_give_back(struct journal_etcd *j);
 
-/* The leader's key as etcd has it, of a refused transaction: false: another replica leads, or none
- * does, and this journal has ended. */
+/* Reads the leader's key in the answer to a refused transaction: false: another replica leads, or
+ * none, and this journal has ended. */
 bool lead_is_ours(struct journal_etcd *j, const Etcd3__KeyValue *leader);
 
 /* --- follow.c --- */
@@ -279,14 +278,14 @@ void follow_begin(struct journal_etcd *j);
 void follow_end(struct journal_etcd *j);
 void follow_pump(struct journal_etcd *j);
 
-/* The log has one more entry, of so many bytes; `batch` is the last one that has ended. */
+/* The log has one more entry of `size` bytes; `batch` is the last batch that ends in it. */
 void follow_note_entry(struct journal_etcd *j, uint64_t epoch, uint32_t chain, uint64_t batch,
                        size_t bytes);
 
 /* Another snapshot is there; NULL: none. */
 void follow_note_snapshot(struct journal_etcd *j, const struct snapshot_pointer *pointer);
 
-/* This replica leads: what was read is all that there was. */
+/* This replica leads, and has read the whole log. */
 void follow_note_leading(struct journal_etcd *j);
 
 /* --- snapshot_out.c --- */
@@ -308,9 +307,9 @@ void commit_end(struct journal_etcd *j);
 uint64_t commit_take(void *arg, struct batch *batch);
 void commit_pump(struct journal_etcd *j);
 
-/* Declared for tests. coalesce_take(): that many changes came. coalesce_send(): a transaction is
- * sent with all waiting changes, or with a part of them, and then the next one need not wait.
- * coalesce_answer(): etcd answered after that time. */
+/* Declared for tests. coalesce_take(): so many changes came. coalesce_send(): a transaction is
+ * sent, with all or some of the waiting changes; in the latter case the next one need not wait.
+ * coalesce_answer(): etcd's answer came after that time. */
 void coalesce_take(struct coalesce *c, uint64_t changes);
 void coalesce_send(struct coalesce *c, bool all);
 void coalesce_answer(struct coalesce *c, uint64_t took_ns, uint64_t now_ns);

@@ -82,7 +82,7 @@ static void on_lease(struct journal_etcd *j, const struct grpc_answer *a, const 
         j->lease.id = r->id;
         renew_lease(j, r->ttl);
         journal_enter(j, JOURNAL_STANDS);
-    } else { /* one that was granted all the same ends by itself */
+    } else { /* a lease that etcd has granted anyway ends by itself */
         if (r == NULL)
             journal_note_failure(j, a);
         follow_again(j, AGAIN_MS);

@@ -7,7 +7,7 @@
 
 /* --- What is sent. --- */
 
-/* A message with its gRPC frame, in memory that is kept for the next one. All zeros: none. */
+/* A message with its gRPC frame; its memory is kept for the next message. All zeros: empty. */
 struct message {
     uint8_t *bytes;
     size_t len, cap;
@@ -46,7 +46,7 @@ void txn_init(struct txn *t);
 void txn_if_created(struct txn *t, struct slice key, int64_t revision);
 void txn_if_value(struct txn *t, struct slice key, struct slice value);
 
-/* Reads from `key` up to and without `end`; with an empty `end`, reads only `key`. */
+/* Reads from `key` up to `end`, excluding `end`; if `end` is empty, only `key`. */
 void txn_get(struct txn_branch *b, struct slice key, struct slice end, int64_t limit);
 void txn_delete(struct txn_branch *b, struct slice key, struct slice end);
 void txn_put(struct txn_branch *b, struct slice key, struct slice value, int64_t lease);
@@ -68,8 +68,7 @@ extern const struct etcd_method etcd_revoke;
 extern const struct etcd_method etcd_beat;
 extern const struct etcd_method etcd_login; /* Etcd3__AuthenticateResponse */
 
-/* The decoded message; NULL: the bytes are no such message, or memory is short. Freed with
- * message_free(). */
+/* The decoded message; NULL: invalid bytes, or no memory. Freed with message_free(). */
 void *message_read(const struct etcd_method *method, struct slice bytes);
 void message_free(void *decoded); /* takes NULL */
 

@@ -1,10 +1,10 @@
 /* The leader's snapshots: chunks of the store's state, then the key that names them, then the
  * removal of what they make needless. See journal_etcd_internal.h.
  *
- * A snapshot is of a batch, and has to end where an entry does: the entry in which that batch ends
- * takes no later one (snapshot_out_limit()). Each chunk is put under the leader's revision and has
- * a key of its own, so that a late copy changes nothing; the key that names them is compared with
- * what stood there before. */
+ * A snapshot ends with a batch, and so must an entry: the entry with the end of that batch takes no
+ * later batch (snapshot_out_limit()). Each chunk is written under the leader's revision and has a
+ * key of its own, so a late copy changes nothing; the key that names the chunks is compared with
+ * its earlier value. */
 #include "store/snapshot.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #define NO_MEMORY  "memory is short"
 #define DUE_MIN    ((uint64_t)16 << 20)
 
-/* After one that failed; which one has that was refused so often. */
+/* The pause after a failed snapshot; a snapshot has failed after so many refusals. */
 #define LATER_MS     60000u
 #define REFUSED_MOST 10u
 
@@ -31,7 +31,7 @@ uint64_t snapshot_out_limit(const struct journal_etcd *j)
     return j->out.snapshot != NULL && !j->out.bound ? j->out.pointer.batch : UINT64_MAX;
 }
 
-/* All batches up to the snapshot's are committed, and none behind them. */
+/* All batches up to the snapshot's are committed, and no later ones. */
 void snapshot_out_note(struct journal_etcd *j)
 {
     struct snapshot_out *o = &j->out;
@@ -186,9 +186,9 @@ static bool request_pointer(struct journal_etcd *j, struct txn *t)
     return txn_write(t, &j->out.call.request);
 }
 
-/* What the log has up to the snapshot before this one, since replicas that read the log may be
- * behind; and the chunks of all before this one: the ids of those that begin later are higher, so
- * that a late copy of this removes nothing of theirs. */
+/* Removes the log before the previous snapshot, since replicas that read the log may be behind; and
+ * the chunks of all earlier snapshots: later snapshots have higher ids, so a late copy of this
+ * request removes none of their chunks. */
 static bool request_removal(struct journal_etcd *j, struct txn *t)
 {
     const struct snapshot_out *o = &j->out;

@@ -171,7 +171,7 @@ static const char *token_say_wrong(const struct config *config)
     return "The token is neither that of --admin-token-file nor that of --read-token-file";
 }
 
-/* True: its address has sent wrong tokens, and has not waited. */
+/* True: the address has sent wrong tokens, and its waiting time is not over. */
 static bool is_held_off(const struct http_request *r)
 {
     struct engine *e = http_engine(r);
@@ -267,7 +267,7 @@ bool http_may_change_daemon(const struct http_request *r)
 
 /* --- Readers. --- */
 
-/* What a client is to send that has sent nothing. */
+/* The hint for a client without any credentials. */
 static const char *ask_for_right(const struct config *config)
 {
     if (config->read_token_file != NULL)
@@ -372,7 +372,7 @@ static bool host_is_ipv4(struct slice host)
     return true;
 }
 
-/* In capitals, too: they differ in one bit, and nothing else becomes a letter by that. */
+/* Ignores case: capitals differ in one bit, and no other byte becomes a letter by it. */
 static bool host_is_localhost(struct slice host)
 {
     return host.len == 9 && (host.ptr[8] | 0x20) == 't' &&

@@ -1,8 +1,8 @@
-/* An operator is a client that comes over a Unix socket, whose file says who may, that sends the
- * token of --admin-token-file, or whose certificate has one of --admin-names. A reader is one of
- * them, or a client with the token of --read-token-file or one of --read-names; without these two
- * settings, all are readers. An address says nothing: on a host's network, and behind a mesh's
- * proxy, neighbours come from 127.0.0.1, too. */
+/* An operator is a client that comes over a Unix socket (the file's mode decides who can), that
+ * sends the token of --admin-token-file, or whose certificate has one of --admin-names. A reader is
+ * an operator, or a client with the token of --read-token-file or one of --read-names; without
+ * these two settings, every client is a reader. Addresses prove nothing: on a host's network, and
+ * behind a mesh's proxy, neighbours also come from 127.0.0.1. */
 #pragma once
 
 #include "rdzv/http/reply.h"
@@ -30,9 +30,10 @@ bool http_may_change_daemon(const struct http_request *r);
  * for metrics. Asked once for a request: a wrong token counts. */
 bool http_shows_all_spaces(const struct http_request *r);
 
-/* Are the numbers of the whole daemon shown, given whether all spaces are? These numbers name no
- * space, but they count the requests of all. With several spaces, only clients that may see all
- * spaces get them, and clients of the first listener's space, because monitoring uses that one. */
+/* True if the client may see the daemon's own numbers, given whether it sees all spaces. These
+ * numbers name no space, but count the requests of all spaces. With several spaces, only clients
+ * that may see all spaces get them, and clients of the first listener's space, because monitoring
+ * uses that space. */
 bool http_shows_daemon(const struct http_request *r, bool all_spaces);
 
 /* Once at the start: warns when a token's file is of no use. */
@@ -45,10 +46,10 @@ void http_check_token_files(const struct config *config);
  * name as Host, so a listener on loopback, which only this machine reaches, answers only to names
  * of its own. Pure. */
 
-/* Is a Host header (with or without a port; empty when there is none) welcome? `allowed` is the
- * list of --host-whitelist: if it has names, only these are welcome, as with etcd; `*` in it is any
- * name. On `loopback`, and for probes, numeric addresses and localhost are welcome as well, and no
- * other names. */
+/* True if the Host header (with or without a port; empty if the request has none) is allowed.
+ * `allowed` is the list of --host-whitelist: if it has names, only these are allowed, as with etcd;
+ * `*` allows any name. On `loopback`, and for probes, numeric addresses and localhost are also
+ * allowed, and no other names. */
 bool http_host_is_welcome(struct slice host, const struct string_list *allowed, bool loopback);
 
 /* --- The token that stands for an operator: a file's text, against a request's Authorization. ---
@@ -76,14 +77,16 @@ bool token_file_is_usable(const char *path);
 
 /* --- Waits between wrong tokens. ---
  *
- * A client that has sent wrong tokens has to wait before the next one is looked at: some are free,
+ * A client that has sent wrong tokens must wait before rdzvd checks its next one: some are free,
  * then the time doubles with each, up to a limit. Counted per address, in a table of a fixed size.
  * Pure: the time is passed in. */
 
-#define BACKOFF_FREE     5                 /* failures before the first wait */
-#define BACKOFF_FIRST_MS 1000u             /* that wait */
-#define BACKOFF_MOST_MS  16000u            /* the longest one */
-#define BACKOFF_KEEP_MS  (10u * 60 * 1000) /* failures are forgotten after this time without one */
+#define BACKOFF_FREE     5      /* failures before the first wait */
+#define BACKOFF_FIRST_MS 1000u  /* that wait */
+#define BACKOFF_MOST_MS  16000u /* the longest one */
+#define BACKOFF_KEEP_MS                                                       \
+    (10u * 60 * 1000) /* failures are forgotten after this time without a new \
+                         one */
 
 #define BACKOFF_SETS 256
 #define BACKOFF_WAYS 4 /* addresses that share a place; the one that failed longest ago goes */

@@ -81,7 +81,7 @@ static void header_hex(struct writer *w, const char *name, uint64_t v)
     writer_str(w, "\r\n");
 }
 
-/* Nothing by default; with --cors, the origin itself when it is one of the list, or `*`. */
+/* No header by default; with --cors, the request's origin if the list has it, or `*`. */
 static void write_cors(struct writer *w, const struct http_request *r)
 {
     const struct string_list *list = &r->http->config->cors;
@@ -308,9 +308,8 @@ static struct blob *reply_body_resize(struct blob *b, size_t cap)
     return b == NULL ? NULL : blob_begin(b, ACCOUNT_ANSWERS, cap);
 }
 
-/* When there is no room for twice as much, it grows by less, and never by a few bytes each time:
- * each step may copy all that was written, and a body of 10 MB would be copied for every word of
- * it. */
+/* If the body cannot double, it grows by a part of its size, and never by a few bytes: each step
+ * may copy the whole body, and a body of 10 MB would be copied for every word. */
 #define REPLY_BODY_GROW_PART 16
 
 /* Grows the body to at least `len` bytes, and to twice its size if memory allows. */

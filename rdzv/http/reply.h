@@ -16,7 +16,7 @@ struct http_route;
 struct monitor;
 struct status_feeds;
 
-/* Who is told of each request, before it is carried out. */
+/* Watches each request before its execution. */
 struct request_watch {
     void (*tell)(void *arg, const struct http_request *r); /* NULL: nobody is */
     void *arg;
@@ -73,8 +73,8 @@ static inline bool http_is_over_tls(const struct http_request *r)
     return r->http->behind_relay ? r->http->of_tls_clients : r->conn->tls != NULL;
 }
 
-/* Of probes: `?exclude=NAME`, any number of times, as kube-apiserver and etcd have it: that check,
- * or that alarm, does not count. */
+/* For probes: `?exclude=NAME`, as often as needed, as in kube-apiserver and etcd: that check or
+ * alarm does not count. */
 bool http_excludes(const struct http_request *r, const char *name);
 
 static inline bool http_is_reading(const struct http_request *r)
@@ -115,8 +115,8 @@ void reply_send(const struct http_request *r, const struct reply *reply);
 #define REPLY_HEAD_ROOM 1280
 void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply);
 
-/* The head of a reply whose body comes bit by bit, in chunks that the caller frames: true. False,
- * of HTTP/1.0: without frames, and the end of the connection is that of the body. */
+/* The head of a reply whose body the caller sends in chunks and frames itself: true. False for
+ * HTTP/1.0: without frames, the end of the connection is the end of the body. */
 bool reply_begin_stream(const struct http_request *r, const struct reply *reply);
 
 /* One chunk more of it; its end, behind which a connection without frames is finished. */
@@ -134,29 +134,28 @@ void reply_not_found(const struct http_request *r);
 void reply_not_allowed(const struct http_request *r, const char *allow,
                        enum http_etcd_headers etcd);
 
-/* True when `path` is `root`, or below it. */
+/* True if `path` is `root` or below it. */
 bool http_is_below(struct slice path, const char *root);
 
-/* --- The body of a reply, which grows while it is written: an endpoint need not know beforehand
+/* --- A reply's body, which grows while it is written: an endpoint need not know beforehand
  * how long it becomes. ---
  *
  *     struct reply_body body;
  *
  *     reply_body_begin(&body);
  *     writer_str(&body.w, "…");
- *     reply_body_send(r, &(struct reply){.status = 200, …}, &body);
- */
+ *     reply_body_send(r, &(struct reply){.status = 200, …}, &body); */
 
 /* Stays where it is, from reply_body_begin() on: it points into itself. */
 struct reply_body {
-    struct writer w;   /* counts on, without writing, when memory is short */
+    struct writer w;   /* after memory runs short, it only counts */
     struct blob *blob; /* of a large one; NULL: all is in `small` */
     uint8_t small[1024];
 };
 
 void reply_body_begin(struct reply_body *b);
 
-/* True when all that was written is there. */
+/* True if the body has everything that was written. */
 static inline bool reply_body_is_whole(const struct reply_body *b)
 {
     return b->w.len <= b->w.cap;
@@ -165,8 +164,7 @@ static inline bool reply_body_is_whole(const struct reply_body *b)
 /* Frees a body that is not sent. */
 void reply_body_drop(struct reply_body *b);
 
-/* Replies with what was written and frees it. When memory was short it
- * replies that. */
+/* Replies with the body and frees it. If memory was short, replies with that error. */
 void reply_body_send(const struct http_request *r, const struct reply *reply, struct reply_body *b);
 
 /* --- Replies of {"message":"…"}, without a newline, as etcd's members and auth endpoints send

@@ -14,7 +14,7 @@
 #include "rdzv/net/refusal.h"
 
 #define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
-#define NOTIFY_COST  128u /* the same, for each watch that it tells of a change */
+#define NOTIFY_COST  128u /* the same, per notified watch */
 
 /* A request is cheap up to this; it is not measured then. */
 #define FAST_SIZE (32u << 10)
@@ -29,17 +29,18 @@
 
 struct http_session {
     struct http_parser parser;
-    struct http_parser before; /* as it was before the present head, to read that head again */
-    bool in_body;              /* the head has been read, its body has not all come */
+    struct http_parser before; /* the parser's state before the present head, to read that head
+                                  again */
+    bool in_body;              /* the head has been read, and part of its body is missing */
     bool skipping; /* the reply has been sent, the rest of the body is read and dropped */
-    bool later;    /* the request is costly and still waits for its turn */
+    bool later;    /* the request is slow and waits for a slice */
     size_t head_len;
     enum http_body body;
     uint64_t length; /* of a body that is not chunked. While skipping: the bytes left to skip, or,
                         of a chunked body, the bytes skipped so far */
     struct http_chunks chunks;
     size_t body_len;      /* decoded bytes of a chunked body, right behind the head */
-    size_t raw_at;        /* end of what has been decoded of it */
+    size_t raw_at;        /* end of its decoded bytes */
     bool is_whole;        /* the body has all come; the request may wait for its turn */
     bool closes;          /* what follows the head is no next request, whatever the head says */
     struct http_job *job; /* of a request that replies later */
@@ -163,8 +164,8 @@ static const struct http_route *route_of(const struct http_request *r)
     return http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
 }
 
-/* etcd replies 421 to host names that are missing in its list; a browser that DNS rebinding has
- * misled gets 403. */
+/* etcd replies 421 to host names outside its list; a browser that DNS rebinding has misled gets
+ * 403. */
 static void reply_unwelcome_host(const struct http_request *r)
 {
     bool listed = r->http->config->host_whitelist.count != 0;
@@ -314,7 +315,7 @@ static bool is_slow(const struct http_request *r, const struct http_route *route
            (!http_is_reading(r) && r->space->store->tree.hub.registered > FAST_WATCHES);
 }
 
-/* False: it has to wait for a costly turn. */
+/* False: it must wait for a slice. */
 static bool has_slice(const struct http_request *r, const struct http_route *route)
 {
     return !is_slow(r, route) || conn_begin_slice(r->conn);
@@ -444,8 +445,8 @@ static void refuse_form(struct conn *c, const struct http_head *head, const char
                                 .body = {text, w.len}});
 }
 
-/* As in Go, so that the connection stays: a body that is this much over what forms may have is read
- * all the same and refused by its endpoint, and this much of a body that no endpoint reads is
+/* As in Go, so that the connection stays: a body that exceeds the limit of forms by this much is
+ * read anyway and refused by its endpoint, and this much of a body without a reading endpoint is
  * dropped. */
 #define BODY_SLACK (256u * 1024)
 
@@ -463,7 +464,7 @@ static bool wants_body(const struct http_head *head)
             etcd_has_form(head->method, head->content_type));
 }
 
-/* What to do once a head is known. False: the connection ends. */
+/* Handles a complete head. False: the connection ends. */
 static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
 {
     struct http_session *h = http_session_of(c);
@@ -504,8 +505,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     return true;
 }
 
-/* Drops the body of a request whose reply has been sent; returns how many bytes of `in` that are.
- */
+/* returns how many bytes of `in` belong to it. returns how many bytes of `in` that are. */
 static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
 {
     struct http_session *h = http_session_of(c);
@@ -560,8 +560,8 @@ static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, co
             h->body_len += data.len;
         }
         h->raw_at += size;
-        /* What is decoded stays in the buffer until the request is whole, its framing too: a body
-         * that is nearly all chunk extensions has a limit of its own. */
+        /* Decoded bytes stay in the buffer until the request is whole, with their framing: a body
+         * that consists mostly of chunk extensions has a limit of its own. */
         if (h->raw_at / 2 > body_max(c)) {
             *why = "http: POST too large";
             return PARSE_BAD;
@@ -614,11 +614,11 @@ static bool http_run_request(struct conn *c, const struct http_head *head, struc
 enum request_result {
     REQUEST_DONE,  /* the reply has been sent, or a watch is open */
     REQUEST_MORE,  /* more bytes are needed */
-    REQUEST_WAITS, /* the whole request is here, and waits for its turn or for its job */
+    REQUEST_WAITS, /* the whole request is here, and waits for its slice or job */
     REQUEST_BAD,   /* the connection is finishing or closed */
 };
 
-/* The head of a request, and what follows from it. */
+/* Reads a head, and handles it. */
 static enum request_result http_read_head(struct conn *c, struct slice in,
                                           const struct http_limits *limits, struct http_head *head,
                                           size_t *size)
@@ -638,8 +638,7 @@ static enum request_result http_read_head(struct conn *c, struct slice in,
     }
 }
 
-/* Reads one request at the start of `in`, of *size bytes; with REQUEST_MORE that many are needed.
- */
+/* Reads one request of *size bytes at the start of `in`; REQUEST_MORE: it needs that many bytes. */
 static enum request_result http_read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
 {
     struct http_session *h = http_session_of(c);

@@ -13,7 +13,7 @@ struct protocol http_protocol(struct http *http);
 
 enum http_route_kind {
     ROUTE_EXACT, /* this path alone */
-    ROUTE_BELOW, /* this path, and all that has a '/' behind it */
+    ROUTE_BELOW, /* this path, and all paths that continue it with '/' */
     ROUTE_ALL,   /* every path */
 };
 
@@ -57,16 +57,16 @@ void http_start_watch(const struct http_request *r, struct watch *watch, uint64_
 
 enum http_job_state {
     HTTP_JOB_DONE,      /* it has replied, as an endpoint does */
-    HTTP_JOB_CONTINUES, /* it is called again in the next costly turn of its connection */
+    HTTP_JOB_CONTINUES, /* call it again in the next slice of its connection */
     HTTP_JOB_WAITS,     /* it is called again after http_wake_job() */
 };
 
 /* The first member of what a job keeps. */
 struct http_job {
-    /* Goes on with the request that started it: `r` has the same bytes, at other addresses. In a
-     * costly turn it takes about HTTP_SLICE_NS. Woken, it has no costly turn, and may begin one. */
+    /* Continues the request that started it: `r` has the same bytes at other addresses. In a slice
+     * it runs for about HTTP_SLICE_NS. A wake-up gives it no slice, but it may begin one. */
     enum http_job_state (*run)(struct http_job *job, const struct http_request *r);
-    /* The last call: it is done, or its connection ends before. */
+    /* The last call, when the job is done or its connection ends. */
     void (*free)(struct http_job *job);
     /* The client has sent its last byte, but may still read. NULL: the job goes on. */
     void (*eof)(struct http_job *job);
@@ -78,7 +78,7 @@ struct http_job {
     bool endless; /* may wait without limit, as a watch; a daemon that stops ends it */
 };
 
-/* How long a slice may take: others get their turn between two of them. */
+/* The longest time of a slice: other clients come between two slices. */
 #define HTTP_SLICE_NS 500000u
 
 /* Instead of a reply; `next` is when the job is called. The session owns it from here on. */
@@ -87,6 +87,6 @@ void http_start_job(const struct http_request *r, struct http_job *job, enum htt
 /* The job of this connection, which waits, is called in the next iteration. */
 void http_wake_job(struct conn *c);
 
-/* For a job that goes on by handling its request again, from the beginning and with what it has
- * found out (http_request's `job`). False: that waits for a costly turn, HTTP_JOB_CONTINUES. */
+/* For a job that continues by handling its request again from the start, with its findings
+ * (http_request's `job`). False: the job must wait for a slice, HTTP_JOB_CONTINUES. */
 bool http_handle_again(const struct http_request *r, struct http_job *job);

@@ -62,7 +62,7 @@ static bool watch_stream_is_behind(const struct conn *c, const struct blob *chun
            c->out.bytes / BEHIND_EVENTS > chunk->len;
 }
 
-/* The client gets what is queued for it, and then the end. */
+/* The client gets its queued events, and then the end. */
 static void watch_stream_lose(struct watch_stream *s, struct conn *c)
 {
     char peer[CONN_PEER_MAX];

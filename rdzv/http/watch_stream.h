@@ -1,5 +1,5 @@
 /* An open watch of etcd's tree: a long poll or a stream. Each event becomes a chunk of the reply
- * when it happens. The session owns it, and says when it goes on. */
+ * when it happens. The session owns it, and calls it when it can continue. */
 #pragma once
 
 #include "rdzv/http/reply.h"

@@ -9,8 +9,8 @@
 #define REQUEST_COST 300u
 #define BYTES_A_NS   8u
 
-/* What a client sends behind a request that is held may be this long before it is not read any
- * more; its end is seen until then. */
+/* The relay buffers this many bytes behind a held request, and then stops reading the client; until
+ * then it also notices the client's end. */
 #define HELD_BYTES_MAX (64u << 10)
 
 struct client {

@@ -2,9 +2,9 @@
  * all clients on. A replica with --upstream passes on the clients that connect while another
  * replica leads; these clients stay relayed until they disconnect, even if the leader changes.
  *
- * Each space that a listener serves has its own: a link, its clients' sessions, its HTTP. Other
- * spaces have none: they are made for links, and a link is never passed on, so that two replicas
- * cannot pass something to each other. A link may lead to this very process, through a listener. */
+ * Each space that a listener serves has its own forward: a link, its clients' sessions, its HTTP.
+ * Other spaces have none, since links made them: a link is never passed on, so that two replicas
+ * cannot pass requests to each other. A link may lead to this very process, through a listener. */
 #pragma once
 
 #include "rdzv/net/certificate.h"
@@ -65,17 +65,17 @@ void forwards_tick(struct forwards *f);
 /* The end of an iteration. True: work is left, so the loop must not sleep. */
 bool forwards_flush(struct forwards *f);
 
-/* Stores have been told all that clients had sent before they went. */
+/* The stores have received all requests of clients that have left. */
 bool forwards_are_done(const struct forwards *f);
 
 /* Called while the daemon stops: ends the clients that wait for an absent store. */
 void forwards_stop_waiting(struct forwards *f);
 
-/* The endpoint for all that is not the daemon's own; struct http's `forwards` is set. */
+/* The endpoint of all paths that are not the daemon's own; struct http's `forwards` is set. */
 void forwards_http_handle(const struct http_request *r);
 
 /* Every link is connected, or was so until a moment ago: its clients do not wait for long. */
 bool forwards_are_linked(const struct forwards *f);
 
-/* For /readyz: how the first link is that is not connected, or the first one. */
+/* For /readyz: the state of the first unconnected link, or of the first link. */
 const char *forwards_say(const struct forwards *f, char text[UPSTREAM_SAYS_MAX]);

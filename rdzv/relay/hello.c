@@ -76,7 +76,7 @@ bool hello_is_same_journal(const struct hello_journal *a, const struct hello_jou
 /* --- Which space a relay gets. --- */
 
 /* Counts all spaces, because a space from the start does not show whether a listener or a relay
- * made it; each listener has made one space at most. */
+ * made it; each listener has made at most one space. */
 static bool has_room_for_space(const struct net *n)
 {
     const struct engine_space *space;
@@ -90,7 +90,7 @@ static bool has_room_for_space(const struct net *n)
     return count < own + HELLO_SPACES_MAX;
 }
 
-/* False: --relay-names lists names for this space, and the certificate has none of them. */
+/* False: --relay-names lists names for this space, and the relay's certificate has none of them. */
 static bool may_use(const struct conn *c, const char *space)
 {
     const struct string_list *list = &conn_net(c)->handshakes.config->relay_names;

@@ -22,8 +22,8 @@ static inline char *hello_field(const char *text)
     return (char *)(uintptr_t)text;
 }
 
-/* Writes what a connection of a relay begins with: RELAY_MAGIC and that HELLO, of which the
- * versions and the release are filled in. Returns how long it is. */
+/* Writes the first bytes of a relay's connection: RELAY_MAGIC and the HELLO, with versions and
+ * release filled in. Returns their length. */
 #define HELLO_FRAME_MAX 1024u
 size_t hello_write(uint8_t out[HELLO_FRAME_MAX], Rdzv__RelayHello *hello);
 
@@ -34,12 +34,12 @@ uint32_t hello_version(const Rdzv__RelayHello *hello, char why[HELLO_WHY_MAX]);
 /* True: this build speaks the version that the store has taken. */
 bool hello_is_spoken(const Rdzv__RelayWelcome *welcome);
 
-/* Where the store has said that it keeps its state, for logs, too; empty where it has said nothing.
- */
+/* The journal in which the store says that it keeps its state, also for logs; empty if WELCOME
+   names none. */
 struct hello_journal hello_journal_of(const Rdzv__RelayWelcome *welcome);
 
-/* False: these are two journals, so that a store of the one knows nothing of what a store of the
- * other has promised. True also where it is not known. */
+/* False: two different journals: a store of one does not know the promises of a store of the other.
+ * True if one is unknown. */
 bool hello_is_same_journal(const struct hello_journal *a, const struct hello_journal *b);
 
 /* A text that the other side has sent, for logs: of so many bytes at most, without what would end a
@@ -59,6 +59,6 @@ static inline const char *hello_release(const char *release, char out[HELLO_RELE
 #define HELLO_SPACE_WHY_MAX 400
 
 /* A listener with a named space takes only relays of that space. Any other listener takes relays of
- * any space, and makes a space that does not exist (event space_made). NULL, and `why`, for the one
- * who runs the store as well as for him who runs the relay: it is refused. */
+ * any space, and makes a space that does not exist (event space_made). NULL if the relay is
+ * refused; `why` is written for the operators of store and relay. it is refused. */
 struct engine_space *hello_space(struct conn *c, const char *name, char why[HELLO_SPACE_WHY_MAX]);

@@ -45,7 +45,7 @@ struct http_pass {
     bool ended;      /* the client has sent its last byte, and this is a watch */
     bool begun;      /* an answer, or its head, has gone to the client */
     bool in_body;    /* the head of the present answer has been read */
-    bool tracing;    /* it is the answer of a watch that was accepted */
+    bool tracing;    /* the answer of an accepted watch */
     bool resumed;    /* by the present connection */
     bool keep_alive; /* the store's connection is good for another request */
     bool client_keeps_alive;
@@ -219,7 +219,7 @@ static void pass_lost(struct store_user *u, const char *why)
     struct http_pass *p = pass_of_user(u);
 
     if (p->tracing && (p->ended || (!p->is_stream && p->trace.last != 0))) {
-        pass_finish(p); /* it has all, but for the end of the last chunk */
+        pass_finish(p); /* only the end of the last chunk is missing */
     } else if (p->tracing) {
         p->relay->stats.watches_moved++;
         watch_resume(p);
@@ -254,8 +254,8 @@ static void pass_put_body(struct http_pass *p, struct slice data)
         conn_put(p->client, "\r\n", 2);
 }
 
-/* True: it goes on, with the next event of the history. A stream gets one of those alone, and would
- * be silent behind it. */
+/* True: the watch continues with the next event of the history. A stream would get one such event,
+ * and then none. */
 static bool is_behind_history(const struct http_pass *p)
 {
     return p->is_stream && p->resumed && p->trace.last <= p->head_index;
@@ -489,7 +489,8 @@ static void pass_on_drained(struct http_job *job)
 
 /* --- Beginning. --- */
 
-/* What the request is about, if it is one of etcd's keys. False: it is none, or a wrong one. */
+/* Reads the parameters of a request for etcd's keys. False: it is no such request, or a wrong
+ * one. */
 static bool read_parameters(const struct http_request *r, struct etcd_request *out)
 {
     bool has_form = etcd_has_form(r->head->method, r->head->content_type);

@@ -1,17 +1,17 @@
-/* HTTP through a relay: each request that is not about the relay itself is passed on to its store,
- * and the answer back, over connections of their own (http_store.h). A client of etcd that talks to
- * a relay does not notice when the store is started again, but for the time that this takes:
+/* HTTP through a relay: the relay passes each request that is not about itself to its store, and
+ * the answer back, over separate connections (http_store.h). A client of etcd that talks to a relay
+ * notices a restart of the store only by the time that it takes:
  *
- * - While no store is there, requests are held, for as long as RELAY_HTTP_WAIT_MS; then they get a
- *   503, below /v2/keys an error as etcd's.
+ * - While the store is away, requests are held for up to RELAY_HTTP_WAIT_MS; then they get a 503,
+ *   and below /v2/keys an error of etcd's form.
  * - A request whose connection broke is retried only if that is safe. An incomplete request is
  * safe, since the store executes only whole requests. So is a request that only reads, as long as
  * the client has got no byte of the answer. One kind of change is retried, too: a refresh
  * (`refresh=true`, without prevIndex). It sets a TTL and no value, tells no watch, and its client
  * wants the key to live from now on for that time: said twice, that is said once, later; and
  * clients that hold a lease (torch's etcd rendezvous is one) lose it with one failed refresh.
- * - All others are not sent again, since nobody knows whether the store had carried them out: the
- *   client's connection ends, as etcd's would. That is so for conditional ones, too. With
+ * - Other requests are not sent again, since the store may have executed them: the client's
+ *   connection ends, as etcd's would. The same holds for conditional requests. With
  * prevIndex, prevValue or prevExist=false a repeat changes nothing if the first was carried out,
  * but its answer then says that it failed: whoever has just got a lock would take it for somebody
  * else's.
@@ -19,9 +19,9 @@
  *   not reach back, or the store has lost its memory, the client's connection ends, and the client
  *   reads and watches anew, as after an end of etcd.
  *
- * A request is kept until its answer begins, since it may have to be sent again: with its body it
- * is as large as a store would keep it, too (--http-form-limit). Answers are passed on as they
- * come; the store is not read while a client has more than RELAY_HTTP_AHEAD unread. */
+ * A request is kept until its answer begins, since the relay may have to repeat it: with its body
+ * it may be as large as the store allows (--http-form-limit). Answers are passed on as they arrive;
+ * the store is not read while a client has more than RELAY_HTTP_AHEAD unread. */
 #pragma once
 
 #include "rdzv/http/reply.h"

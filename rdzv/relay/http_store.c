@@ -15,7 +15,7 @@
 /* A store that is there takes a connection, and welcomes it, within this time. */
 #define DIAL_MS 5000u
 
-/* What is kept of an answer that cannot be told yet: its head, or the framing of a chunk. */
+/* The kept part of an answer that is incomplete: its head, or the framing of a chunk. */
 #define REST_MAX (32u << 10)
 
 #define EVENT_COST 2000u /* nanoseconds, see iteration.h */
@@ -30,7 +30,7 @@ struct store_conn {
     struct relay_http *relay;
     struct store_user *user; /* NULL: idle */
     uint64_t since_ms;       /* when it was dialed; engine_lived_ms() */
-    uint8_t *rest;           /* what came and could not be told yet; of rest_len bytes */
+    uint8_t *rest;           /* received bytes that are not passed on yet; of rest_len bytes */
     size_t rest_len;
     uint8_t state;
     uint8_t mask;  /* what libevent watches for */

@@ -1,6 +1,6 @@
-/* The connections of a relay to its store that carry HTTP. One carries one request at a time; when
- * its answer is over, it is kept for the next request of anybody, since each request says all of
- * what it is about. Each opens with what link.h says. */
+/* The connections of a relay to its store that carry HTTP. A connection carries one request at a
+ * time; after the answer, it serves the next request of any client, since each request is complete
+ * in itself. Each connection opens as link.h says. */
 #pragma once
 
 #include "rdzv/net/net.h"
@@ -34,8 +34,8 @@ struct relay_http_options {
 
 struct relay_http_stats {
     uint64_t requests;      /* that were taken from clients */
-    uint64_t retried;       /* times that one was sent again, since its connection had broken */
-    uint64_t cut;           /* whose clients got no answer, or a part of it */
+    uint64_t retried;       /* repeated requests, whose connection had broken */
+    uint64_t cut;           /* requests whose clients got no answer, or only a part */
     uint64_t unavailable;   /* that were held for wait_ms, and answered by the relay itself */
     uint64_t watches_moved; /* times that a watch went on over another connection */
 };
@@ -52,7 +52,7 @@ struct relay_http {
 
 #define RELAY_HTTP_TIMER_MS 100u
 
-/* Connections are being dialed, or requests are held. */
+/* Called when connections are being dialed, or requests are held. */
 static inline void relay_http_set_timer(struct relay_http *h)
 {
     const struct timeval later = {.tv_usec = RELAY_HTTP_TIMER_MS * 1000};
@@ -63,9 +63,9 @@ static inline void relay_http_set_timer(struct relay_http *h)
 
 /* --- Connections. --- */
 
-/* What came of the bytes that were shown. */
+/* The result for the bytes that the user was shown. */
 enum store_taken {
-    STORE_TAKES_MORE, /* *used are done with; the others are shown again, with what comes */
+    STORE_TAKES_MORE, /* *used are done with; shown again, with further bytes */
     STORE_TAKES_NEXT, /* the answer is over: the connection is free */
     STORE_TAKES_NONE, /* the same, but the connection must be closed */
     STORE_IS_LEFT,    /* the user has called store_conn_drop() already */
@@ -103,7 +103,7 @@ enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool o
  */
 bool store_conn_send(struct store_user *u, struct slice bytes, size_t *sent);
 
-/* No more requests: the store answers what it has, and closes. */
+/* Sends no more requests: the store answers those that it has, and closes. */
 void store_conn_send_end(struct store_user *u);
 
 /* The user has room again. */
@@ -115,6 +115,6 @@ void store_conn_drop(struct store_user *u);
 /* Looks after connections that are being dialed; for a timer. True: there are some. */
 bool store_conn_tick(struct relay_http *h);
 
-/* Called when the store has gone, even if its connections do not show that yet: frees the unused
- * connections, and calls lost() for those whose users can bear that. */
+/* Called when the store has left, even if its connections do not show that yet: frees unused
+ * connections, and calls lost() if the user of a connection can bear that. */
 void store_conn_lose_all(struct relay_http *h);

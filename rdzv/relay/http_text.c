@@ -156,7 +156,8 @@ void watch_trace_restart(struct watch_trace *t)
     begin_event(t);
 }
 
-/* The name has one quote at its start and one near its end: what does not go on may begin. */
+/* The name has one quote at its start and one near its end, so a byte that does not continue a
+ * match can only start a new one. */
 static void look_for_name(struct watch_trace *t, uint8_t c)
 {
     if (c == (uint8_t)name[t->matched])
@@ -185,7 +186,8 @@ static void read_index(struct watch_trace *t, struct slice s)
     }
 }
 
-/* Sums up what passes. False: what the client has is not how this event begins. */
+/* Adds passing bytes to the checksum. False: this event does not begin with the bytes that the
+ * client already has. */
 static bool watch_trace_pass(struct watch_trace *t, struct slice s, struct slice *out)
 {
     uint64_t left = t->skip > t->partial ? t->skip - t->partial : 0;
@@ -215,7 +217,7 @@ bool watch_trace_take(struct watch_trace *t, struct slice *in, struct slice *out
         return true;
     if (t->partial < t->skip || t->current == 0)
         return false;
-    if (t->current > t->last) /* a stream on a node that was removed is told of it twice */
+    if (t->current > t->last) /* a stream on a removed node gets the removal twice */
         t->last = t->current;
     t->skip = 0;
     begin_event(t);

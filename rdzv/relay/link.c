@@ -1,5 +1,5 @@
-/* Connections of relays: their frames, and the time that sessions may be without one. See link.h
- * for the contract. */
+/* Connections of relays: their frames, and how long sessions may be without a link. See link.h for
+ * the contract. */
 #include "rdzv/relay/link.h"
 
 #include <arpa/inet.h>
@@ -26,11 +26,11 @@
 #define DETACH_COST      1000u
 #define DETACHED_AT_ONCE 256u
 
-/* So many sessions end in one tick, and so many are looked at. */
+/* The most sessions that end in one tick, and that it visits. */
 #define ENDED_AT_A_TIME 1000u
 #define SWEPT_AT_A_TIME 20000u
 
-/* So many held sessions go on in one iteration, and so many are given up. */
+/* The most held sessions that resume in one iteration, and that it gives up. */
 #define RELEASED_AT_A_TIME 4096u
 #define GIVEN_UP_AT_A_TIME 4096u
 
@@ -101,7 +101,7 @@ static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, 
 {
     struct relay_links *all = link->all;
     const struct protocol *http = &all->http_protocols[hello->http_over_tls != 0];
-    const struct slice begins = slice_str("GET"); /* as all of HTTP, with a capital letter */
+    const struct slice begins = slice_str("GET"); /* like all HTTP methods, with a capital letter */
     struct protocol_progress progress;
     struct conn *c = link->conn;
     const char *why;
@@ -224,9 +224,9 @@ static void tick_waiting(struct relay_links *all, uint64_t now)
 
 /* --- A replica that led, and is cut off from the others. --- */
 
-/* Its changes are not committed and its clients are answered nothing, so a relay that asks whether
- * it is there should look for the replica that leads now. The sessions of that relay stay, as of
- * one whose link is lost: it may come back, if no other replica leads. */
+/* Its changes are not committed and its clients get no answers, so a relay that asks whether it is
+ * alive must look for the new leader. The sessions of that relay stay, as if the link were lost: it
+ * may come back, if no other replica leads. */
 static bool is_sent_on(struct relay_link *link, const struct relay_frame *frame)
 {
     if ((frame->kind != RELAY_HELLO && frame->kind != RELAY_PING) ||
@@ -238,7 +238,7 @@ static bool is_sent_on(struct relay_link *link, const struct relay_frame *frame)
 
 /* --- Open. --- */
 
-/* From a text; zero, as of a Unix socket, when it is no address. */
+/* From a text; zero, as for a Unix socket, if the text is no address. */
 static struct peer peer_from(const char *host, uint32_t port)
 {
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
@@ -530,8 +530,8 @@ static bool sweep_sessions(struct relay_links *all)
     return true;
 }
 
-/* Tells of spaces whose sessions from before the start are all back, or have ended; `all_of_them`:
- * those that are not back will not be. */
+/* Reports spaces whose sessions from before the restart have all returned or ended; `all_of_them`:
+ * the missing ones will not return. */
 static void note_returned(struct relay_links *all, bool all_of_them)
 {
     struct engine_space *space;

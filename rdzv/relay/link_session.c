@@ -181,8 +181,9 @@ static uint8_t known_of(const struct relay_session *s, uint64_t number)
 
 /* --- Queued answers and their requests. --- */
 
-/* The bytes queued since the last call answer the last request. If the relay keeps to the protocol,
- * a session has two queued answers at most: those to a finished WAIT and to its CANCEL_WAIT. */
+/* The bytes queued since the last call answer the last request. A relay that keeps to the protocol
+ * leaves at most two answers of a session in the queue: those to a finished WAIT and to its
+ * CANCEL_WAIT. */
 static void note_answers(struct relay_session *s)
 {
     size_t more = s->conn->out.bytes - s->noted;
@@ -374,7 +375,7 @@ static void note_kept(struct relay_session *s)
         set_record(s, RECORD_KEPT);
 }
 
-/* It is known what has become of it. */
+/* The session knows the outcome of that request now. */
 static void stop_missing(struct relay_session *s)
 {
     if (s->record == RECORD_MISSING)
@@ -423,8 +424,8 @@ static enum backend_verdict begin_again(struct relay_session *s, uint64_t number
     return VERDICT_REPEATED;
 }
 
-/* A change is written down under a number that is larger than that of any before it: so none comes
- * behind a WAIT that is open, which may be sent again. */
+/* A change is recorded under a larger number than all earlier changes: so no change may follow an
+ * open WAIT, which the relay may repeat. */
 static enum backend_verdict session_begin_request(struct conn *c, bool changes,
                                                   struct slice barrier)
 {
@@ -787,8 +788,8 @@ static struct relay_session *session_make(struct relay_link *link, const struct 
     return s;
 }
 
-/* The engine may have a record from before the start, or from before the session was dropped. The
- * record does not say yet which agent it belongs to. */
+/* The engine may have a record from before the restart, or from before the session was dropped. The
+ * record does not name the agent yet. */
 static bool session_restore(struct relay_session *s, bool was_dropped)
 {
     const struct session *record = engine_session_find(s->space, s->id);
@@ -815,8 +816,8 @@ static const char *why_no_room(const struct relay_link *link)
     return NULL;
 }
 
-/* The OPEN comes late, on a link that the relay has replaced. That link will end by itself; until
- * then its further frames name a channel that the link does not have. */
+/* The OPEN comes late, on a link that the relay has already replaced. That link will end by itself;
+ * until then, its further frames name an unknown channel. */
 static bool is_stale(const struct relay_session *s, const struct relay_opening *o)
 {
     return s != NULL && o->link != 0 && o->link < s->link_number;

@@ -14,14 +14,14 @@
  * lets the copy of a lost SYN arrive. */
 #define RELAY_RETURN_MS 3000u
 
-/* Sessions that were dropped, of which so many records are kept until their relays know. */
+/* Number of dropped sessions whose records are kept until their relays know. */
 #define RELAY_DROPPED_MAX 1024u
 
-/* Sessions of one link: as many clients as one address can have at one port. */
+/* Sessions of one link: as many as one address can open to one port. */
 #define RELAY_CLIENTS_MAX 65536u
 
-/* A replica that does not lead keeps a relay that asks for it waiting for so long: it may lead
- * soon. */
+/* A replica that does not lead lets a relay wait for this time, if the relay asks for it: it may
+ * lead soon. */
 #define RELAY_STANDBY_MS 2000u
 
 /* What a relay is told then. */
@@ -45,7 +45,7 @@ struct relay_links {
     struct hello_journal journal; /* that replicas share; its name is empty: there are none */
 
     bool stands_by;                       /* this replica does not lead yet */
-    char stands_by_why[RELAY_LEADER_MAX]; /* and who does, as far as it knows */
+    char stands_by_why[RELAY_LEADER_MAX]; /* and the leader, if known */
     struct relay_link_list waiting;       /* for that; their relays have said HELLO */
 
     struct table sessions;              /* by id and space */
@@ -55,7 +55,7 @@ struct relay_links {
     struct relay_session_list held;     /* wait until the journal takes changes again */
     struct relay_session_list dropped;  /* those are no connections any more: link_session.h */
     size_t dropped_count;
-    bool gives_up;               /* more of those that are awaited are due */
+    bool gives_up;               /* more awaited sessions are due */
     struct relay_link_list lost; /* have sessions that are not detached yet */
     uint64_t cut_off_ms; /* engine_lived_ms() when this replica was last cut off: until then no
                           * relay could come back */
@@ -95,7 +95,7 @@ struct relay_link {
     bool peer_left;   /* the relay's side has closed it */
 };
 
-/* Bytes that are queued, and the request that they answer. */
+/* Queued bytes, and the request that they answer. */
 struct link_answer {
     uint64_t number;
     size_t bytes;
@@ -112,7 +112,7 @@ enum relay_session_state {
     RELAYED_DROPPED,  /* without its connection: in all->dropped */
 };
 
-/* Its turn in a link that is full. Only set_turn() of link_session.c writes it. */
+/* The session's turn in a full link. Only set_turn() of link_session.c writes it. */
 enum relay_session_turn {
     TURN_NONE,
     TURN_WAITS, /* in link->blocked */
@@ -142,7 +142,7 @@ struct relay_session {
     struct conn *conn;    /* NULL: it was dropped */
     uint64_t detached_ms; /* without a link since then; engine_lived_ms() */
     uint64_t id;
-    uint64_t link_number; /* of the last link that has opened it; see struct RelayOpen */
+    uint64_t link_number; /* the last link that has opened it; see struct RelayOpen */
     uint32_t channel;
     char via[CONN_VIA_MAX]; /* the relay's name */
 
@@ -150,12 +150,12 @@ struct relay_session {
     uint8_t turn;   /* enum relay_session_turn */
     uint8_t record; /* enum relay_session_record */
 
-    /* Requests, by their numbers. Since it was opened, the relay has sent all of `received`, of
-     * which `carried` is the last that has been carried out. */
+    /* Requests, by their numbers. The relay has sent all requests up to `received` since it opened
+     * the session; the store has executed those up to `executed`. */
     uint64_t received;
     uint64_t executed;
     uint64_t changed;  /* the last one that changed anything; 0: none */
-    uint64_t done;     /* no request up to this one has an answer left to come */
+    uint64_t done;     /* requests up to this number have been answered */
     uint64_t notified; /* the value of `done` that the relay has received */
     uint64_t waits;    /* a WAIT or BARRIER that is open; 0: none */
     uint64_t stopped;  /* an answered WAIT or BARRIER that was the last request; 0: none */

@@ -14,8 +14,8 @@
 #include "store/memory/blob.h"
 #include "store/memory/table.h"
 
-/* Requests of all clients that may be kept, in bytes: beyond that, clients that have some kept
- * already wait before the next large one is taken. */
+/* The most bytes of all clients' requests that may be kept: beyond it, clients that already keep
+ * some wait before their next large request is taken. */
 #define RELAY_KEPT_MAX (64u << 20)
 
 /* What the sessions need of those who hold the clients' connections. */
@@ -44,10 +44,10 @@ struct relay_request {
     uint8_t op;      /* enum c10d_op */
     bool has_answer; /* the store answers it */
     bool wanted;     /* and the client gets the answer */
-    bool changes;    /* when it is carried out, something has changed for sure */
-    bool repeatable; /* what came of it is the same when it is carried out twice */
+    bool changes;    /* true: executing it certainly changes something */
+    bool repeatable; /* true: executing it twice has the same outcome */
     bool was_sent;   /* a link was given the last piece of it */
-    bool given_up;   /* a WAIT whose client waits no more, but the link has a part of it */
+    bool given_up;   /* a WAIT that its client has given up, while the link has only a part of it */
     struct blob *pieces[];
 };
 
@@ -77,19 +77,19 @@ struct answer_so_far {
 struct relay_client {
     TAILQ_ENTRY(relay_client) entry; /* in relay->sessions */
     TAILQ_ENTRY(relay_client) sends; /* in relay->sending while `queued` */
-    TAILQ_ENTRY(relay_client) helds; /* in relay->held while held == HELD_BY_ALL */
+    TAILQ_ENTRY(relay_client) helds; /* in relay->held, if held == HELD_BY_ALL */
     struct table_node node;          /* in relay->channels, except in SESSION_AWAY */
     struct relay *relay;
     void *client; /* NULL: gone; CLOSE follows when all requests are confirmed */
     struct relay_request_list requests;
     size_t silent, silent_bytes;   /* of these: requests without an answer */
-    struct relay_request *filling; /* the last one, while its bytes are being taken over */
+    struct relay_request *filling; /* the last request, while its bytes are being copied */
     struct relay_request *asked;   /* the last one whose answer the client waits for */
     struct relay_request *open;    /* the last one with an answer that this link was given */
     struct answer_so_far answer;
     uint64_t id;
     uint64_t last;    /* the number that was given last */
-    uint64_t changed; /* the last one of which a store has confirmed that it changed something */
+    uint64_t changed; /* the last request that has changed something, as a store has confirmed */
     uint32_t channel;
     struct peer peer, local;
     uint8_t version; /* enum c10d_version */
@@ -106,7 +106,7 @@ TAILQ_HEAD(relay_client_list, relay_client);
 
 enum relay_hold {
     HELD_NOT,
-    HELD_BY_ITSELF, /* an answer of its own is open, or its window is full */
+    HELD_BY_ITSELF, /* an answer of its own is missing, or its window is full */
     HELD_BY_ALL,    /* RELAY_KEPT_MAX */
 };
 
@@ -156,14 +156,15 @@ void relay_fini(struct relay *r);
 
 /* --- Clients. --- */
 
-/* A client has come; `local` is the address that it came to. NULL when memory is short. */
+/* Begins a client's session; `local` is the address to which the client has connected. NULL when
+ * memory is short. */
 struct relay_client *relay_client_new(struct relay *r, enum c10d_version version,
                                       const struct peer *peer, const struct peer *local,
                                       void *client);
 
 enum relay_taken {
     RELAY_TAKEN,     /* the request is done with, as far as the client's input goes */
-    RELAY_TAKING,    /* the same request is to be shown again: it is long */
+    RELAY_TAKING,    /* show the same request again: it is long */
     RELAY_HELD,      /* it has to wait until `go_on` */
     RELAY_NO_MEMORY, /* the client has to go */
 };
@@ -180,7 +181,7 @@ enum relay_taken relay_take_more(struct relay_client *s, const uint8_t *start, s
  * it is held. */
 bool relay_may_pong(struct relay_client *s);
 
-/* The client reads no more answers, but what it has sent still counts: an open WAIT ends. */
+/* The client reads no more answers, but its requests still count: an open WAIT ends. */
 void relay_stop_waiting(struct relay_client *s);
 
 /* The client waits for an answer that comes by itself. */
@@ -200,7 +201,7 @@ void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *welcome);
 /* It was lost. */
 void relay_link_down(struct relay *r);
 
-/* Puts frames into the link's queue until there are `max` bytes in it, or all is there. */
+/* Adds frames to the link's queue until it has `max` bytes, or nothing is left to send. */
 void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t max);
 
 /* There is something to be put there. */
@@ -217,7 +218,7 @@ const char *relay_receive(struct relay *r, const struct relay_frame *frame);
  * sessions. */
 void relay_tick(struct relay *r);
 
-/* Nothing is left that a store has to be told. */
+/* The store has received everything. */
 bool relay_is_done(const struct relay *r);
 
 /* The age of the oldest request that a store should have confirmed by now; 0: there is none. A WAIT
@@ -236,20 +237,20 @@ void relay_queue(struct relay_client *s);
 /* Removes a request that needs no further frames, whether it succeeded or not. */
 void relay_drop_request(struct relay_client *s, struct relay_request *q);
 
-/* The client may try again what was held, if there is room for it now. */
+/* The client may retry its held request, if there is room now. */
 void relay_allow_sending(struct relay_client *s);
 
-/* The client waits for an answer of a WAIT or BARRIER no more, and may go on with other requests.
- * If the store may know of it, it is told behind it that nobody waits; a barrier counts it all the
- * same. False: for want of memory the store cannot be told. */
+/* The client gives up a WAIT or BARRIER, and may send other requests. If the store may know of the
+ * request, a frame behind it cancels it; a barrier counts it anyway. False: no memory for that
+ * frame. */
 bool relay_give_up(struct relay_client *s, struct relay_request *waits);
 
 /* The link is lost, with every request that was partly sent: requests that were given up meanwhile
  * are dropped. */
 void relay_take_back_given_up(struct relay_client *s);
 
-/* The store has said what it has carried out, and none of the rest: in this link that is numbered
- * without gaps. The first keeps its number, under which the store may have it open. */
+/* The store has confirmed its requests, and knows none of the rest: number the rest without gaps in
+ * this link. The first keeps its number, since the store may have it open under that number. */
 void relay_close_gaps(struct relay_client *s);
 
 /* A session without its client: says CLOSE, or is forgotten, when nothing is left to confirm. */
@@ -264,11 +265,11 @@ void relay_abandon(struct relay_client *s, enum drop_reason why, const char *rea
 /* The client gets CANCEL_WAIT's answer from the relay. */
 void relay_answer_cancel(struct relay_client *s);
 
-/* Of an answer that is being put together. */
+/* Drops an incomplete answer. */
 void relay_drop_answer(struct answer_so_far *a);
 
 /* The session has a frame for the link now. */
 bool relay_can_send(const struct relay_client *s);
 
-/* The next request that has not been sent; NULL: there is none, or it has to wait. */
+/* The next unsent request; NULL: none, or it must wait. */
 struct relay_request *relay_next_request(const struct relay_client *s);

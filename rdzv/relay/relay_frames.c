@@ -1,5 +1,5 @@
-/* Sessions as the link sees them: what is sent, what comes back, and what is said again on the next
- * link. See relay.h for the contract. */
+/* Sessions as the link sees them: what it sends, what comes back, and what the next link repeats.
+ * See relay.h for the contract. */
 #include "rdzv/relay/relay.h"
 
 #include "rdzv/engine/log.h"
@@ -251,9 +251,9 @@ static bool deliver_answer(struct relay_client *s, const struct relay_frame *fra
     return true;
 }
 
-/* The store has carried out all requests up to `number`. `answered`: the client has the answer of
- * this one. False: an earlier request still lacks its answer, which cannot come any more, or the
- * relay never sent a request of this number. */
+/* The store has executed all requests up to `number`. `answered`: the client has the answer to this
+ * one. False: an earlier request still lacks its answer, which cannot come any more, or no request
+ * has this number. */
 static bool confirm_request(struct relay_client *s, uint64_t number, bool answered)
 {
     struct relay *r = s->relay;
@@ -344,7 +344,7 @@ const char *relay_loss_name(enum relay_loss loss)
     return names[loss];
 }
 
-/* The store knows the session, but less of it than it had confirmed. */
+/* The store knows the session, but not all that it had confirmed before. */
 static bool has_gone_back(const struct relay_client *s, const struct relay_frame *opened)
 {
     return opened->flags & RELAY_KNOWN && opened->number < s->changed;
@@ -356,8 +356,8 @@ static bool is_over(const struct relay_client *s)
     return s->client == NULL && TAILQ_EMPTY(&s->requests);
 }
 
-/* Why a session cannot go on with what the store says of it; NULL: it can. What the store has never
- * heard of, or has lost with the answer, is simply sent again. */
+/* Why a session cannot continue after the store's report; NULL: it can. Requests that the store has
+ * never seen, or lost with their answers, are simply sent again. */
 static const char *why_lost(const struct relay_client *s, const struct relay_frame *opened)
 {
     const struct relay *r = s->relay;

@@ -199,7 +199,7 @@ static void describe_request(struct relay_request *q, const struct c10d_request 
     q->repeatable = !q->changes && req->op != C10D_QUEUE_POP && req->op != C10D_DELETE_KEY;
 }
 
-/* A request of `size` bytes that begins at `start`, of which none is here yet. NULL: memory is
+/* Adds a request of `size` bytes that begins at `start`, without its bytes. NULL: memory is
  * short. */
 static struct relay_request *add_request(struct relay_client *s, const struct c10d_request *req,
                                          const uint8_t *start, size_t size)
@@ -228,7 +228,7 @@ static struct relay_request *add_request(struct relay_client *s, const struct c1
     return q;
 }
 
-/* The last one has no end, and so never came. */
+/* Drops the last request, which never got its end. */
 static void drop_last(struct relay_client *s, struct relay_request *q)
 {
     relay_drop_request(s, q);
@@ -275,9 +275,9 @@ enum relay_taken relay_take_more(struct relay_client *s, const uint8_t *start, s
     return fill_request(s, s->filling, start);
 }
 
-/* Whether one more request may be open in the session; a silent one has a window. A large one that
- * is answered comes alone: the store keeps what is behind a silent one that it cannot carry out
- * yet, so much of it and no more. */
+/* True if the session may have one more open request; a silent one has a window. A large request
+ * with an answer is sent alone: behind a silent request that the store cannot execute yet, the
+ * store keeps so many bytes and no more. */
 static bool window_is_open(const struct relay_client *s, size_t size)
 {
     return s->silent == 0 || (s->silent < RELAY_WINDOW && s->silent_bytes <= RELAY_WINDOW_BYTES &&
@@ -332,7 +332,7 @@ static bool may_pass_number_on(const struct relay_client *s, const struct relay_
            (s->state == SESSION_OPEN && (s->has_sent || waits != TAILQ_FIRST(&s->requests)));
 }
 
-/* It goes as if it had never come: a link is given the numbers of a session without gaps. */
+/* Withdraws an unsent WAIT: the requests of a session have numbers without gaps on a link. */
 static void take_back(struct relay_client *s, struct relay_request *waits)
 {
     struct relay_request *q = waits;
@@ -358,8 +358,8 @@ void relay_close_gaps(struct relay_client *s)
     s->last = number;
 }
 
-/* The client has stopped waiting, and its protocol has no message for that. A request that was
- * partly sent must be sent completely first. */
+/* The client has given up, and its protocol has no message for that. A request that was partly sent
+ * must be sent completely first. */
 static void give_up_silently(struct relay_client *s, struct relay_request *waits)
 {
     if (waits->sent == 0 || waits->sent == waits->piece_count) {
@@ -421,7 +421,7 @@ enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *r
         relay_answer_cancel(s);
         return RELAY_TAKEN;
     }
-    if (waits && s->version == C10D_LEGACY) /* a late answer to it goes to nobody */
+    if (waits && s->version == C10D_LEGACY) /* its late answer has no receiver */
         give_up_silently(s, s->asked);
     set_hold(s, req->op == C10D_CANCEL_WAIT && waits ? HELD_NOT : hold_of(s, req, size));
     if (s->held != HELD_NOT)

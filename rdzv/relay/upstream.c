@@ -15,7 +15,7 @@
 
 #define IN_SIZE (256u << 10)
 
-/* What is queued at a time: behind it, sessions wait with what they have. */
+/* The most bytes that are queued at a time: beyond it, sessions wait with their requests. */
 #define QUEUED_MAX (1u << 20)
 
 #define HELLO_MS 10000u /* from HELLO to WELCOME */
@@ -160,9 +160,9 @@ static bool is_news(struct upstream *u, const char *why)
     return true;
 }
 
-/* For /readyz. One of several replicas leads; only its refusal counts, not that the others stand
- * by. Each round of tries asks each address, so a refusal that was not repeated for SAID_AGAIN_MS
- * is outdated: perhaps the address is no replica any more. */
+/* For /readyz. If one of several replicas leads, only its refusal counts, and not that the others
+ * stand by. Each round of tries asks each address, so a refusal that was not repeated for
+ * SAID_AGAIN_MS is outdated: the address may no longer belong to a replica. */
 static bool upstream_is_refused(const struct upstream *u)
 {
     return u->refusal.text[0] != '\0' && since_ms(u, u->refusal.ms) < SAID_AGAIN_MS;
@@ -375,8 +375,8 @@ static bool is_forgotten(const struct upstream *u)
            (r->now_ns - r->away_since_ns) / 1000000 >= r->session_timeout_ms;
 }
 
-/* A store with another journal, as when one of several replicas has a wrong --journal, would know
- * none of the sessions, and what their clients did there would be seen by no other relay's. */
+/* A store with another journal (one replica with a wrong --journal) would know none of the
+ * sessions, and relays of the others would see nothing of its clients' changes. */
 static bool is_our_journal(struct upstream *u, const struct hello_journal *theirs, char *why,
                            size_t size)
 {
@@ -495,7 +495,7 @@ static void upstream_on_frame(struct upstream *u, const struct relay_frame *fram
 
 /* --- The socket. --- */
 
-/* Whole frames at the start of what is here. The link may end with any of them. */
+/* Handles whole frames at the start of the received bytes. Each of them may end the link. */
 static void take_frames(struct upstream *u)
 {
     uint32_t sockets = u->sockets;
@@ -684,7 +684,7 @@ bool upstream_flush(struct upstream *u)
 
 /* --- Time. --- */
 
-/* What is in the socket counts, though libevent has not told it yet. */
+/* Bytes in the socket count before libevent reports them. */
 static void look_alive(struct upstream *u)
 {
     const struct upstream_times times = upstream_times(u);

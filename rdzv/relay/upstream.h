@@ -15,7 +15,7 @@ struct upstream_times {
     uint32_t connect; /* that long for one address */
 };
 
-/* With one address there is nowhere to go. */
+/* The only address: there is no other to try. */
 #define UPSTREAM_ALONE ((struct upstream_times){5000, 15000, 5000})
 /* With several, another replica leads some 5 s after the one that does was stopped; a lost SYN is
  * repeated after 1 s. */
@@ -62,14 +62,14 @@ struct upstream {
     bool refused;      /* in this round */
     bool waits;        /* the next replica may keep the relay waiting: none leads that was asked */
     struct outq out;
-    uint8_t *in; /* what has come and is not done with */
+    uint8_t *in; /* received bytes that are not handled yet */
     size_t in_len;
     uint64_t heard_ms; /* engine_lived_ms() of the last byte */
     uint64_t since_ms; /* when the state began, by the same clock */
     uint64_t pings;
     char where[UPSTREAM_TEXT_MAX];
     struct hello_journal journal;    /* ours, if this is a replica; else that of the last store */
-    char release[HELLO_RELEASE_MAX]; /* of the store that has welcomed it last */
+    char release[HELLO_RELEASE_MAX]; /* the release of the store that has sent WELCOME last */
     uint32_t version;                /* of the frames; the same */
     struct upstream_note said;       /* the last failure that was logged */
     struct upstream_note refusal;    /* what the store said that refuses the relay */
@@ -81,8 +81,8 @@ void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
                    const struct config *config, const char *space, const struct certificate *tls,
                    uint32_t jitter);
 
-/* A socket that is being connected to where the link goes; -1 with errno. A host that has gone
- * answers nothing, not even that the connection is no more: the kernel finds out. */
+/* Connects a socket to the link's present address; -1 with errno. A host that has vanished does not
+ * even reset the connection: the kernel finds out. */
 int upstream_dial(const struct upstream *u);
 
 /* TLS on a socket that is connected to where the link goes; NULL: there is no memory. */
