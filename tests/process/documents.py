@@ -312,6 +312,40 @@ def links_lead_somewhere():
             check(not anchor or anchor in anchors(target), "%s: no heading %s" % (path, link))
 
 
+# Files of torch, of users and of systemd, which documents name as well.
+FOREIGN_FILES = re.compile(r"(/etc/|\.|.*[*<{$…]|.*[A-Z]{3}|(.*/)?(api|local_elastic_agent|dynamic_rendezvous|"
+                           r"c10d_rendezvous_backend)\.py$)")
+
+
+@case
+def files_that_are_named_exist():
+    """As a path from the root, from the document or its top folder, from tests/, or by the end of its path."""
+    listed = ["git", "-c", "safe.directory=" + ROOT, "ls-files", "--cached", "--others", "--exclude-standard"]
+    known = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    if not known:
+        return "this is no checkout"
+    ends = {"/" + path for path in known}
+    for path in documents():
+        text = re.sub(r"^```.*?^```$", "", read(path), flags=re.M | re.S)
+        for name in re.findall(r"`([^`\s]+\.(?:c|h|py|sh|proto|md|yaml|json|build|wire))(?::\w+)?`", text):
+            check(FOREIGN_FILES.match(name) or any(e.endswith("/" + name) for e in ends),
+                  "%s: no file %s" % (path, name))
+    return None
+
+
+@case
+def functions_and_types_that_are_named_exist():
+    """Those of torch stand in the tests as well."""
+    files = [path for folder in ("client", "deploy", "proto", "rdzv", "store", "tests") for ending in ("c", "h", "py")
+             for path in glob.glob(os.path.join(ROOT, folder, "**", "*." + ending), recursive=True)]
+    text = "\n".join(read(os.path.relpath(path, ROOT)) for path in files)
+    for path in documents("client", "rdzv", "store"):
+        for name in set(re.findall(r"`(\w+)\(\)`", read(path))):
+            check(re.search(r"\b%s\s*\(" % name, text), "%s: no function %s()" % (path, name))
+        for kind, name in set(re.findall(r"`(struct|enum) (\w+)`", read(path))):
+            check(re.search(r"\b%s %s\b" % (kind, name), text), "%s: no %s %s" % (path, kind, name))
+
+
 @case
 def pictures_are_those_of_their_script():
     done = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "pictures.py")], capture_output=True, text=True,
