@@ -126,7 +126,7 @@ static void write_history(struct writer *w, const struct history *h, size_t max)
     const struct history_round *r;
 
     json_list(w, "rounds");
-    LIST_FOREACH(r, &h->rounds, entry) {
+    TAILQ_FOREACH(r, &h->rounds, entry) {
         if (max-- == 0)
             break;
         write_round(w, r);

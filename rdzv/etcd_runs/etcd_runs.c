@@ -26,10 +26,8 @@ static void read_run(struct etcd_run *run, const char *by)
     if (exists == run->view.exists && (!exists || n->modified == run->modified))
         return;
     engine->work += value.len;
-    if (!etcd_run_update(run, value, by, now_us(run->runs)))
-        return;
-    run->modified = exists ? n->modified : 0;
-    history_count(&run->history, &engine->stats);
+    if (etcd_run_update(run, value, by, now_us(run->runs)))
+        run->modified = exists ? n->modified : 0;
 }
 
 static void free_run(struct etcd_run *run)
@@ -55,6 +53,7 @@ static struct etcd_run *find_or_add(struct etcd_runs *runs, struct slice path)
     memcpy(name, path.ptr, path.len);
     etcd_run_init(run, (struct slice){name, path.len});
     run->runs = runs;
+    run->history.stats = &runs->home->engine->stats;
     run_views_add(&runs->views, &run->view);
     return run;
 }

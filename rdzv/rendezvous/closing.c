@@ -266,13 +266,13 @@ bool closing_settle(struct step *s)
         return false;
     next = counts ? step_edit(s) : NULL;
     if (next == NULL) {
-        explain_close_judged(s, false);
+        explain_close(s, NOTE_CLOSE_IGNORED, NULL);
         return false;
     }
     next->closed = true;
     if (!step_put_edited(s, 0))
         return false;
-    explain_close_judged(s, true);
+    explain_close(s, NOTE_RUN_CLOSED, NULL);
     s->out->counters.runs_closed++;
     loss_clear_mark(s);
     return true;

@@ -217,7 +217,8 @@ static void answer_intent(struct step *s, const struct policy_event *event, cons
         break;
     case OUTCOME_IGNORED:
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = event->desired;
-        explain_close_ignored(s, a, closing_judge(s, a) == CLOSE_WAITS);
+        explain_close(s, closing_judge(s, a) == CLOSE_WAITS ? NOTE_CLOSE_WAITS : NOTE_CLOSE_IGNORED,
+                      a);
         break;
     }
 }

@@ -76,6 +76,7 @@ struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key
     run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
              engine_now_ms(r->engine));
     run->home = home;
+    run->history.stats = &r->engine->stats;
     if (!add_due(run)) {
         run_fini(&run->run);
         account_heap_free(ACCOUNT_RUNS, run);

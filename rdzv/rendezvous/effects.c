@@ -223,7 +223,6 @@ static void effects_note(struct live_run *run, const struct note *n)
     explain_log(run->home->space->store->name, run->run.view.id, &logged);
     history_note(&run->history, &run->run, n,
                  n->agent == NULL ? NULL : conn_peer(conn_of(n->agent), peer), now_us);
-    history_count(&run->history, &rdzv_of(run)->engine->stats);
     if (n->kind == NOTE_NODE_JOINED && n->agent != NULL)
         conn_agent_of(n->agent)->joined_us = now_us;
 }

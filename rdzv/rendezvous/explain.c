@@ -28,15 +28,20 @@ const char *explain_node(struct step *s, const struct torch_node *node)
     return text == NULL ? "unknown" : node_text(node, text);
 }
 
-static void note_arrival(struct step *s, const struct torch_node *node,
-                         const struct torch_node *old)
+/* The node of the agent, or "unknown". */
+static const char *explain_agent(struct step *s, const struct agent *a)
 {
-    struct note *note = explain_note(s, NOTE_NODE_JOINED);
+    return a != NULL && agent_has_node(a) ? explain_node(s, &a->node) : "unknown";
+}
+
+struct note *explain_note_node(struct step *s, enum note_kind kind, const struct torch_node *node)
+{
+    struct note *note = explain_note(s, kind);
 
     note->agent = run_agent_of(s->run, node);
     note->node = explain_node(s, node);
-    note->role = node_role_text(node);
-    note->previous = node_role_text(old);
+    note->role = note->previous = node_role_text(node);
+    return note;
 }
 
 /* Torch's first step is to leave the round it may still be in. A container that was started again
@@ -57,19 +62,18 @@ static int64_t heartbeat_age_us(const struct step *s, const struct torch_node *n
 static void note_departure(struct step *s, const struct torch_node *old, const struct agent *by)
 {
     const struct run_view *v = &s->run->view;
-    const struct agent *a = run_agent_of(s->run, old);
     int64_t age_us = heartbeat_age_us(s, old);
     bool itself = agent_has_node(by) && torch_node_compare(&by->node, old) == 0;
     bool has_no_place = old->waiting && v->state.complete && !v->before.complete;
-    struct note *note = explain_note(s, itself || has_no_place         ? NOTE_NODE_LEFT
-                                        : is_replaced(by, old, age_us) ? NOTE_NODE_REPLACED
-                                                                       : NOTE_NODE_PRESUMED_DEAD);
+    enum note_kind kind = itself || has_no_place         ? NOTE_NODE_LEFT
+                          : is_replaced(by, old, age_us) ? NOTE_NODE_REPLACED
+                                                         : NOTE_NODE_PRESUMED_DEAD;
+    struct note *note = explain_note_node(s, kind, old);
 
-    note->agent = itself ? by : a;
+    if (itself)
+        note->agent = by;
     note->by = by;
-    note->node = explain_node(s, old);
-    note->by_node = agent_has_node(by) ? explain_node(s, &by->node) : "unknown";
-    note->previous = node_role_text(old);
+    note->by_node = explain_agent(s, by);
     note->ms = old->has_heartbeat ? age_us / 1000 : -1;
     if (has_no_place)
         note->reason = "the round has as many nodes as it may have; the node waits until one of "
@@ -79,27 +83,20 @@ static void note_departure(struct step *s, const struct torch_node *old, const s
                        : v->state.closed                 ? "the run is closed"
                        : meeting_is_open(s->run)         ? "to meet the other nodes again"
                                                          : "by itself";
-    else if (note->kind == NOTE_NODE_REPLACED)
+    else if (kind == NOTE_NODE_REPLACED)
         note->reason = "it was started again under the same name";
 }
 
-/* Both lists are in the same order, so one pass over both finds what each node was and is. */
 static void note_nodes(struct step *s, const struct agent *by)
 {
-    const struct torch_state *before = &s->run->view.before, *now = &s->run->view.state;
-    size_t i = 0, k = 0;
+    struct node_pairs pairs = {.before = &s->run->view.before, .now = &s->run->view.state};
+    const struct torch_node *old, *node;
 
-    while (i < before->count || k < now->count) {
-        int order = i == before->count ? 1
-                    : k == now->count  ? -1
-                                       : torch_node_compare(&before->nodes[i], &now->nodes[k]);
-        const struct torch_node *old = order <= 0 ? &before->nodes[i++] : NULL;
-        const struct torch_node *node = order >= 0 ? &now->nodes[k++] : NULL;
-
+    while (node_pairs_next(&pairs, &old, &node)) {
         if (node_role(node) == node_role(old))
             continue;
         if (node_role(node) != NULL)
-            note_arrival(s, node, old);
+            explain_note_node(s, NOTE_NODE_JOINED, node)->previous = node_role_text(old);
         else
             note_departure(s, old, by);
     }
@@ -151,7 +148,6 @@ static void note_last_call(struct step *s)
 void explain_change(struct step *s, const struct agent *by)
 {
     const struct torch_state *before = &s->run->view.before, *now = &s->run->view.state;
-    struct note *note;
 
     if (before->count == 0 && now->count != 0 && now->round == 0)
         explain_note(s, NOTE_RUN_STARTED);
@@ -160,40 +156,34 @@ void explain_change(struct step *s, const struct agent *by)
         note_last_call(s);
     if (now->complete && !(before->complete && before->round == now->round))
         note_complete(s);
-    if (now->closed && !before->closed) {
-        note = explain_note(s, s->run->failed ? NOTE_RUN_FAILED : NOTE_RUN_CLOSED);
-        note->by = by;
-        note->by_node = agent_has_node(by) ? explain_node(s, &by->node) : "unknown";
-        if (s->run->failed)
-            note->reason = "workers of this node have failed, and its agent has no restart left";
+    if (now->closed && !before->closed)
+        explain_close(s, s->run->failed ? NOTE_RUN_FAILED : NOTE_RUN_CLOSED, by);
+}
+
+static const char *why_closed(const struct run *run, enum note_kind kind)
+{
+    switch (kind) {
+    case NOTE_RUN_FAILED:
+        return "workers of this node have failed, and its agent has no restart left";
+    case NOTE_CLOSE_WAITS:
+        return "since rdzvd was started, not all agents are back that may come back: the close "
+               "counts when it is known that it may";
+    case NOTE_CLOSE_IGNORED:
+        return run->settings->close_needs_all
+                   ? "other nodes are still in the run, see --close-needs-all"
+                   : "its workers are in no round, and others go on";
+    default:
+        return NULL;
     }
 }
 
-static const char *ignored_because(const struct run *run)
+void explain_close(struct step *s, enum note_kind kind, const struct agent *by)
 {
-    return run->settings->close_needs_all
-               ? "other nodes are still in the run, see --close-needs-all"
-               : "its workers are in no round, and others go on";
-}
+    struct note *note = explain_note(s, kind);
 
-void explain_close_ignored(struct step *s, const struct agent *a, bool waits)
-{
-    struct note *note = explain_note(s, waits ? NOTE_CLOSE_WAITS : NOTE_CLOSE_IGNORED);
-
-    note->agent = a;
-    note->node = agent_has_node(a) ? explain_node(s, &a->node) : "unknown";
-    note->reason = waits ? "since rdzvd was started, not all agents are back that may come back: "
-                           "the close counts when it is known that it may"
-                         : ignored_because(s->run);
-}
-
-void explain_close_judged(struct step *s, bool counts)
-{
-    struct note *note = explain_note(s, counts ? NOTE_RUN_CLOSED : NOTE_CLOSE_IGNORED);
-
-    note->node = note->by_node = "unknown";
-    if (!counts)
-        note->reason = ignored_because(s->run);
+    note->by = by;
+    note->by_node = explain_agent(s, by);
+    note->reason = why_closed(s->run, kind);
 }
 
 /* Long before torch's 15 s are over, and only here, it is known that an agent is gone. */
@@ -208,10 +198,8 @@ void explain_disconnect(struct step *s, const struct agent *a)
     if (node_role(node) == NULL)
         return;
     s->out->counters.nodes_disconnected++;
-    note = explain_note(s, NOTE_NODE_DISCONNECTED);
+    note = explain_note_node(s, NOTE_NODE_DISCONNECTED, node);
     note->agent = a;
-    note->node = explain_node(s, node);
-    note->previous = node_role_text(node);
     note->reason = a->link == LINK_GONE
                        ? "its relay has closed the link and not come back, so both have ended"
                    : s->run->settings->drop_disconnected

@@ -26,9 +26,9 @@ static void history_replace_text(char **text, const char *next)
     *text = made;
 }
 
-static void take_out_round(struct history_round *r)
+static void take_out_round(struct history *h, struct history_round *r)
 {
-    LIST_REMOVE(r, entry);
+    TAILQ_REMOVE(&h->rounds, r, entry);
     history_drop_text(&r->why);
     history_drop_text(&r->left);
 }
@@ -43,43 +43,33 @@ static void add_round(struct history *h, int64_t round, int64_t now_us)
         r = account_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, sizeof *r);
     if (r != NULL) {
         h->count++;
+    } else if (h->count > 0) {
+        r = TAILQ_LAST(&h->rounds, history_rounds);
+        take_out_round(h, r);
     } else {
-        for (r = LIST_FIRST(&h->rounds); r != NULL && LIST_NEXT(r, entry) != NULL;)
-            r = LIST_NEXT(r, entry);
-        if (r == NULL)
-            return;
-        take_out_round(r);
+        return;
     }
     *r = (struct history_round){.round = round, .began_us = now_us};
-    LIST_INSERT_HEAD(&h->rounds, r, entry);
+    TAILQ_INSERT_HEAD(&h->rounds, r, entry);
 }
 
 static void drop_loss(struct history *h, struct history_loss *l)
 {
-    LIST_REMOVE(l, entry);
+    TAILQ_REMOVE(&h->losses, l, entry);
     h->loss_count--;
     account_heap_free(ACCOUNT_RUNS, l);
-}
-
-static void drop_oldest_loss(struct history *h)
-{
-    struct history_loss *l = LIST_FIRST(&h->losses);
-
-    while (LIST_NEXT(l, entry) != NULL)
-        l = LIST_NEXT(l, entry);
-    drop_loss(h, l);
 }
 
 void history_fini(struct history *h)
 {
     struct history_round *r;
 
-    while ((r = LIST_FIRST(&h->rounds)) != NULL) {
-        take_out_round(r);
+    while ((r = TAILQ_FIRST(&h->rounds)) != NULL) {
+        take_out_round(h, r);
         account_free(ACCOUNT_RUNS, r, sizeof *r);
     }
-    while (!LIST_EMPTY(&h->losses))
-        drop_loss(h, LIST_FIRST(&h->losses));
+    while (h->loss_count > 0)
+        drop_loss(h, TAILQ_FIRST(&h->losses));
     history_drop_text(&h->failed);
     *h = (struct history){0};
 }
@@ -89,7 +79,7 @@ void history_fini(struct history *h)
 /* The newest one, if it is complete and goes on. */
 static struct history_round *standing(const struct history *h)
 {
-    struct history_round *r = LIST_FIRST(&h->rounds);
+    struct history_round *r = TAILQ_FIRST(&h->rounds);
 
     return r != NULL && r->completed_us != 0 && r->ended_us == 0 ? r : NULL;
 }
@@ -110,7 +100,7 @@ static void add_reason(struct history_round *r, const char *why)
 
 void history_end(struct history *h, const char *why, int64_t now_us)
 {
-    struct history_round *r = LIST_FIRST(&h->rounds);
+    struct history_round *r = TAILQ_FIRST(&h->rounds);
 
     if (r == NULL || r->ended_us != 0)
         return;
@@ -123,7 +113,7 @@ void history_end(struct history *h, const char *why, int64_t now_us)
 
 void history_reach(struct history *h, int64_t round, int64_t now_us)
 {
-    struct history_round *r = LIST_FIRST(&h->rounds);
+    struct history_round *r = TAILQ_FIRST(&h->rounds);
 
     if (r != NULL && r->round == round && r->ended_us == 0)
         return;
@@ -138,16 +128,34 @@ void history_last_call(struct history *h, uint64_t nodes)
     h->had_last_call = true;
 }
 
+/* Adds the round to the histograms: how long it took from its begin, and if a node of an earlier
+ * round was lost, since then. */
+static void count_round(struct history *h, const struct history_round *r)
+{
+    const int64_t from_us[] = {r->began_us, h->fault_us};
+    struct durations *const into[] = {&h->stats->rounds, &h->stats->recoveries};
+
+    for (int i = 0; i < 2; i++) {
+        int64_t us = r->completed_us - from_us[i];
+
+        if (from_us[i] != 0)
+            durations_add(into[i], RECOVERY_FIRST_NS, us > 0 ? (uint64_t)us * 1000 : 0, 1);
+    }
+}
+
 /* Torch begins a last call when MIN have joined, unless that completes the round. */
 void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64_t now_us)
 {
-    struct history_round *r = LIST_FIRST(&h->rounds);
+    struct history_round *r = TAILQ_FIRST(&h->rounds);
 
     if (r == NULL)
         return;
     r->completed_us = now_us;
     r->nodes = nodes;
-    h->is_uncounted = h->was_complete = true;
+    if (h->stats != NULL)
+        count_round(h, r);
+    h->fault_us = 0;
+    h->was_complete = true;
     if (!reached_max)
         return;
     h->max = nodes;
@@ -169,34 +177,13 @@ void history_add_reason(struct history *h, enum history_reason which, const char
     add_reason(r, text);
 }
 
-/* --- Counting. --- */
-
 /* The first one counts, of those that the next complete round makes good. */
 static void note_fault(struct history *h, int64_t now_us)
 {
-    const struct history_round *r = LIST_FIRST(&h->rounds);
+    const struct history_round *r = TAILQ_FIRST(&h->rounds);
 
     if (h->fault_us == 0 && r != NULL && r->ended_us == 0 && h->was_complete)
         h->fault_us = now_us;
-}
-
-static uint64_t ns_between(int64_t from_us, int64_t to_us)
-{
-    return to_us > from_us ? (uint64_t)(to_us - from_us) * 1000 : 0;
-}
-
-void history_count(struct history *h, struct stats *stats)
-{
-    const struct history_round *r = LIST_FIRST(&h->rounds);
-
-    if (!h->is_uncounted)
-        return;
-    durations_add(&stats->rounds, RECOVERY_FIRST_NS, ns_between(r->began_us, r->completed_us), 1);
-    if (h->fault_us != 0)
-        durations_add(&stats->recoveries, RECOVERY_FIRST_NS,
-                      ns_between(h->fault_us, r->completed_us), 1);
-    h->fault_us = 0;
-    h->is_uncounted = false;
 }
 
 /* --- Nodes. --- */
@@ -218,10 +205,10 @@ void history_leave(struct history *h, const char *node, int64_t now_us)
  * failed: an agent does so after that, and when another node waits. */
 static void tell_failure(struct history *h, const char *node)
 {
-    struct history_round *r = LIST_FIRST(&h->rounds);
+    struct history_round *r = TAILQ_FIRST(&h->rounds);
     char text[HISTORY_TEXT_MAX], words[NODE_TEXT_MAX];
 
-    for (int i = 0; i < 2 && r != NULL; i++, r = LIST_NEXT(r, entry)) {
+    for (int i = 0; i < 2 && r != NULL; i++, r = TAILQ_NEXT(r, entry)) {
         if (r->left == NULL || strcmp(r->left, node) != 0)
             continue;
         snprintf(text, sizeof text,
@@ -237,8 +224,8 @@ static void forget_losses(struct history *h, const char *node)
 {
     struct history_loss *l, *next;
 
-    for (l = LIST_FIRST(&h->losses); l != NULL; l = next) {
-        next = LIST_NEXT(l, entry);
+    for (l = TAILQ_FIRST(&h->losses); l != NULL; l = next) {
+        next = TAILQ_NEXT(l, entry);
         if (strcmp(l->node, node) == 0)
             drop_loss(h, l);
     }
@@ -264,7 +251,7 @@ void history_lose(struct history *h, const char *node, enum loss_kind kind, cons
     if (kind != LOSS_LEFT)
         note_fault(h, now_us);
     if (h->loss_count == HISTORY_LOSSES)
-        drop_oldest_loss(h);
+        drop_loss(h, TAILQ_LAST(&h->losses, history_losses));
     l = account_heap_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, sizeof *l + node_size + peer_size);
     if (l == NULL)
         return;
@@ -272,7 +259,7 @@ void history_lose(struct history *h, const char *node, enum loss_kind kind, cons
     memcpy(l->node, node, node_size);
     if (peer != NULL)
         l->peer = memcpy(l->node + node_size, peer, peer_size);
-    LIST_INSERT_HEAD(&h->losses, l, entry);
+    TAILQ_INSERT_HEAD(&h->losses, l, entry);
     h->loss_count++;
 }
 
@@ -282,7 +269,7 @@ const struct history_loss *history_find_loss(const struct history *h, const stru
     char text[NODE_TEXT_MAX];
 
     node_text(who, text);
-    LIST_FOREACH(l, &h->losses, entry) {
+    TAILQ_FOREACH(l, &h->losses, entry) {
         if (strcmp(l->node, text) == 0)
             return l;
     }

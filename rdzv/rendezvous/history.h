@@ -15,7 +15,7 @@ struct note;
 
 /* Times are microseconds since 1970; 0: not yet, or rdzvd has not seen it. */
 struct history_round {
-    LIST_ENTRY(history_round) entry;
+    TAILQ_ENTRY(history_round) entry;
     int64_t round;
     int64_t began_us, completed_us, ended_us;
     uint64_t nodes; /* participants when it was completed */
@@ -32,7 +32,7 @@ enum loss_kind {
 };
 
 struct history_loss {
-    LIST_ENTRY(history_loss) entry;
+    TAILQ_ENTRY(history_loss) entry;
     int64_t at_us;
     enum loss_kind kind;
     const char *peer; /* whom it was connected as, behind `node`; NULL: not known */
@@ -41,9 +41,10 @@ struct history_loss {
 
 /* Begins as zeros. The newest is the first. */
 struct history {
-    LIST_HEAD(, history_round) rounds;
+    struct stats *stats; /* where complete rounds are counted; NULL: nowhere */
+    TAILQ_HEAD(history_rounds, history_round) rounds;
     size_t count;
-    LIST_HEAD(, history_loss) losses;
+    TAILQ_HEAD(history_losses, history_loss) losses;
     size_t loss_count;
     uint64_t min, max;  /* nodes that torchrun was started for, as rounds have shown; 0: unknown */
     bool had_last_call; /* the newest round has had one */
@@ -51,7 +52,6 @@ struct history {
     char *failed;       /* the node whose workers have failed for the last time; owned */
     int64_t known_us;   /* the run was there before; since then it is seen. 0: from its begin on */
     int64_t fault_us;   /* since then it lacks a node that it had; 0: it does not */
-    bool is_uncounted;  /* the newest round is complete, see history_count() */
 };
 
 void history_fini(struct history *h);
@@ -61,10 +61,6 @@ void history_reach(struct history *h, int64_t round, int64_t now_us);
 
 /* The newest round is complete; `reached_max`: by the node that made it so many as it may have. */
 void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64_t now_us);
-
-/* A round that has been completed since the last call is added to the histograms: how long it took
- * from its begin, and if a node of an earlier round was lost, since then. */
-void history_count(struct history *h, struct stats *stats);
 
 /* The newest round has a last call, since so many have joined. */
 void history_last_call(struct history *h, uint64_t nodes);

@@ -316,12 +316,9 @@ static bool is_any_overdue(const struct step *s, uint64_t patience_ms)
 
 static void note_silent(struct step *s, const struct torch_node *node)
 {
-    struct note *note = explain_note(s, NOTE_NODE_SILENT);
+    struct note *note = explain_note_node(s, NOTE_NODE_SILENT, node);
 
     s->out->counters.nodes_silent++;
-    note->agent = run_agent_of(s->run, node);
-    note->node = explain_node(s, node);
-    note->previous = node_role(node);
     note->ms = (int64_t)presence_silent_ms(s, node);
     note->reason = note->agent == NULL
                        ? "no agent of the node is connected, and its heartbeat is old"

@@ -39,7 +39,7 @@ enum run_state run_status_state(const struct run_facts *f)
 
 int64_t run_status_since_us(const struct run_facts *f)
 {
-    const struct history_round *r = LIST_FIRST(&f->history->rounds);
+    const struct history_round *r = TAILQ_FIRST(&f->history->rounds);
 
     if (!f->view->is_state || r == NULL)
         return 0;
