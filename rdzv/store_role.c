@@ -266,6 +266,7 @@ static void store_role_tick(struct server *s)
 {
     rendezvous_tick(&s->store.rendezvous);
     etcd_runs_tick(&s->store.etcd_runs);
+    status_waits_log(&s->engine);
     relay_links_tick(&s->store.links);
     engine_tick_journal(&s->engine);
     forwards_tick(&s->forwards);

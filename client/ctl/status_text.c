@@ -193,8 +193,13 @@ static void print_gone(FILE *out, const struct ctl *ctl, const cJSON *run, int64
 
 static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, const char *indent)
 {
-    static const struct table_column columns[] = {
-        {"CLIENTS", "waiters", cell_count}, {"WAIT FOR THE KEY", "key", cell_text}, {.head = NULL}};
+    static const struct table_column columns[] = {{"CLIENTS", "waiters", cell_count},
+                                                  {"WAIT FOR THE KEY", "key", cell_text},
+                                                  {"VALUE", "what", cell_text},
+                                                  {"WRITTEN BY", "written_by", cell_text},
+                                                  {.head = NULL}};
+    long workers = member_number(owner, "workers");
+    long connected = member_number(owner, "workers_connected");
     struct table t;
     const cJSON *key;
     long waits = member_number(owner, "waits_count");
@@ -211,8 +216,11 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
         return;
     fprintf(out, "%s", indent);
     text_styled(out, STYLE_HEAD, ctl->colour, "WAITING");
-    fprintf(out, ": %ld client%s for keys that are not written yet (rdzvctl waiters)\n", waits,
+    fprintf(out, ": %ld client%s for keys that are not written yet (rdzvctl waiters)", waits,
             waits == 1 ? "" : "s");
+    if (connected < workers)
+        fprintf(out, "; %ld of %ld workers are connected", connected, workers);
+    fputc('\n', out);
     table_print(&t, out, indent[0] == '\0' ? "  " : "    ", ctl->colour);
 }
 

@@ -37,3 +37,20 @@ void torch_key_split(struct slice key, size_t front, int64_t *round, struct slic
  * returns its length. */
 #define TORCH_KEY_ROOM 128
 size_t torch_key_write(struct slice run_key, int64_t round, const char *name, uint8_t *out);
+
+/* --- Keys for which clients wait: whoever waits for one wants to know its writer. --- */
+
+/* Well-known keys of workers and of the rounds of agents. */
+#define TORCH_DEFAULT_GROUP "default_pg" /* of all ranks */
+
+struct torch_key_writer {
+    const char *what;   /* the value: "the NCCL id"; static */
+    const char *when;   /* the moment at which the writer writes it; static */
+    struct slice group; /* the process group, of a key of workers; part of the key; else ptr NULL */
+    int64_t rank;       /* of the writer in the group; of agents: among the nodes of the round */
+};
+
+/* The writer of a key of workers, as of ProcessGroupGloo and ProcessGroupNCCL (1.13 to 2.14); or of
+ * a key of a round by its name. False: the key is none of them, or not of one writer only. */
+bool torch_key_writer_of_worker(struct slice key, struct torch_key_writer *out);
+bool torch_key_writer_of_round(struct slice name, struct torch_key_writer *out);

@@ -2,6 +2,7 @@
  * each member means. */
 #pragma once
 
+#include "proto/torch/torch_keys.h"
 #include "rdzv/admin/event_stream.h"
 #include "rdzv/admin/run_walk.h"
 #include "rdzv/http/reply.h"
@@ -32,6 +33,9 @@ void status_node_write(struct writer *w, const struct run_facts *f, const struct
  * clients outside all runs. */
 void status_waits_write_run(struct writer *w, const struct engine_space *space,
                             const struct engine *engine, const struct run *run);
+/* Once a second: logs the waits of a round's workers that have lasted for 30 s, once for each
+ * round. */
+void status_waits_log(struct engine *engine);
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
                               const struct engine *engine);
 
@@ -59,6 +63,26 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
 
 /* ,"barriers":[{"key":…,"arrived":…,"size":…,"absent":[rank,…],"absent_nodes":[address,…]},…] */
 void barrier_list_write(struct writer *w, const struct barrier_list *list);
+
+/* The workers of a round, as its agents have told each other by their keys: the size of the world,
+ * the number of workers of the node of that rank, and the rank of its first worker. `keys`: of the
+ * agents. 0, for the last one -1: the agents have not. */
+uint64_t status_count_workers(const struct run *run, const struct keymap *keys);
+int64_t status_count_node_workers(const struct run *run, const struct keymap *keys, int64_t node);
+int64_t status_first_worker(const struct run *run, const struct keymap *keys, int64_t node);
+
+/* --- The writer of a key that is not written yet, status_writer.c. --- */
+
+struct key_writer {
+    struct torch_key_writer torch;
+    const struct torch_node *node; /* on which the writer runs; NULL: not known */
+    char text[512];                /* "rank 3 of default_pg, on node-b (pid 7), in …" */
+};
+
+/* False: the key is no well-known one. `run`: of the clients that wait; NULL: of none. `is_agents`:
+ * they are agents. */
+bool status_find_writer(const struct engine_space *space, const struct run *run, struct slice key,
+                        bool is_agents, struct key_writer *out);
 
 /* --- The whole text, status_text.c, written in slices. A run is written within one slice, so its
  * numbers fit each other. --- */

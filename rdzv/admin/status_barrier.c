@@ -203,15 +203,32 @@ static cJSON *read_round_key(const struct run *run, const struct keymap *keys, c
                : cJSON_ParseWithLength((const char *)value.ptr, value.len);
 }
 
-/* The world size of the round that the worker store is for. `keys`: those of agents. 0: its agents
- * have not said. */
-static uint64_t count_workers(const struct run *run, const struct keymap *keys)
+uint64_t status_count_workers(const struct run *run, const struct keymap *keys)
 {
     cJSON *ranks = read_round_key(run, keys, "assigned_ranks", 0);
     int64_t count = whole_number(cJSON_GetArrayItem(ranks, 1));
 
     cJSON_Delete(ranks);
     return (uint64_t)count;
+}
+
+int64_t status_count_node_workers(const struct run *run, const struct keymap *keys, int64_t node)
+{
+    cJSON *role = read_round_key(run, keys, "role_info", node);
+    int64_t count = whole_number(cJSON_GetObjectItemCaseSensitive(role, "local_world_size"));
+
+    cJSON_Delete(role);
+    return count;
+}
+
+int64_t status_first_worker(const struct run *run, const struct keymap *keys, int64_t node)
+{
+    cJSON *ranks = read_round_key(run, keys, "assigned_ranks", node);
+    int64_t first =
+        cJSON_GetArraySize(ranks) == 0 ? -1 : whole_number(cJSON_GetArrayItem(ranks, 0));
+
+    cJSON_Delete(ranks);
+    return first;
 }
 
 struct place {
@@ -252,18 +269,13 @@ static size_t find_node_places(const struct run *run, const struct keymap *keys,
         const struct torch_node *node = &round->nodes[i];
         const struct agent *a = run_agent_of(run, node);
         const struct conn *c = a == NULL ? NULL : conn_of(a);
-        cJSON *role;
 
         if (!node->participant)
             continue;
         if (c == NULL || count == NODES_COMPARED || place_of_host(places, count, c) != NULL)
             return 0;
-        role = read_round_key(run, keys, "role_info", node->rank);
         places[count] = (struct place){
-            .node = node,
-            .agent = c,
-            .workers = whole_number(cJSON_GetObjectItemCaseSensitive(role, "local_world_size"))};
-        cJSON_Delete(role);
+            .node = node, .agent = c, .workers = status_count_node_workers(run, keys, node->rank)};
         if (places[count++].workers == 0)
             return 0;
     }
@@ -370,7 +382,7 @@ static uint64_t barrier_size(const struct barrier_list *list, const struct barri
     if (is_agents(list, b->map, b->at->node.key))
         return torch_state_participants(&list->run->view.last_completed);
     if (list->run != NULL && b->map != &list->space->store->keys)
-        return count_workers(list->run, &list->space->store->keys);
+        return status_count_workers(list->run, &list->space->store->keys);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* Waiting clients and their keys, as JSON. See status.h for the contract. */
 #include "rdzv/admin/json_member.h"
 #include "rdzv/admin/status.h"
+#include "rdzv/engine/log.h"
 
 #define WAITS_LISTED   100
 #define WAIT_KEYS      10  /* of each, and of a run altogether */
@@ -13,6 +14,7 @@ struct listed_wait {
 
 struct absent_key {
     const struct entry *entry;
+    bool is_agents;
     uint64_t waiters;
 };
 
@@ -29,7 +31,7 @@ struct waits {
 
 /* --- Collecting. --- */
 
-static void note_key(struct waits *all, const struct entry *e)
+static void note_key(struct waits *all, const struct entry *e, bool is_agents)
 {
     size_t i = 0;
 
@@ -38,7 +40,7 @@ static void note_key(struct waits *all, const struct entry *e)
     if (i == WAIT_KEYS)
         return;
     if (i == all->key_count)
-        all->keys[all->key_count++] = (struct absent_key){.entry = e};
+        all->keys[all->key_count++] = (struct absent_key){.entry = e, .is_agents = is_agents};
     all->keys[i].waiters++;
 }
 
@@ -55,7 +57,7 @@ static void note_wait(struct waits *all, const struct keymap *m, const struct wa
             continue;
         looked++;
         if (!waiter->barrier)
-            note_key(all, waiter->links[i].at);
+            note_key(all, waiter->links[i].at, agent != NULL);
     }
     barrier_list_note(&all->barriers, m, waiter);
 }
@@ -136,6 +138,22 @@ static void write_wait(struct writer *w, const struct waits *all, const struct l
     writer_u8(w, '}');
 }
 
+static void write_writer(struct writer *w, const struct waits *all, const struct absent_key *key)
+{
+    struct key_writer writer;
+
+    if (!status_find_writer(all->barriers.space, all->run, key->entry->node.key, key->is_agents,
+                            &writer))
+        return;
+    json_member_str(w, "what", writer.torch.what);
+    json_member_i64(w, "writer_rank", writer.torch.rank);
+    if (writer.torch.group.len > 0)
+        json_member(w, "group", writer.torch.group);
+    if (writer.node != NULL)
+        json_member(w, "writer_node", writer.node->addr);
+    json_member_str(w, "written_by", writer.text);
+}
+
 static void write_absent_keys(struct writer *w, const struct waits *all)
 {
     json_list(w, "absent_keys");
@@ -144,6 +162,7 @@ static void write_absent_keys(struct writer *w, const struct waits *all)
         json_name(w, "key");
         write_key(w, all->keys[i].entry->node.key);
         json_member_u64(w, "waiters", all->keys[i].waiters);
+        write_writer(w, all, &all->keys[i]);
         writer_u8(w, '}');
     }
     writer_u8(w, ']');
@@ -158,6 +177,24 @@ static void write_waits(struct writer *w, const struct waits *all)
     json_member_u64(w, "waits_count", all->count);
     write_absent_keys(w, all);
     barrier_list_write(w, &all->barriers);
+}
+
+static const struct worker_store *worker_store_of(const struct engine_space *space,
+                                                  const struct run *run)
+{
+    return worker_stores_find(&space->store->worker_stores, run->view.record.worker_store);
+}
+
+/* How many of the workers of the round are connected, if its agents have told the number. */
+static void write_workers(struct writer *w, const struct engine_space *space, const struct run *run)
+{
+    const struct worker_store *found = worker_store_of(space, run);
+    uint64_t count = found == NULL ? 0 : status_count_workers(run, &space->store->keys);
+
+    if (count == 0)
+        return;
+    json_member_u64(w, "workers", count);
+    json_member_u64(w, "workers_connected", found->users);
 }
 
 void status_waits_write_run(struct writer *w, const struct engine_space *space,
@@ -178,6 +215,7 @@ void status_waits_write_run(struct writer *w, const struct engine_space *space,
     if (workers != NULL)
         note_waiters(&all, workers);
     write_waits(w, &all);
+    write_workers(w, space, run);
 }
 
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
@@ -187,4 +225,76 @@ void status_waits_write_space(struct writer *w, const struct engine_space *space
 
     note_waiters(&all, &space->store->keys);
     write_waits(w, &all);
+}
+
+/* --- The log. --- */
+
+#define LOG_AFTER_MS 30000
+
+/* Open waits are in the order of their begins. */
+static const struct waiter *overdue_wait(const struct engine *e, const struct engine_space *space,
+                                         const struct run *run)
+{
+    const struct worker_store *w = worker_store_of(space, run);
+    const struct keymap *keys = w == NULL ? NULL : space_keys(space->store, w->id);
+    const struct waiter *first = keys == NULL ? NULL : TAILQ_FIRST(&keys->open_waiters);
+
+    return first != NULL && first->wake.kind == WAKE_WAITER && !first->barrier &&
+                   clock_elapsed_ms(first->since_ms, engine_now_ms(e)) >= LOG_AFTER_MS
+               ? first
+               : NULL;
+}
+
+static const struct entry *first_absent_key(const struct waiter *waiter)
+{
+    for (uint64_t i = 0; i < waiter->count; i++) {
+        if (waiter->links[i].at != NULL)
+            return waiter->links[i].at;
+    }
+    return NULL;
+}
+
+static void log_wait(const struct engine_space *space, const struct run *run,
+                     const struct entry *key)
+{
+    struct key_writer writer;
+    bool is_known = status_find_writer(space, run, key->node.key, false, &writer);
+    struct slice shown = key->node.key;
+
+    if (shown.len > WAIT_KEY_BYTES)
+        shown.len = WAIT_KEY_BYTES;
+    log_event(LOG_WARN, "workers_wait", log_str("space", space->store->name),
+              log_bytes("run", run->view.id), log_bytes("key", shown),
+              log_str("what", is_known ? writer.torch.what : "a key"),
+              log_str("written_by", is_known ? writer.text : "unknown"),
+              log_u64("workers", status_count_workers(run, &space->store->keys)),
+              log_u64("workers_connected", worker_store_of(space, run)->users));
+}
+
+static void log_waits_of(const struct engine *e, const struct engine_space *space,
+                         struct live_run *live)
+{
+    uint64_t worker_store = live->run.view.record.worker_store;
+    const struct waiter *waiter;
+
+    if (live->waits_logged == worker_store)
+        return;
+    waiter = overdue_wait(e, space, &live->run);
+    if (waiter == NULL)
+        return;
+    live->waits_logged = worker_store;
+    log_wait(space, &live->run, first_absent_key(waiter));
+}
+
+void status_waits_log(struct engine *engine)
+{
+    const struct engine_space *space;
+    struct run_view *v;
+
+    TAILQ_FOREACH(space, &engine->spaces, entry) {
+        for (v = rendezvous_next(space, NULL); v != NULL; v = rendezvous_next(space, v)) {
+            if (v->exists)
+                log_waits_of(engine, space, live_run_of(v));
+        }
+    }
 }

@@ -165,7 +165,9 @@ def the_status_says_who_waits_for_what():
         same((wait["peer"], wait["node"], wait["rank"]), (a.name, "a", 0), "who waits")
         key = a.round_key(0, b"torchelastic/role_info/1").decode()
         same((wait["keys"], wait["key_count"]), ([key], 1), "for what")
-        same(run["absent_keys"], [{"key": key, "waiters": 1}], "keys that are not there")
+        same(run["absent_keys"], [{"key": key, "waiters": 1, "what": "the number of its workers", "writer_rank": 1,
+                                   "writer_node": "b", "written_by": "node 1, on b (pid 100), when the round is complete"}],
+             "keys that are not there")
         same(run["barriers"], [{"key": key[:-1], "arrived": 1, "size": 2, "absent": [1],
                                 "absent_nodes": ["b"]}], "an exchange that goes on")
         same({w["peer"]: (w["key_count"], w["keys"]) for w in space["waits"]},
@@ -220,6 +222,28 @@ def the_status_says_which_node_is_not_at_a_barrier_of_workers():
         run = await_status(server.port, lambda r: len(r["waits"]) == 2)[0]
         same(run["barriers"],
              [{"key": key.decode(), "arrived": 3, "size": 4}], "who has left is not told apart")
+
+
+@case
+def the_status_names_the_writer_of_a_key_that_workers_wait_for():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b"])
+        for rank, agent in enumerate(agents):
+            agent.set(agent.round_key(0, b"torchelastic/role_info/%d" % rank),
+                      b'{"role": "default", "rank": %d, "local_world_size": 2}' % rank)
+            agent.set(agent.round_key(0, b"torchelastic/assigned_ranks/%d" % rank),
+                      b"[%d, 4, %d, 4]" % (2 * rank, 2 * rank))
+        workers = [Peer(server.port) for _ in range(3)]
+        for worker, key in zip(workers, (b"/default_pg/0//cuda//0", b"/default_pg/0//cpu//0/3", b"/mine")):
+            worker.wait(key)
+        run = await_status(server.port, lambda r: len(r["waits"]) == 3)[0]
+        same([(k["key"], k.get("writer_node"), k.get("written_by")) for k in run["absent_keys"]],
+             [("/default_pg/0//cuda//0", "a", "rank 0 of default_pg, on a (pid 100), at its first collective"),
+              ("/default_pg/0//cpu//0/3", "b", "rank 3 of default_pg, on b (pid 100), in init_process_group()"),
+              ("/mine", None, None)], "writers")
+        same((run["workers_connected"], run["workers"]), (3, 4), "workers")
+        log = server.wait_log(r"event=workers_wait .*", timeout=60)[0].group()
+        check("/default_pg/0//cuda//0" in log and "rank 0 of default_pg, on a" in log, log)
 
 
 @case

@@ -308,7 +308,8 @@ function waiterOf(wait) {
 
 /* Of a run, or of clients that are no run's. */
 function showWaits(part, of) {
-  const keys = (of.absent_keys || []).map((k) => [el('code', null, named(k.key)), number(k.waiters)]);
+  const keys = (of.absent_keys || []).map((k) => [el('code', null, named(k.key)), el('span', null, named(k.what || '')),
+    el('span', null, named(k.written_by || '')), number(k.waiters)]);
   const waits = (of.waits || []).map((wait) => [el('span', null, ...waiterOf(wait)),
     el('span', null, el('code', null, named(wait.keys[0] || '')), wait.key_count > 1 ? ` and ${many(wait.key_count - 1, 'other')}` : ''),
     wait.since !== undefined ? ticking('ago', wait.since) : '']);
@@ -316,7 +317,7 @@ function showWaits(part, of) {
   part.root.hidden = !of.waits_count;
   if (part.root.hidden) return;
   const wasOpen = part.inner.querySelector('details')?.open;
-  part.inner.replaceChildren(tableOf(['Key that nobody has written', 'Clients that wait'], keys, 'Absent keys'),
+  part.inner.replaceChildren(tableOf(['Key that is not written', 'Value', 'Written by', 'Clients that wait'], keys, 'Absent keys'),
     el('details', {open: wasOpen}, el('summary', null, `Who waits: ${many(of.waits_count, 'client')}`),
       tableOf(['Client', 'Key', 'For'], waits, 'Clients that wait'),
       rest > 0 ? el('p', {class: 'more'}, `and ${number(rest)} more`) : null));

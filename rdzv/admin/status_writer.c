@@ -1,0 +1,73 @@
+/* The writer of a key for which clients wait, by name. See status.h for the contract.
+ *
+ * Torch's most frequent error is the time-out of such a wait. It names the key, and neither the
+ * rank that writes the key nor the node of that rank. The text of the key tells the rank
+ * (torch_keys.h), and the agents of the round have told each other which ranks each node has. */
+#include <stdio.h>
+
+#include "rdzv/admin/status.h"
+
+static const struct torch_node *node_of_rank(const struct run *run, int64_t rank)
+{
+    const struct torch_state *round = &run->view.last_completed;
+
+    for (size_t i = 0; i < round->count; i++) {
+        if (round->nodes[i].participant && round->nodes[i].rank == rank)
+            return &round->nodes[i];
+    }
+    return NULL;
+}
+
+/* Most jobs have the same number of workers on each node, so the rank tells the node; the node's
+ * own keys prove it. NULL: they do not. */
+static const struct torch_node *node_of_worker(const struct run *run, const struct keymap *keys,
+                                               int64_t rank)
+{
+    int64_t size = status_count_node_workers(run, keys, 0), node = size == 0 ? 0 : rank / size;
+    int64_t base = size == 0 ? -1 : status_first_worker(run, keys, node);
+
+    if (base < 0 || rank < base || rank >= base + status_count_node_workers(run, keys, node) ||
+        run->view.last_completed.round != run->view.record.round)
+        return NULL;
+    return node_of_rank(run, node);
+}
+
+static void write_text(struct key_writer *out)
+{
+    char name[NODE_TEXT_MAX], words[NODE_TEXT_MAX];
+    int group = (int)(out->torch.group.len < 100 ? out->torch.group.len : 100), at;
+
+    if (group > 0)
+        at = snprintf(out->text, sizeof out->text, "rank %lld of %.*s", (long long)out->torch.rank,
+                      group, (const char *)out->torch.group.ptr);
+    else
+        at = snprintf(out->text, sizeof out->text, "node %lld", (long long)out->torch.rank);
+    if (out->node != NULL)
+        at += snprintf(out->text + at, sizeof out->text - (size_t)at, ", on %s",
+                       node_words(node_text(out->node, name), words));
+    snprintf(out->text + at, sizeof out->text - (size_t)at, ", %s", out->torch.when);
+}
+
+bool status_find_writer(const struct engine_space *space, const struct run *run, struct slice key,
+                        bool is_agents, struct key_writer *out)
+{
+    const struct rendezvous_space *home = space->rendezvous;
+    struct slice name;
+    int64_t round;
+
+    *out = (struct key_writer){0};
+    if (run != NULL && is_agents) {
+        if (run_views_find_round(&home->runs, key, &round, &name) != &run->view ||
+            !torch_key_writer_of_round(name, &out->torch))
+            return false;
+        if (round == run->view.last_completed.round)
+            out->node = node_of_rank(run, out->torch.rank);
+    } else {
+        if (!torch_key_writer_of_worker(key, &out->torch))
+            return false;
+        if (run != NULL && slice_is(out->torch.group, TORCH_DEFAULT_GROUP))
+            out->node = node_of_worker(run, &space->store->keys, out->torch.rank);
+    }
+    write_text(out);
+    return true;
+}

@@ -1,0 +1,104 @@
+/* The keys of torch's agents and workers: rounds, and the writers of well-known keys. */
+#include "proto/torch/torch_keys.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+struct row {
+    const char *key, *what, *group;
+    int64_t rank;
+};
+
+static void assert_writer(const struct row *row,
+                          bool (*read)(struct slice key, struct torch_key_writer *out))
+{
+    struct torch_key_writer w;
+    bool found = read(slice_str(row->key), &w);
+
+    if (found != (row->what != NULL))
+        fail_msg("%s: %s", row->key, found ? w.what : "has no writer");
+    if (!found)
+        return;
+    assert_string_equal(w.what, row->what);
+    assert_int_equal(w.rank, row->rank);
+    assert_true(
+        slice_equal(w.group, row->group == NULL ? (struct slice){0} : slice_str(row->group)));
+}
+
+/* Keys as workers of torch 1.13.1 and 2.13 write them. */
+static void keys_of_workers_name_their_writer(void **state)
+{
+    static const struct row rows[] = {
+        {"/default_pg/0//cpu//0/3", "gloo's address", "default_pg", 3},
+        {"/default_pg/0//2//cpu//0/1", "gloo's address", "2", 1},
+        {"/worker/attempt_0/default_pg/0/0/5", "gloo's address", "default_pg", 5},
+        {"/default_pg/0//cuda//0", "NCCL's id", "default_pg", 0},
+        {"/default_pg/0//cuda//17", "NCCL's id", "default_pg", 0},
+        {"/default_pg/0//mesh_dp//cuda//0", "NCCL's id", "mesh_dp", 0},
+        {"/default_pg/0//cuda//2:7", "NCCL's id for a pair of ranks", "default_pg", 2},
+        {"/default_pg/0//cuda//2:x", NULL, NULL, 0},
+        {"/default_pg/0//cpu//1/3", NULL, NULL, 0},
+        {"/default_pg/0//cpu//0/-1", NULL, NULL, 0},
+        {"/default_pg/0//cpu//0/99999999999", NULL, NULL, 0},
+        {"/mine/0/3", NULL, NULL, 0},
+        {"/store_based_barrier_key:1", NULL, NULL, 0},
+        {"init/", NULL, NULL, 0},
+        {"/", NULL, NULL, 0},
+        {"", NULL, NULL, 0},
+        {"//cuda//", NULL, NULL, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_writer(&rows[i], torch_key_writer_of_worker);
+}
+
+static void keys_of_a_round_name_their_writer(void **state)
+{
+    static const struct row rows[] = {
+        {"MASTER_ADDR", "the address of the workers' store", NULL, 0},
+        {"MASTER_PORT", "the address of the workers' store", NULL, 0},
+        {"torchelastic/role_info/12", "the number of its workers", NULL, 12},
+        {"torchelastic/role_info/x", NULL, NULL, 0},
+        {"torchelastic/assigned_ranks/3", "the ranks of the workers", NULL, 0},
+        {"torchelastic/agent/terminal_state/last_member", NULL, NULL, 0},
+        {"", NULL, NULL, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_writer(&rows[i], torch_key_writer_of_round);
+}
+
+static void a_key_of_a_round_is_split_behind_its_run(void **state)
+{
+    const struct slice key = slice_str("/torch.rendezvous.job.1/x.7/torchelastic/role_info/2");
+    size_t lengths[4];
+    struct slice name;
+    int64_t round;
+
+    (void)state;
+    assert_int_equal(torch_key_fronts(key, lengths, 4), 2);
+    torch_key_split(key, lengths[0], &round, &name);
+    assert_int_equal(round, 7);
+    assert_true(slice_is(name, "torchelastic/role_info/2"));
+    torch_key_split(key, lengths[1], &round, &name);
+    assert_int_equal(round, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_of_workers_name_their_writer),
+        cmocka_unit_test(keys_of_a_round_name_their_writer),
+        cmocka_unit_test(a_key_of_a_round_is_split_behind_its_run),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
