@@ -1,9 +1,10 @@
 #!/bin/bash
 # Makes all that a release consists of, from this checkout:
 #
-#   deploy/release.sh FOLDER [PART...]      parts: static image debian chart source; without one, all
+#   deploy/release.sh FOLDER [PART...]      parts: static wheel image debian chart source; without one, all
 #
 #   static   rdzvd and rdzv-manifest without shared libraries, for amd64 and arm64, with an SBOM each
+#   wheel    rdzvd, rdzvctl and rdzv-manifest as a Python package, for amd64 and arm64, with an SBOM in each
 #   image    an OCI image of both, as an archive for `skopeo copy` or `podman load`
 #   debian   Debian packages for this machine
 #   chart    the Helm chart, as `helm package` makes it
@@ -17,7 +18,7 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 OUT=${1:?release.sh: name a folder}
 shift
-[ $# -gt 0 ] || set -- static image debian chart source
+[ $# -gt 0 ] || set -- static wheel image debian chart source
 mkdir -p "$OUT"
 OUT=$(realpath "$OUT")
 LICENSE=$("$ROOT/deploy/license.sh")
@@ -47,11 +48,29 @@ make_static()
     for arch in amd64 arm64; do
         name=rdzv-$VERSION-linux-$arch
         mkdir -p "$WORK/static/$name"
-        "$ROOT/deploy/static.sh" "$arch" "$WORK/$arch"
+        build_static "$arch"
         cp "$WORK/$arch/rdzvd" "$WORK/$arch/rdzv-manifest" "$WORK/static/$name"
         "$ROOT/deploy/sbom.py" "$name" "$VERSION" "$LICENSE" "$WORK/$arch/packages" \
             "$WORK/$arch/rdzvd" "$WORK/$arch/rdzv-manifest" >"$OUT/$name.spdx.json"
         (cd "$WORK/static" && archive "$OUT/$name.tar.gz" "$name")
+    done
+}
+
+# build_static ARCHITECTURE: once for all parts, into $WORK
+build_static()
+{
+    [ -e "$WORK/$1/rdzvd" ] || "$ROOT/deploy/static.sh" "$1" "$WORK/$1"
+}
+
+make_wheel()
+{
+    local arch
+
+    for arch in amd64 arm64; do
+        build_static "$arch"
+        "$ROOT/deploy/sbom.py" "rdzvd-$VERSION-linux-$arch" "$VERSION" "$LICENSE" "$WORK/$arch/packages" \
+            "$WORK/$arch/rdzvd" "$WORK/$arch/rdzvctl" "$WORK/$arch/rdzv-manifest" >"$WORK/$arch/wheel.spdx.json"
+        "$ROOT/deploy/wheel.py" "$OUT" "$VERSION" "$LICENSE" "$WORK/$arch" "$WORK/$arch/wheel.spdx.json"
     done
 }
 
@@ -60,7 +79,7 @@ make_image()
     local arch
 
     for arch in amd64 arm64; do
-        [ -e "$WORK/$arch/rdzvd" ] || "$ROOT/deploy/static.sh" "$arch" "$WORK/$arch"
+        build_static "$arch"
     done
     "$ROOT/deploy/image.py" "$WORK/image" "$VERSION" "$LICENSE" \
         "amd64=$WORK/amd64/rdzvd" "arm64=$WORK/arm64/rdzvd"
@@ -92,7 +111,7 @@ make_source()
 
 for part in "$@"; do
     case $part in
-    static | image | debian | chart | source) "make_$part" ;;
+    static | wheel | image | debian | chart | source) "make_$part" ;;
     *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
     esac
 done

@@ -1,12 +1,13 @@
 #!/bin/bash
-# Builds rdzvd and rdzv-manifest without shared libraries, from this checkout and Debian's packages:
+# Builds rdzvd, rdzvctl and rdzv-manifest without shared libraries, from this checkout and Debian's packages:
 #
-#   deploy/static.sh ARCHITECTURE FOLDER      amd64 or arm64; FOLDER/rdzvd and FOLDER/rdzv-manifest
+#   deploy/static.sh ARCHITECTURE FOLDER      amd64 or arm64; FOLDER gets the three programs
 #
 # All libraries, also glibc, come from the running Debian release, built for ARCHITECTURE. The script unpacks them into
-# a separate folder instead of installing them, so it needs no root. Six are compiled from their source packages: cJSON,
-# which has no static library there; libevent, libnghttp2, libprotobuf-c and libyaml, of which rdzvd then has only the
-# functions that it calls; and OpenSSL without old protocols, ciphers and curves, which takes a third off the image.
+# a separate folder instead of installing them, so it needs no root. Seven are compiled from their source packages:
+# cJSON, which has no static library there; libevent, libnghttp2, libprotobuf-c and libyaml, of which rdzvd then has only
+# the functions that it calls; OpenSSL without old protocols, ciphers and curves, which takes a third off the image; and
+# libcurl, which speaks only HTTP for rdzvctl.
 # What was unpacked and compiled is kept in $RDZV_CACHE, else $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv; FOLDER/packages
 # lists it, for an SBOM.
 #
@@ -36,6 +37,12 @@ TLS_WITHOUT="shared tests module dso engine legacy deprecated autoload-config ui
     cms cmp ts ocsp ct srp psk srtp nextprotoneg comp rfc3779 dgram dtls tls1 tls1_1 ssl-trace
     dh dsa ec2m gost sm2 sm3 sm4 aria bf blake2 camellia cast des idea md4 mdc2 rc2 rc4 rmd160 seed whirlpool
     cmac multiblock ocb scrypt siphash siv"
+
+# What rdzvctl's libcurl does without.
+CURL_WITHOUT="--without-zlib --without-brotli --without-zstd --without-libpsl --without-libidn2 --without-nghttp2
+    --without-librtmp --without-libssh2 --without-libgsasl $(printf -- '--disable-%s ' shared dependency-tracking ftp file \
+    ldap ldaps rtsp dict telnet tftp pop3 imap smb smtp gopher mqtt manual ntlm ntlm-wb kerberos-auth negotiate-auth \
+    digest-auth aws alt-svc hsts cookies doh netrc dateparse mime progress-meter libcurl-option tls-srp)"
 
 # apt-get or apt-cache with an apt of its own: lists, cache and state are below $2, and the machine's stay as
 # they are.
@@ -94,7 +101,7 @@ make_sysroot()
         dpkg-deb -x "$source" "$1"
         dpkg-deb -W --showformat '${Package} ${Version} ${source:Package}\n' "$source"
     done >"$1/list"
-    for source in cjson libevent nghttp2 protobuf-c libyaml openssl; do
+    for source in cjson libevent nghttp2 protobuf-c libyaml openssl curl; do
         (cd "$1/source" && get_source "$apt" "$source")
     done
     compile_cjson "$1" "$(echo "$1"/source/cjson-*/)"
@@ -104,6 +111,7 @@ make_sysroot()
     compile "$1" libyaml src libyaml -Os
     trim_openssl "$(echo "$1"/source/openssl-*/)"
     compile_openssl "$1" "$(echo "$1"/source/openssl-*/)"
+    compile_curl "$1" "$(echo "$1"/source/curl-*/)"
     rm -rf "$apt" "$1/packages" "$1/source" "$1/log"
 }
 
@@ -204,6 +212,24 @@ compile_openssl() # SYSROOT SOURCE
     echo "libssl-dev $(dpkg-parsechangelog -l "$2/debian/changelog" -S Version) openssl" >>"$1/list"
 }
 
+# After OpenSSL, which it calls. Debian's last patch names the library after its third TLS library, NSS.
+compile_curl() # SYSROOT SOURCE
+{
+    (
+        cd "$2" &&
+            find . -name Makefile.am -exec sed -i -E 's/libcurl(u?)[-_]nss/libcurl\1/g' {} + &&
+            autoreconf --force --install &&
+            ./configure --host="$TRIPLET" --prefix=/usr --libdir="/usr/lib/$TRIPLET" --with-openssl --with-ca-fallback \
+                --without-ca-bundle --without-ca-path $CURL_WITHOUT PKG_CONFIG=false CC="$TRIPLET-gcc --sysroot=$1" LDFLAGS=-static \
+                CFLAGS="-Os $LIBRARY_FLAGS -ffile-prefix-map=$2=curl/ -ffile-prefix-map=$1=" &&
+            make -C lib -j"$(nproc)" libcurl.la &&
+            make -C lib install DESTDIR="$1" && make -C include install DESTDIR="$1" &&
+            make install-pkgconfigDATA DESTDIR="$1"
+    ) >"$1/log" 2>&1 || { tail -n 60 "$1/log"; exit 1; }
+    rm "$1/usr/lib/$TRIPLET/libcurl.la"
+    echo "libcurl4-openssl-dev $(dpkg-parsechangelog -l "$2/debian/changelog" -S Version) curl" >>"$1/list"
+}
+
 cross_file() # TREE
 {
     cat <<END
@@ -227,7 +253,8 @@ endian = 'little'
 END
 }
 
-RECIPE=$(declare -f make_sysroot compile_cjson compile trim_openssl compile_openssl; echo "$PACKAGES $LIBRARY_FLAGS" $TLS_WITHOUT)
+RECIPE=$(declare -f make_sysroot compile_cjson compile trim_openssl compile_openssl compile_curl
+    echo "$PACKAGES $LIBRARY_FLAGS" $TLS_WITHOUT $CURL_WITHOUT)
 if ! diff -q <(echo "$RECIPE") "$SYSROOT/.complete" >/dev/null 2>&1; then
     rm -rf "$SYSROOT.new"
     mkdir -p "$SYSROOT.new"
@@ -243,12 +270,12 @@ trap 'rm -rf "$TREE"' EXIT
 cross_file "$TREE" >"$TREE/cross.ini"
 {
     meson setup "$TREE/build" "$TREE" --cross-file "$TREE/cross.ini" --buildtype=release \
-        -Doptimization=2 -Db_lto=true -Dstatic=true -Dtests=disabled -Drdzvctl=disabled &&
-    ninja -C "$TREE/build" rdzv/rdzvd deploy/rdzv-manifest
+        -Doptimization=2 -Db_lto=true -Dstatic=true -Dtests=disabled &&
+    ninja -C "$TREE/build" rdzv/rdzvd client/rdzvctl deploy/rdzv-manifest
 } >"$TREE/log" 2>&1 || { tail -n 60 "$TREE/log"; exit 1; }
 
 mkdir -p "$OUT"
-for program in rdzv/rdzvd deploy/rdzv-manifest; do
+for program in rdzv/rdzvd client/rdzvctl deploy/rdzv-manifest; do
     "$TRIPLET-strip" -o "$OUT/${program#*/}" "$TREE/build/$program"
 done
 cp "$SYSROOT/list" "$OUT/packages"

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
@@ -84,7 +85,7 @@ static void on_drain_timeout(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Accepts no new connections; sends the queued output of the open ones, and closes them. */
-static void drain_server(struct server *s, int number)
+static void drain_server(struct server *s, const char *signal)
 {
     const struct timeval patience = timeval_of_ms(s->config->drain_timeout_ms);
 
@@ -92,7 +93,7 @@ static void drain_server(struct server *s, int number)
         s->stop = true;
         return;
     }
-    log_event(LOG_INFO, "stopping", log_str("signal", number == SIGTERM ? "SIGTERM" : "SIGINT"),
+    log_event(LOG_INFO, "stopping", log_str("signal", signal),
               log_u64("connections", s->net.conn_count));
     notify_send(getenv("NOTIFY_SOCKET"), "STOPPING=1");
     transport_drain(&s->net);
@@ -105,7 +106,7 @@ static void on_signal(void *arg, int number)
     struct server *s = arg;
 
     if (number == SIGTERM || number == SIGINT)
-        drain_server(s, number);
+        drain_server(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
     else if (number == SIGHUP && s->net.handshakes.certificate.context != NULL)
         certificate_reload(&s->net.handshakes.certificate);
     else
@@ -115,6 +116,32 @@ static void on_signal(void *arg, int number)
                                                         : "SIGUSR2"),
                   log_str("reason", "rdzvd reads its settings when it starts: restart it to change "
                                     "them; SIGTERM and SIGINT end it"));
+}
+
+/* The kernel closes the pipe when the process at its other end ends, also by SIGKILL. */
+static void on_stdin(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *s = arg;
+    char ignored[512];
+    ssize_t got = read(fd, ignored, sizeof ignored);
+
+    (void)what;
+    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+        return;
+    event_del(&s->stdin_ends);
+    drain_server(s, "none: standard input has ended");
+}
+
+static bool watch_stdin(struct server *s)
+{
+    if (!s->config->exit_with_stdin)
+        return true;
+    event_assign(&s->stdin_ends, s->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_stdin, s);
+    if (event_add(&s->stdin_ends, NULL) == 0)
+        return true;
+    log_event(LOG_ERROR, "stdin_failed", log_errno("reason", errno),
+              log_str("hint", "--exit-with-stdin needs a pipe, a socket or a terminal there"));
+    return false;
 }
 
 /* --- The iteration. --- */
@@ -192,7 +219,8 @@ static bool add_events(struct server *s)
 
     event_assign(&s->tick, s->base, -1, EV_PERSIST, on_tick, s);
     evtimer_assign(&s->drain, s->base, on_drain_timeout, s);
-    return signals_open(&s->signals, s->base, on_signal, s) && net_add_event(&s->tick, &second);
+    return signals_open(&s->signals, s->base, on_signal, s) && net_add_event(&s->tick, &second) &&
+           watch_stdin(s);
 }
 
 /* What every role serves in the same way. */

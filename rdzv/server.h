@@ -98,8 +98,9 @@ struct server {
     const struct protocol *http_protocols[2]; /* net.http_protocols */
 
     struct signals signals;
-    struct event tick;  /* once a second: log, deadlines, idle exit */
-    struct event drain; /* the end of --drain-timeout */
+    struct event tick;       /* once a second: log, deadlines, idle exit */
+    struct event stdin_ends; /* with --exit-with-stdin */
+    struct event drain;      /* the end of --drain-timeout */
     bool cut_off; /* at the end of --drain-timeout, clients with unread answers were cut off */
     bool stop;
     bool restart;

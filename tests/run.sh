@@ -245,6 +245,7 @@ step client-ctl $PYTHON tests/client/ctl.py
 step client-tls $PYTHON tests/client/tls.py
 step page $PYTHON tests/page/run.py
 step packages-install env RDZVD="$PLAIN" $PYTHON tests/packages/install.py
+step wheel env RDZVD="$PLAIN" $PYTHON tests/packages/wheel.py
 step packages-chart env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/packages/chart.py
 [ "$ALL" = no ] || step packages-booted env RDZVD="$PLAIN" $PYTHON tests/packages/booted.py
 [ "$ALL" = no ] || step packages-release $PYTHON tests/packages/release.py

@@ -216,7 +216,8 @@ struct config {
     uint64_t space_idle_timeout_ms; /* 0: off */
     uint64_t session_timeout_ms;    /* of sessions without their relay */
     uint64_t exit_when_idle_ms;     /* 0: off */
-    uint64_t drain_timeout_ms;      /* from SIGTERM until connections that are left get dropped */
+    bool exit_with_stdin;
+    uint64_t drain_timeout_ms; /* from SIGTERM until connections that are left get dropped */
     struct policy_settings elastic;
     struct config_limits limits;
 

@@ -266,6 +266,32 @@ def exit_when_idle():
 
 
 @case
+def rdzvd_exits_with_the_process_at_the_other_end_of_its_stdin():
+    """A shell holds the pipe and is killed. A relay, whose client is still connected and whose store is away, ends as
+    soon."""
+    for role in ([], ["--upstream=127.0.0.1:%d" % free_port(), "--drain-timeout=200ms"]):
+        holder = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        argv = ["bash", "-c", 'exec 0<&%d; exec "$0" "$@"' % holder.stdout.fileno()]
+        with Rdzvd("--exit-with-stdin=on", *role, wrapper=argv, pass_fds=[holder.stdout.fileno()]) as server:
+            holder.stdout.close()
+            with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
+                client.sendall(HS)
+                server.wait_log(r"event=ready ")
+                check(server.process.poll() is None, "it has ended too early")
+                holder.kill()
+                holder.wait()
+                server.wait_log(r'event=stopping signal="none: standard input has ended" connections=1')
+                check(server.process.wait(20) == 0, "exit code")
+
+
+@case
+def exit_with_stdin_needs_a_pipe():
+    done = subprocess.run([rdzvd_binary(), "--listen=127.0.0.1:0", "--exit-with-stdin=on"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    check(done.returncode == 1 and re.search(r"event=stdin_failed .*hint=.*needs a pipe", done.stderr), done.stderr)
+
+
+@case
 def iterations_are_counted_by_their_length():
     with Rdzvd() as server:
         for _ in range(20):

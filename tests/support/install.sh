@@ -282,7 +282,26 @@ helm_program()
     say "helm is there: $dir"
 }
 
-install_packages() { apt_install $PACKAGES_PACKAGES; helm_program; }
+# uv and twine, which install and check the wheel.
+wheel_tools()
+{
+    local dir=$RDZV_CACHE_DIR/wheel-tools
+
+    if [ ! -e "$dir/.complete" ]; then
+        cache_lock
+        if [ ! -e "$dir/.complete" ]; then
+            say "uv and twine go into $dir"
+            rm -rf "$dir"
+            /usr/bin/python3 -m venv "$dir"
+            "$dir/bin/pip" install --quiet --no-input uv twine
+            touch "$dir/.complete"
+        fi
+        cache_unlock
+    fi
+    say "uv and twine are there: $dir"
+}
+
+install_packages() { apt_install $PACKAGES_PACKAGES; helm_program; wheel_tools; }
 
 install_trees()
 {

@@ -49,6 +49,7 @@ static void defaults_are_those_of_the_manual(void **state)
     assert_int_equal(c.limits.request_timeout_ms, 60000);
     assert_int_equal(c.space_idle_timeout_ms, 0);
     assert_int_equal(c.exit_when_idle_ms, 0);
+    assert_false(c.exit_with_stdin);
     assert_int_equal(c.drain_timeout_ms, 5000);
     assert_int_equal(c.log_format, LOG_FORMAT_LOGFMT);
     assert_int_equal(c.log_level, LOG_INFO);
@@ -70,15 +71,16 @@ static void every_flag_reaches_its_place(void **state)
     struct config c;
 
     (void)state;
-    parse_well(
-        &(struct start){.words = {"--listen=127.0.0.1:0/jobA", "-space-idle-timeout", "30s",
-                                  "--exit-when-idle=5m", "--drain-timeout=off", "--c10d-legacy=off",
-                                  "--log-format=json", "--log-level=warn"}},
-        &c);
+    parse_well(&(struct start){.words = {"--listen=127.0.0.1:0/jobA", "-space-idle-timeout", "30s",
+                                         "--exit-when-idle=5m", "--exit-with-stdin=on",
+                                         "--drain-timeout=off", "--c10d-legacy=off",
+                                         "--log-format=json", "--log-level=warn"}},
+               &c);
     assert_string_equal(listeners(&c), "127.0.0.1:0/jobA");
     assert_false(c.listeners_default || c.legacy);
     assert_int_equal(c.space_idle_timeout_ms, 30000);
     assert_int_equal(c.exit_when_idle_ms, 300000);
+    assert_true(c.exit_with_stdin);
     assert_int_equal(c.drain_timeout_ms, 0);
     assert_int_equal(c.log_format, LOG_FORMAT_JSON);
     assert_int_equal(c.log_level, LOG_WARN);

@@ -1,0 +1,50 @@
+"""Makes the wheel `rdzvd` from the programs under test, and environments with it. Python's standard library only."""
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+from servers import ROOT, rdzvd_binary
+
+
+def check_output(*argv, code=0, **more):
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, **more)
+    if done.returncode != code:
+        raise AssertionError("%s: exit %d\n%s" % (" ".join(argv), done.returncode, done.stdout[-4000:]))
+    return done.stdout
+
+
+def version():
+    with open(os.path.join(ROOT, "meson.build"), encoding="utf-8") as f:
+        return next(line.split("'")[1] for line in f if line.startswith("  version:"))
+
+
+def make_wheel(folder):
+    """The path of the wheel: $RDZV_WHEEL, which deploy/release.sh has made; else a new wheel, in `folder`, of the
+    programs in the build of rdzvd_binary()."""
+    if os.environ.get("RDZV_WHEEL"):
+        return os.environ["RDZV_WHEEL"]
+    build = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
+    programs = os.path.join(folder, "programs")
+    os.makedirs(programs, exist_ok=True)
+    for name in ("rdzv/rdzvd", "client/rdzvctl", "deploy/rdzv-manifest"):
+        shutil.copy(os.path.join(build, name), programs)
+    check_output("strip", *glob.glob(programs + "/*"))
+    licence = check_output(os.path.join(ROOT, "deploy", "license.sh")).strip()
+    sbom = os.path.join(folder, "sbom.json")
+    with open(sbom, "w", encoding="utf-8") as f:
+        subprocess.run([os.path.join(ROOT, "deploy", "sbom.py"), "rdzvd", version(), licence, os.devnull,
+                        os.path.join(programs, "rdzvd")], stdout=f, check=True)
+    return check_output(sys.executable, os.path.join(ROOT, "deploy", "wheel.py"), folder, version(), licence, programs,
+                        sbom).strip()
+
+
+def make_environment(folder, python=sys.executable, wheel=None):
+    """A new environment with pip; returns its Python."""
+    check_output(python, "-m", "venv", folder)
+    inside = os.path.join(folder, "bin", "python")
+    if wheel:
+        check_output(inside, "-m", "pip", "install", "--no-index", "--quiet", wheel)
+    return inside
