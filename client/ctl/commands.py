@@ -84,9 +84,9 @@ delete, wait and watch then work on the workers' keys, and keys lists the agents
 
 COMMANDS = [
     Command("status", "[RUN]", 0, 1, "runs", "watch interval", "missing nodes, and the keys that clients wait for",
-            """Shows each run (one rendezvous of torch, named by --rdzv-id): first the missing nodes and those that are
-            gone, without which the others go on, then what clients wait for, then the nodes that are there, then
-            why earlier rounds ended. Runs that wait for missing nodes come first; runs that all nodes have left
+            """Shows each run (one rendezvous of torch, named by --rdzv-id): first the missing nodes, then
+            the absent ones, without which the run continues, then what clients wait for, then the nodes that are
+            here, then why earlier rounds ended. Runs that wait for missing nodes come first; runs that all nodes have left
             come last. The nodes that are there are summed up; -o wide lists them.
 
             If a node of a shown run is missing or has failed, or if there is no such RUN, rdzvctl exits with 1. As

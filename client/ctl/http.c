@@ -392,7 +392,7 @@ enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out)
     *out = cJSON_Parse(answer.body);
     free(answer.body);
     if (*out == NULL)
-        return ctl_say(CTL_FAILED, "%s answers %s with what is no JSON: is it rdzvd?", ctl->server,
+        return ctl_say(CTL_FAILED, "%s answers %s without valid JSON: is it rdzvd?", ctl->server,
                        path);
     return CTL_FINE;
 }
@@ -503,7 +503,7 @@ static enum ctl_exit say_end(const struct ctl *ctl, struct stream *s, CURLcode c
     if (answer.status >= 400)
         return say_status(ctl, &answer);
     if (code == CURLE_OK && answer.status == 200 && !is_stream(s->curl))
-        return ctl_say(CTL_FAILED, "%s answers with what is no stream: is it an rdzvd before 0.1?",
+        return ctl_say(CTL_FAILED, "%s does not answer with a stream: is it an rdzvd before 0.1?",
                        ctl->server);
     if (code == CURLE_OK)
         return ctl_say(CTL_UNREACHABLE, "%s has ended the stream", ctl->server);

@@ -324,7 +324,8 @@ static void print_scope(const struct view *view)
 
     if (ctl->space != NULL || ctl->token_file != NULL || ctl->unix_path != NULL)
         return;
-    printf("(only space %s, that of this listener; operators see those that relays have made, too: "
+    printf("(only space %s, that of this listener; operators also see the spaces that relays have "
+           "made: "
            "--token-file, or -s unix:/PATH)\n",
            member_text(view->spaces->child, "name"));
 }

@@ -93,8 +93,8 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
                 agents == 1 ? " waits" : "s wait");
     if (missing == 0 && strcmp(member_text(run, "state"), "failed") != 0)
         fputs(", none missing", out);
-    if (member_number(run, "gone_count") > 0)
-        fprintf(out, ", %ld gone", member_number(run, "gone_count"));
+    if (member_number(run, "absent_count") > 0)
+        fprintf(out, ", %ld absent", member_number(run, "absent_count"));
     fputc('\n', out);
 }
 
@@ -176,17 +176,17 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
 }
 
 /* Prints the nodes that took part in an earlier round but not in the latest one. */
-static void print_gone(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
+static void print_absent_list(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
-    const cJSON *gone = member_item(run, "gone");
-    long count = member_number(run, "gone_count"), named = cJSON_GetArraySize(gone);
+    const cJSON *absent = member_item(run, "absent");
+    long count = member_number(run, "absent_count"), named = cJSON_GetArraySize(absent);
 
     if (count == 0)
         return;
     fputs("  ", out);
-    text_styled(out, STYLE_HEAD, ctl->colour, "GONE");
+    text_styled(out, STYLE_HEAD, ctl->colour, "ABSENT");
     fprintf(out, ": %ld, and the run goes on without %s\n", count, count == 1 ? "it" : "them");
-    print_absent_nodes(out, ctl, gone, now_us);
+    print_absent_nodes(out, ctl, absent, now_us);
     if (count > named)
         fprintf(out, "    %ld more, which the store does not list\n", count - named);
 }
@@ -398,7 +398,7 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
     print_head(out, ctl, space, run, now_us);
     print_failed(out, ctl, run);
     print_missing(out, ctl, run, now_us);
-    print_gone(out, ctl, run, now_us);
+    print_absent_list(out, ctl, run, now_us);
     print_waits(out, ctl, run, "  ");
     print_barriers(out, ctl, run, "  ");
     print_hints(out, ctl, run);

@@ -68,7 +68,7 @@ enum torch_state_status {
 enum torch_state_status torch_state_read(struct slice value, struct torch_state *out);
 
 /* Reads the one time in which `wanted` differs from `shown`, a text of torch_state_write(), without
- * reading the rest. False: they differ in anything else, or not at all. */
+ * reading the rest. False: the two texts are equal, or differ in more than this time. */
 bool torch_state_read_beat(struct slice shown, struct slice wanted, int64_t *us);
 
 void torch_state_free(struct torch_state *s);

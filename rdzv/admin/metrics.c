@@ -140,8 +140,8 @@ static void write_journal_files(FILE *out, const struct data_dir *data)
                    s->slowest_sync_ns);
     metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
                  s->journal.bytes_behind);
-    metric_gauge(out, "rdzvd_journal_unsynced_bytes",
-                 "Bytes of the journal that are not synced yet.", s->pending_bytes);
+    metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Unsynced bytes of the journal.",
+                 s->pending_bytes);
     metric_gauge(out, "rdzvd_data_dir_free_bytes",
                  "Bytes that rdzvd may still take of the file system of --data-dir.", disk.free);
     metric_gauge(out, "rdzvd_data_dir_size_bytes", "Size of that file system.", disk.size);
@@ -173,8 +173,8 @@ static void write_journal_etcd(FILE *out, const struct engine *e)
                    s->snapshots);
     metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
                  s->bytes_behind);
-    metric_gauge(out, "rdzvd_journal_unsynced_bytes",
-                 "Bytes of the journal that are not synced yet.", s->pending_bytes);
+    metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Unsynced bytes of the journal.",
+                 s->pending_bytes);
 }
 
 static void write_journal(FILE *out, const struct engine *e)
@@ -245,8 +245,8 @@ static void write_relay(FILE *out, const struct relay_sums *r)
                  "Bytes of unconfirmed requests, without open waits.", r->pending_bytes);
     metric_seconds(
         out, "rdzvd_relay_lag_seconds", "gauge",
-        "Age of the oldest request that the store should have confirmed by now: of waits, "
-        "those that it has not got, since the link was lost.",
+        "Age of the oldest request that the store should have confirmed by now; a wait counts "
+        "from the loss of its link until the store has it again.",
         6, r->lag_ns);
     metric_counter(out, "rdzvd_relay_requests_resumed_total",
                    "Requests that were sent again over a new link.", r->relay.resumed);
@@ -328,10 +328,10 @@ static void write_store_counts(FILE *out, const struct net *n)
     metric_counter(out, "rdzvd_torch_rounds_completed_total",
                    "Rounds of torch's runs that were completed.", stats->jobs.rounds_completed);
     metric_head(out, "rdzvd_torch_round_seconds", "histogram",
-                "From the begin of a round until it was complete, over all backends.");
+                "Seconds from the start of a round until it was complete, over all backends.");
     metric_durations(out, "rdzvd_torch_round_seconds", "", &stats->rounds, RECOVERY_FIRST_NS);
     metric_head(out, "rdzvd_torch_recovery_seconds", "histogram",
-                "From when a node was lost until a round was complete again.");
+                "Seconds from the loss of a node until a round was complete again.");
     metric_durations(out, "rdzvd_torch_recovery_seconds", "", &stats->recoveries,
                      RECOVERY_FIRST_NS);
     metric_counter(out, "rdzvd_torch_runs_closed_total", "Runs that an agent has closed.",
@@ -346,7 +346,7 @@ static void write_store_counts(FILE *out, const struct net *n)
                    "Nodes that were taken out of their run for --silent-node-timeout.",
                    stats->jobs.nodes_silent);
     metric_counter(out, "rdzvd_torch_restarts_total",
-                   "Rounds whose nodes were made to meet again because one was lost.",
+                   "Rounds whose nodes rdzvd made meet again because a node was lost.",
                    stats->jobs.restarts_asked);
     metric_counter(out, "rdzvd_torch_runs_repaired_total",
                    "Times that a run's state was repaired; the log says what and why.",

@@ -72,7 +72,7 @@ static void write_dropped(FILE *out, const struct stats *stats)
 static void write_refused(FILE *out, const struct stats *stats)
 {
     metric_head(out, "rdzvd_refused_total", "counter",
-                "Connections and requests that were refused, by reason.");
+                "Refused connections and requests, by reason.");
     for (int i = 0; i < REFUSAL_REASONS; i++)
         fprintf(out, "rdzvd_refused_total{reason=\"%s\"} %" PRIu64 "\n",
                 refusal_name((enum refusal_reason)i), stats->refused[i]);
@@ -102,7 +102,7 @@ static void write_memory_account(FILE *out, const struct net *n)
     metric_gauge(out, "rdzvd_memory_limit_bytes", "Limit of rdzvd's memory; 0: no limit.",
                  account.limit == SIZE_MAX ? 0 : account.limit);
     metric_gauge(out, "rdzvd_memory_removed_bytes",
-                 "Memory of removed keys that is not freed yet, estimated.",
+                 "Estimated memory of removed keys that rdzvd has yet to free.",
                  n->engine->store.lazy_free.bytes);
     metric_counter(
         out, "rdzvd_memory_refused_total",

@@ -302,7 +302,7 @@ static void write_times(FILE *out, const struct metric_spaces *m)
     static const char name[] = "rdzvd_run_state_seconds";
     const struct space_figures *s;
 
-    metric_head(out, name, "gauge", "For how long a run has been in its state.");
+    metric_head(out, name, "gauge", "Seconds since the run entered its state.");
     for (size_t i = 0; i < m->run_count; i++) {
         const struct listed_run *run = &m->runs[i];
 

@@ -202,8 +202,8 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
     listed = write_nodes(w, f, survey.nodes, form);
     write_missing_nodes(w, f, "missing", &survey.missing);
     json_member_u64(w, "missing_count", survey.missing_count);
-    write_missing_nodes(w, f, "gone", &survey.gone);
-    json_member_u64(w, "gone_count", survey.gone.count);
+    write_missing_nodes(w, f, "absent", &survey.gone);
+    json_member_u64(w, "absent_count", survey.gone.count);
     write_hints(w, f, &survey);
     json_member_known(w, "known_since", f->history->known_us);
     write_history(w, f->history, form->rounds);

@@ -99,7 +99,7 @@ static bool collect_arguments(struct parse *p, int argc, char *const argv[])
             p->draft.error->exit_code = 2;
             if (before != NULL && before->value == NULL && takes_no_value(before))
                 config_fail(&p->draft, NULL,
-                            "%s is not a flag; a value of --%s is joined to it: "
+                            "%s is not a flag; join a value of --%s to the flag: "
                             "--%s=%s",
                             config_show(stray).text, before->name, before->name, stray);
             else

@@ -273,7 +273,7 @@ bool config_check_overlaps(struct draft *d)
                 snprintf(text, sizeof text, "%s is there twice; keep one", a);
             else
                 snprintf(text, sizeof text,
-                         "%s and %s cannot both be listened on; drop one, or change a port", a, b);
+                         "rdzvd cannot listen on both %s and %s; drop one, or change a port", a, b);
             if (d->listen_from == NULL)
                 return config_fail_check(d, d->client_urls_from, "%s", text);
             return config_fail(d, d->listen_from, "%s", text);

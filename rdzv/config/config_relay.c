@@ -73,8 +73,8 @@ static void note_unlike_spaces(struct parse *p)
             return;
         if (first != NULL && strcmp(first->space, spec->space) != 0)
             config_note(c, CONFIG_NOTE_WARNING, "--upstream",
-                        "each listener is of a space of its own: for replicas, --upstream names "
-                        "one that takes relays of any space (--listen=ADDR:PORT, without /SPACE)");
+                        "each listener serves another space: for replicas, --upstream must name "
+                        "a listener for relays of any space (--listen=ADDR:PORT, without /SPACE)");
         if (first != NULL && strcmp(first->space, spec->space) != 0)
             return;
         first = spec;
@@ -88,8 +88,8 @@ bool config_finish_relay(struct parse *p)
 
     if (!config_is_relay(c) && space != NULL)
         return config_fail(&p->draft, space,
-                           "is for a relay, which has --upstream and no --journal; a store's "
-                           "spaces are named with --listen=ADDR:PORT/SPACE");
+                           "is a setting of relays (--upstream without --journal); name a store's "
+                           "spaces with --listen=ADDR:PORT/SPACE");
     if (config_passes_on(c))
         note_unlike_spaces(p);
     if (!config_is_relay(c))

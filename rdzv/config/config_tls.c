@@ -49,7 +49,7 @@ static void drop_empty(struct parse *p, char **text, const char *etcd_name, cons
     *text = NULL;
     if (then != NULL && from != NULL && c->tls.cert != NULL)
         config_note(c, CONFIG_NOTE_WARNING, config_label(from, label),
-                    "is empty, which etcd takes as not given: %s", then);
+                    "is empty, which for etcd means unset: %s", then);
 }
 
 static void drop_empty_texts(struct parse *p)

@@ -261,7 +261,7 @@ void journal_send(struct journal_etcd *j, struct journal_call *call,
 /* --- The connection. --- */
 
 static const char password_hint[] =
-    "write the password into that file, readable for rdzvd; it is read anew for each login";
+    "write the password into that file, readable for rdzvd; rdzvd reads it again for each login";
 
 /* The password's file cannot be read. */
 static void note_password(struct journal_etcd *j, int error)

@@ -69,7 +69,7 @@ const char *etcd_hint_write(const struct config_journal *config, const struct et
                  "see --journal-user=%.60s and --journal-password-file=%.250s, which rdzvd reads "
                  "again at each login",
                  config->user, config->password_file);
-    else if (strstr(reason, "with TLS: ") != NULL)
+    else if (strstr(reason, "TLS handshake: ") != NULL)
         snprintf(out, ETCD_HINT_MAX, "%s", settings_of_tls[tls_hint(reason)->matter]);
     else if (fault->code < 0 && is_about_endpoint(reason))
         snprintf(out, ETCD_HINT_MAX, "does etcd run there, and is %s right?",

@@ -148,7 +148,7 @@ static const char *grpc_tls_fault(struct grpc *g)
     char text[TLS_WHY_MAX];
     const char *hint = tls_hint(tls_why(g->ssl, text))->text;
 
-    snprintf(g->why, sizeof g->why, "is not to be had with TLS: %s%s%s", text,
+    snprintf(g->why, sizeof g->why, "fails the TLS handshake: %s%s%s", text,
              hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
     return g->why;
 }

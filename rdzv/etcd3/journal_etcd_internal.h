@@ -256,7 +256,7 @@ void journal_note_reason(struct journal_etcd *j);
 /* The state of this replica is outdated: the daemon must start afresh. The caller logs the reason.
  */
 void journal_end(struct journal_etcd *j);
-#define JOURNAL_RESTART "rdzvd drops what it has, ends all connections, and begins anew"
+#define JOURNAL_RESTART "rdzvd drops its state, ends all connections, and restarts"
 
 /* --- lead.c --- */
 

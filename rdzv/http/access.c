@@ -143,7 +143,7 @@ static void warn_of_file(const char *path, const char *setting, int error)
     log_limited(LOG_WARN, "token_unreadable", log_str("setting", setting), log_str("file", path),
                 log_errno("reason", error),
                 log_str("hint",
-                        "write the token into that file, readable for rdzvd; it is read anew "
+                        "write the token into that file, readable for rdzvd; rdzvd reads it again "
                         "for each request"));
 }
 
@@ -261,7 +261,7 @@ bool http_may_change_daemon(const struct http_request *r)
     const char *why = http_refuse_operator(r);
 
     if (why == NULL && r->head->origin.len != 0)
-        why = "This is not for a web page: send no Origin header";
+        why = "Web pages cannot use this: send no Origin header";
     return why == NULL || refuse_access(r, REFUSAL_OPERATOR, why);
 }
 

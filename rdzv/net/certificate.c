@@ -134,8 +134,8 @@ void certificate_reload(struct certificate *c)
 
     if (context == NULL) {
         log_event(LOG_ERROR, "certificate_kept", log_str("reason", why), log_str("peer", c->peer),
-                  log_str("hint", "the files from before are still in use; rdzvd tries again when "
-                                  "they change"));
+                  log_str("hint", "rdzvd still uses the earlier files, and tries again when the "
+                                  "files change"));
         return;
     }
     SSL_CTX_free(c->context);

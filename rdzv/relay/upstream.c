@@ -557,8 +557,9 @@ static const char *why_closed(const struct upstream *u)
     if (u->state != UPSTREAM_HELLO)
         return "the store has closed the connection";
     if (u->tls_options->context != NULL)
-        return "it closes the connection: is this a store, and no relay?";
-    return "it closes the connection: is this a store, and no relay? If it wants TLS, name its CA "
+        return "it closes the connection: is this address a store, and not a relay?";
+    return "it closes the connection: is this address a store, and not a relay? If it wants TLS, "
+           "name its CA "
            "with --upstream-ca";
 }
 

@@ -278,7 +278,7 @@ static const char *walk_parts(struct frame_file *f, const struct journal_reader 
                        ? NULL
                        : lacks_parts;
         if (frame.kind != FRAME_PART)
-            return "holds what is no part of a snapshot";
+            return "has a frame that is no part of a snapshot";
         if (reader != NULL && !reader->part(reader->arg, frame.payload))
             return unknown_part;
     }

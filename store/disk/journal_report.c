@@ -49,8 +49,8 @@ static void say_opened(const struct journal_report *r, const char *path, char *o
         snprintf(out + n, size - (size_t)n,
                  " The last %" PRIu64 " bytes of %s (from byte %" PRIu64
                  ") and %zu segments behind it "
-                 "were left out: they were being written when the process or the machine stopped, "
-                 "and had not been synced.",
+                 "were left out: the process or the machine stopped while writing them, before "
+                 "a sync.",
                  r->torn_bytes, r->torn_file, r->torn_offset, r->torn_files);
     else if (r->passed_over[0] != '\0' && n >= 0 && (size_t)n < size)
         snprintf(out + n, size - (size_t)n,

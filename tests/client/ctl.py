@@ -95,7 +95,7 @@ def status_names_the_node_that_is_missing():
 
 
 @case
-def status_names_the_node_that_is_gone():
+def status_names_the_absent_node():
     with job(["node-a", "node-b", "node-c"]) as (daemon, agents):
         agents[2].close()
         daemon.wait_log("event=node_disconnected")
@@ -104,7 +104,7 @@ def status_names_the_node_that_is_gone():
             agent.leave()
         rejoin(agents[:2])
         out, _ = rdzvctl("status", "JOB", server=daemon)
-        lines_in_order(out, "2 nodes", "none missing, 1 gone", "GONE: 1, and the run goes on without it",
+        lines_in_order(out, "2 nodes", "none missing, 1 absent", "ABSENT: 1, and the run goes on without it",
                        "node-c", "2", "disconnected", "HERE: node-a, node-b", "EARLIER ROUNDS\n",
                        "node-c (pid 100) was lost")
         agents[2] = Peer(daemon.port)

@@ -213,7 +213,7 @@ def a_server_whose_certificate_is_no_good():
             (certs.self_signed(CA), ca, ("self-signed certificate", "CA that signed it")),
             (CA.expired(), ca, ("certificate has expired", "clock of this machine")),
             (CA.early(), ca, ("certificate is not yet valid", "clock of this machine")),
-            (CA.issue("store", "DNS:rdzvd.ml.svc"), ca, ("connect by a name that it has",))):
+            (CA.issue("store", "DNS:rdzvd.ml.svc"), ca, ("connect by a name of that certificate",))):
         with daemon(pair=pair) as d:
             refused(d.port, args, *words)
     with daemon(pair=CA.issue("store", "DNS:rdzvd.ml.svc,IP:10.1.2.3")) as d:
@@ -229,8 +229,8 @@ def a_client_whose_certificate_is_no_good():
         refused(d.port, ca, "alert certificate required", "give such a certificate")
         refused(old, ca, "alert handshake failure", "one of ours?")
         for port in (d.port, old):
-            refused(port, ca + pair_flags(OTHER_CA.issue("stranger", None)), "alert unknown ca", "its own CA alone")
-            refused(port, ca + pair_flags(CA.expired("agent", None)), "alert certificate expired", "renewed",
+            refused(port, ca + pair_flags(OTHER_CA.issue("stranger", None)), "alert unknown ca", "its own CA")
+            refused(port, ca + pair_flags(CA.expired("agent", None)), "alert certificate expired", "renew this client",
                     both=port == d.port)  # libcurl has words of its own for it
     with daemon("--client-ca=" + CA.pem, "--client-names=trainer") as d:
         refused(d.port, ca + pair_flags(CLIENT), "did not greet", "does it take this client", both=False)
@@ -261,7 +261,7 @@ def files_of_ours_that_are_no_good():
 @case
 def what_speaks_no_tls():
     with Rdzvd() as d:
-        refused(d.port, ["--cacert", CA.pem], "alert handshake failure", "has the server a certificate")
+        refused(d.port, ["--cacert", CA.pem], "alert handshake failure", "does the server have a certificate")
     for answer in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b""):
         with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -282,16 +282,16 @@ def the_status_names_who_is_gone_when_the_others_go_on():
                 server.wait_log(r"event=node_disconnected .*node=%s/" % name)
                 run = status_of(server.port)[0]
                 same([m["addr"] for m in run["missing"]], [name], "the others wait for it")
-                same([m["addr"] for m in run["gone"]], ["c"] if lost is b else [], "gone")
+                same([m["addr"] for m in run["absent"]], ["c"] if lost is b else [], "absent")
                 read_together(left)
                 for agent in left:
                     agent.leave()
                 rejoin(left)
                 run = status_of(server.port)[0]
                 same((run["missing"], run["missing_count"]), ([], 0), "nobody waits for it any more")
-            same([(m["addr"], m["why"], m["peer"], m["rank"]) for m in run["gone"]],
-                 [("b", "disconnected", b.name, 1), ("c", "disconnected", c.name, 2)], "they are gone")
-            same(run["gone_count"], 2, "so many")
+            same([(m["addr"], m["why"], m["peer"], m["rank"]) for m in run["absent"]],
+                 [("b", "disconnected", b.name, 1), ("c", "disconnected", c.name, 2)], "they are absent")
+            same(run["absent_count"], 2, "so many")
             check("known_since" not in run, "the daemon has seen all of the run")
 
             a.read()
@@ -299,11 +299,11 @@ def the_status_names_who_is_gone_when_the_others_go_on():
             again = Agent(server.port, "job", "c", pid=777)  # its successor, at the same address
             rejoin([a, again])
             run = status_of(server.port)[0]
-            same([m["addr"] for m in run["gone"]], ["b"], "one of them has come again")
+            same([m["addr"] for m in run["absent"]], ["b"], "one of them has come again")
             again.close()
         with daemon(data) as server:
             run = status_of(server.port)[0]
-            check(run["known_since"].endswith("Z") and run["rounds"] == [] and run["gone"] == [],
+            check(run["known_since"].endswith("Z") and run["rounds"] == [] and run["absent"] == [],
                   "what was before the start is forgotten, and the status says so: %s" % run)
 
 

@@ -209,10 +209,10 @@ def a_new_user_finds_the_missing_node():
                              "(pid %d)" % lost)
             by_page = time.monotonic() - begin
             until("the others train without it, and it is named still",
-                  lambda: re.search(r"  2 .*nodes.*, none missing, 1 gone\n  GONE: 1, .*\n.*\n.* disconnected .* %d " % lost,
+                  lambda: re.search(r"  2 .*nodes.*, none missing, 1 absent\n  ABSENT: 1, .*\n.*\n.* disconnected .* %d " % lost,
                                     rdzvctl(machine).stdout), lambda: rdzvctl(machine).stdout + told())
             if browser is not None:
-                browser.wait("return document.querySelector('main').textContent.includes(arguments[0])", "1 node is gone: ")
+                browser.wait("return document.querySelector('main').textContent.includes(arguments[0])", "1 node is absent: ")
         print("the missing node was named by rdzvctl after %.1f s, by the page after %.1f s" % (by_rdzvctl, by_page))
         check(by_page < FOUND_MOST_S, "that is too late")
     return None

@@ -177,9 +177,9 @@ def it_names_who_is_gone_when_the_others_go_on():
             agents["a"].read()
             agents["a"].leave()
             rejoin([agents["a"], agents["b"]])
-            b.wait_text("2 nodes are here. 1 node is gone: c.train (pid 42) \u2014 its connection ended")
+            b.wait_text("2 nodes are here. 1 node is absent: c.train (pid 42) \u2014 its connection ended")
             check("The run goes on without it." in b.text() and "is missing" not in b.text(), b.text())
-            rows = b.run("return [...document.querySelectorAll('[aria-label=\"Nodes that are gone\"] tbody td')]"
+            rows = b.run("return [...document.querySelectorAll('[aria-label=\"Absent nodes\"] tbody td')]"
                          ".map((e) => e.textContent)")
             check(rows[:4] == ["c.train", "42", "2", "its connection ended"] and len(rows) == 6, rows)
             check("Rounds are known since" not in b.text(), b.text())

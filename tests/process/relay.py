@@ -895,7 +895,7 @@ def a_relay_that_is_refused_says_so():
 def a_relay_is_no_store_of_another():
     """An --upstream that leads to a relay, or back to itself: both ends say what is wrong."""
     with Store() as store, Relay(store) as relay, Relay("127.0.0.1:%d" % relay.port) as second:
-        second.wait_log("event=upstream_failed .*is this a store, and no relay")
+        second.wait_log("event=upstream_failed .*is this address a store, and not a relay")
         relay.wait_log("event=dropped .*its --upstream must be a store")
         same(ask(second.port, "/readyz")[0], 503, "/readyz")
         same(Peer(relay.port).add(b"n", 1), 1, "ADD")

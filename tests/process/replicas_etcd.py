@@ -367,10 +367,10 @@ def what_is_wrong_with_tls_to_etcd_is_said(cluster, start):
     for flags, words in (
             ([], "closed the connection.* hint=.*--journal-ca=FILE"),
             (["--journal-ca=" + other.pem, *own[1:]], "give the file of the CA that signed it"),
-            (ca, "the server takes clients of its own CA alone"),
-            (ca + ["--journal-cert=" + strange[0], "--journal-key=" + strange[1]], "clients of its own CA alone"),
+            (ca, "the server accepts only clients of its own CA"),
+            (ca + ["--journal-cert=" + strange[0], "--journal-key=" + strange[1]], "clients of its own CA"),
             (ca + ["--journal-cert=" + old[0], "--journal-key=" + old[1]], expired_alert()),
-            (own + ["--journal-server-name=etcd.ml.svc"], "connect by a name that it has.* hint=.*-server-name")):
+            (own + ["--journal-server-name=etcd.ml.svc"], "connect by a name of that certificate.* hint=.*-server-name")):
         replica = start(*flags)
         replica.wait_ready(503, words.split(".*")[0])
         replica.wait_log("event=etcd_failed .*" + words)
@@ -378,7 +378,7 @@ def what_is_wrong_with_tls_to_etcd_is_said(cluster, start):
     secure.renew(secure.ca.expired("etcd"))
     start(*own).wait_ready(503, "certificate has expired; the clock of this machine")
     secure.renew(secure.ca.issue("etcd", "DNS:etcd.ml.svc"))
-    start(*own).wait_ready(503, "connect by a name that it has")
+    start(*own).wait_ready(503, "connect by a name of that certificate")
     start(*own, "--journal-server-name=etcd.ml.svc").wait_ready()
 
 

@@ -826,11 +826,11 @@ def relays_and_stores_that_refuse_each_other():
         r.wait_log("event=upstream_connected")
     with daemon("--client-ca=" + CA.pem) as d:
         for flags, why, told in (
-                ([], "certificate required; the server takes clients of its own CA alone",
+                ([], "certificate required; the server accepts only clients of its own CA",
                  "did not return a certificate"),
-                (relay_flags(OTHER_CA.issue("stranger")), "unknown ca; the server takes clients of its own CA alone",
+                (relay_flags(OTHER_CA.issue("stranger")), "unknown ca; the server accepts only clients of its own CA",
                  "CN=stranger: unable to get local issuer"),
-                (relay_flags(CA.expired("old")), "certificate expired; the certificate of this client has to be renewed",
+                (relay_flags(CA.expired("old")), "certificate expired; renew this client's certificate",
                  "CN=old: certificate has expired")):
             with relay(d.port, *flags) as r:
                 r.wait_log("event=upstream_failed .*this relay's certificate.*alert %s.*--upstream-cert" % why)

@@ -46,7 +46,7 @@ static const struct {
     {{.words = {"/bin/etcd", "gateway"}}, 1, "\"gateway\" is not a flag; flags start with --"},
     {{.words = {"--enable-v2", "true"}},
      1,
-     "\"true\" is not a flag; a value of --enable-v2 is joined to it: --enable-v2=true"},
+     "\"true\" is not a flag; join a value of --enable-v2 to the flag: --enable-v2=true"},
     {{.words = {"--listen"}}, 2, "--listen: needs a value: --listen=VALUE or --listen VALUE"},
     {{.words = {"--check-config=yes"}}, 2, "--check-config: \"yes\": takes no value"},
 
@@ -98,8 +98,8 @@ static const struct {
      "--read-token-file: a relay (--upstream) keeps no keys; give this to the store"},
     {{.words = {"--journal=etcd://a:1/n", "--upstream=a:1", "--space=b"}},
      2,
-     "--space: is for a relay, which has --upstream and no --journal; a store's spaces are named "
-     "with --listen=ADDR:PORT/SPACE"},
+     "--space: is a setting of relays (--upstream without --journal); name a store's spaces with "
+     "--listen=ADDR:PORT/SPACE"},
     {{.words = {"--journal=etcd://a:1/n", "--upstream=a"}},
      2,
      "--upstream: \"a\": write HOST:PORT[,HOST:PORT...], such as job-rdzv.default.svc:29400 or "
@@ -199,17 +199,17 @@ static const struct {
      "--listen: 127.0.0.1:1 is there twice; keep one"},
     {{.words = {"--listen=*:1", "--listen=127.0.0.1:1"}},
      2,
-     "--listen: *:1 and 127.0.0.1:1 cannot both be listened on; drop one, or change a port"},
+     "--listen: rdzvd cannot listen on both *:1 and 127.0.0.1:1; drop one, or change a port"},
     {{.words = {"--listen=10.0.0.1:1", "--listen=0.0.0.0:1"}},
      2,
-     "--listen: 10.0.0.1:1 and 0.0.0.0:1 cannot both be listened on; drop one, or change a port"},
+     "--listen: rdzvd cannot listen on both 10.0.0.1:1 and 0.0.0.0:1; drop one, or change a port"},
     {{.words = {"--listen=[::]:1", "--listen=[::1]:1"}},
      2,
-     "--listen: [::]:1 and [::1]:1 cannot both be listened on; drop one, or change a port"},
+     "--listen: rdzvd cannot listen on both [::]:1 and [::1]:1; drop one, or change a port"},
     {{.words = {"--listen-client-urls=http://0.0.0.0:1,http://127.0.0.1:1",
                 "--advertise-client-urls=http://a:1"}},
      1,
-     "--listen-client-urls: *:1 and 127.0.0.1:1 cannot both be listened on; drop one, or change a "
+     "--listen-client-urls: rdzvd cannot listen on both *:1 and 127.0.0.1:1; drop one, or change a "
      "port"},
 
     /* Amounts and choices. */

@@ -36,9 +36,9 @@ static void each_fault_names_its_setting(void **state)
         {&of_user, "etcdserver: permission denied", 7, "the user rdzv needs"},
         {&of_user, "etcdserver: authentication failed, invalid user ID or password", 3,
          "--journal-user=rdzv and --journal-password-file=/etc/password"},
-        {&of_user, "a:1 is not to be had with TLS: hostname mismatch", -1, "--journal-server-name"},
-        {&of_user, "a:1 is not to be had with TLS: self-signed certificate", -1, "--journal-ca"},
-        {&of_user, "a:1 is not to be had with TLS: alert unknown ca", -1, "--journal-cert"},
+        {&of_user, "a:1 fails the TLS handshake: hostname mismatch", -1, "--journal-server-name"},
+        {&of_user, "a:1 fails the TLS handshake: self-signed certificate", -1, "--journal-ca"},
+        {&of_user, "a:1 fails the TLS handshake: alert unknown ca", -1, "--journal-cert"},
         {&plain, "etcdserver: mvcc: database space exceeded", 8, "etcdctl compact"},
     };
     char hint[ETCD_HINT_MAX];

@@ -152,7 +152,7 @@ class News {
       (run.round !== undefined ? `, round ${run.round}` : '') + `, ${many(thereOf(run), 'node')} here` +
       (run.missing_count > 0 && run.state !== 'closed' ? `, ${number(run.missing_count)} missing` +
         (run.missing.length > 0 ? `: ${run.missing.slice(0, MISSING_NAMED).map((node) => node.addr).join(', ')}` : '') : '') +
-      (run.gone_count > 0 ? `, ${number(run.gone_count)} gone: ${run.gone.slice(0, MISSING_NAMED).map((node) => node.addr).join(', ')}` : '');
+      (run.absent_count > 0 ? `, ${number(run.absent_count)} absent: ${run.absent.slice(0, MISSING_NAMED).map((node) => node.addr).join(', ')}` : '');
     const before = this.last.get(key);
     this.last.set(key, text);
     if (before !== undefined && before !== text) this.say(key, text);

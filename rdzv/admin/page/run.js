@@ -16,7 +16,7 @@ const ROUNDS_STREAMED = 5;
 function urgency(run) {
   if (run.state === 'closed') return 4;
   if (run.missing_count > 0 || run.silent > 0 || run.state === 'failed') return 0;
-  if (run.hints.length > 0 || run.gone_count > 0) return 1;
+  if (run.hints.length > 0 || run.absent_count > 0) return 1;
   if (run.state === 'joining' || run.state === 'last_call') return 2;
   return 3;
 }
@@ -26,7 +26,7 @@ const toneOf = (run) => urgency(run) === 0 ? 'bad' : urgency(run) === 1 ? 'warn'
 /* How many nodes answer; silent ones are counted apart. */
 const thereOf = (run) => run.participants + run.waiting + run.spares;
 
-function absentWords(nodes) {
+function nodeWords(nodes) {
   const words = [];
   nodes.forEach((node, i) => {
     words.push(i === 0 ? ': ' : ', ', named(fullName(node)), ` — ${WHY[node.why] || node.why}`);
@@ -40,7 +40,7 @@ function absentWords(nodes) {
 function missingWords(run) {
   const listed = run.missing.slice(0, MISSING_NAMED);
   const words = [el('strong', null, run.missing_count === 1 ? '1 node is missing' : `${number(run.missing_count)} nodes are missing`),
-    ...absentWords(listed)];
+    ...nodeWords(listed)];
   const rest = run.missing_count - listed.length;
   if (rest > 0 && listed.length > 0) words.push(`, and ${number(rest)} more`);
   else if (rest > 0) words.push(rest === 1 ? '; rdzvd has not seen it yet' : '; rdzvd has not seen them yet');
@@ -48,12 +48,12 @@ function missingWords(run) {
 }
 
 /* Nodes without which the others have met again. */
-function goneWords(run) {
-  if (run.gone_count === 0) return [];
-  const rest = run.gone_count - Math.min(run.gone.length, MISSING_NAMED);
-  return [el('strong', null, run.gone_count === 1 ? '1 node is gone' : `${number(run.gone_count)} nodes are gone`),
-    ...absentWords(run.gone.slice(0, MISSING_NAMED)), rest > 0 ? `, and ${number(rest)} more. ` : '. ',
-    run.gone_count === 1 ? 'The run goes on without it. ' : 'The run goes on without them. '];
+function absentWords(run) {
+  if (run.absent_count === 0) return [];
+  const rest = run.absent_count - Math.min(run.absent.length, MISSING_NAMED);
+  return [el('strong', null, run.absent_count === 1 ? '1 node is absent' : `${number(run.absent_count)} nodes are absent`),
+    ...nodeWords(run.absent.slice(0, MISSING_NAMED)), rest > 0 ? `, and ${number(rest)} more. ` : '. ',
+    run.absent_count === 1 ? 'The run goes on without it. ' : 'The run goes on without them. '];
 }
 
 function leadOf(run) {
@@ -62,13 +62,13 @@ function leadOf(run) {
   const here = `${number(there)}${of} ${there === 1 && of === '' ? 'node is' : 'nodes are'} here. `;
   if (run.state === 'closed') return ['The run is closed: no node can join it any more.'];
   if (run.state === 'failed') return ['Workers of ', named(run.failed_node || 'a node'), ' have failed. ', many(run.agents, 'agent is', 'agents are'), ' still here.'];
-  if (run.missing_count > 0) return [here, ...missingWords(run), ...goneWords(run)];
+  if (run.missing_count > 0) return [here, ...missingWords(run), ...absentWords(run)];
   if (run.state === 'empty') return ['No node has joined yet.'];
-  if (run.state === 'last_call') return [here, ...goneWords(run), 'There are enough; the round begins when the last call ends.'];
+  if (run.state === 'last_call') return [here, ...absentWords(run), 'There are enough; the round begins when the last call ends.'];
   if (run.state === 'joining') {
-    return [here, ...goneWords(run), run.min !== undefined && run.min > there ? `The round needs ${number(run.min)}.` : 'The round is not complete yet.'];
+    return [here, ...absentWords(run), run.min !== undefined && run.min > there ? `The round needs ${number(run.min)}.` : 'The round is not complete yet.'];
   }
-  const lines = [here, ...goneWords(run)];
+  const lines = [here, ...absentWords(run)];
   if (run.waiting > 0) lines.push(`${many(run.waiting, 'node waits', 'nodes wait')} for the next round. `);
   if (run.waits_count > 0) lines.push(`${many(run.waits_count, 'client waits', 'clients wait')} for keys that nobody has written.`);
   return lines;
@@ -114,7 +114,7 @@ class Run {
     this.change('facts', [run.round, run.backend, run.since], () => this.facts.replaceChildren(
       ...(run.round !== undefined ? [`round ${run.round} · `] : []), run.backend,
       ...(run.since !== undefined ? [' · for ', ticking('ago', run.since)] : [])));
-    this.change('lead', [run.state, run.missing, run.missing_count, run.gone, run.gone_count, thereOf(run), run.waiting, run.expect, run.min,
+    this.change('lead', [run.state, run.missing, run.missing_count, run.absent, run.absent_count, thereOf(run), run.waiting, run.expect, run.min,
       run.waits_count],
       () => this.lead.replaceChildren(...leadOf(run)));
     if (this.isOpen) this.updateBody();
@@ -131,7 +131,7 @@ class Run {
     const run = this.run;
     const has = (text) => text !== undefined && String(text).toLowerCase().includes(query);
     return has(this.id) || has(this.space) || has(run.backend) || has((STATES[run.state] || {}).name) ||
-      [...run.nodes, ...run.missing, ...run.gone].some((node) => has(node.addr) || has(node.peer) || has(node.pid));
+      [...run.nodes, ...run.missing, ...run.absent].some((node) => has(node.addr) || has(node.peer) || has(node.pid));
   }
 
   mark(query) {
@@ -153,13 +153,13 @@ class Run {
       hints: el('div'),
       nodes: new Nodes((rank) => this.lookUp(rank)),
       missing: part('Missing'),
-      gone: part('Gone'),
+      absent: part('Absent'),
       barriers: part('Barriers'),
       waits: part('Keys that somebody waits for'),
       rounds: part('Rounds'),
     };
     const p = this.parts;
-    this.body.append(p.call, p.hints, p.missing.root, p.gone.root, p.barriers.root, p.nodes.root, p.waits.root, p.rounds.root, p.numbers);
+    this.body.append(p.call, p.hints, p.missing.root, p.absent.root, p.barriers.root, p.nodes.root, p.waits.root, p.rounds.root, p.numbers);
     p.nodes.query = this.query || '';
   }
 
@@ -176,7 +176,7 @@ class Run {
     });
     this.change('nodes', [run.nodes, run.node_map, run.missing, run.missing_count, run.state], () => p.nodes.update(run));
     this.change('missing', [run.missing, run.missing_count], () => this.showMissing());
-    this.change('gone', [run.gone, run.gone_count], () => this.showGone());
+    this.change('absent', [run.absent, run.absent_count], () => this.showAbsent());
     this.change('barriers', run.barriers || [], () => showBarriers(p.barriers, run.barriers || []));
     this.change('waits', [run.waits, run.waits_count, run.absent_keys], () => showWaits(p.waits, run));
     this.change('rounds', [run.rounds, run.state, run.known_since, this.history], () => this.showRounds());
@@ -211,17 +211,17 @@ class Run {
     const rest = run.missing_count - run.missing.length;
     this.parts.missing.root.hidden = run.missing_count === 0;
     this.parts.missing.inner.replaceChildren(
-      ...(run.missing.length > 0 ? [absentTable(run.missing, 'Missing nodes')] : []),
+      ...(run.missing.length > 0 ? [nodeTable(run.missing, 'Missing nodes')] : []),
       ...(rest > 0 ? [el('p', {class: 'more'}, run.missing.length > 0 ? `${number(rest)} more ${rest === 1 ? 'is' : 'are'} missing; rdzvd does not know the name.`
         : `${many(rest, 'node')} of those expected ${rest === 1 ? 'has' : 'have'} not come yet: look whether ${rest === 1 ?
           'it was' : 'they were'} started, and can reach this address.`)] : []));
   }
 
-  showGone() {
+  showAbsent() {
     const run = this.run;
-    const rest = run.gone_count - run.gone.length;
-    this.parts.gone.root.hidden = run.gone_count === 0;
-    this.parts.gone.inner.replaceChildren(absentTable(run.gone, 'Nodes that are gone'),
+    const rest = run.absent_count - run.absent.length;
+    this.parts.absent.root.hidden = run.absent_count === 0;
+    this.parts.absent.inner.replaceChildren(nodeTable(run.absent, 'Absent nodes'),
       ...(rest > 0 ? [el('p', {class: 'more'}, `and ${number(rest)} more`)] : []));
   }
 
@@ -272,7 +272,7 @@ async function getJson(path) {
 
 /* --- Pieces of a card. --- */
 
-function absentTable(nodes, name) {
+function nodeTable(nodes, name) {
   const rows = nodes.map((node) => [named(node.addr), String(node.pid),
     node.rank !== undefined ? String(node.rank) : '', WHY[node.why] || node.why,
     node.since !== undefined ? stamp(node.since) : '', node.peer !== undefined ? named(node.peer) : '']);

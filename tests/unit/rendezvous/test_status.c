@@ -303,11 +303,11 @@ static const char *gone(const struct play *p)
     cJSON *json = status(p);
 
     names[0] = '\0';
-    for (int i = 0; i < count(json, "gone"); i++) {
-        strcat(names, str(item(json, "gone", i), "addr"));
-        assert_string_equal(str(item(json, "gone", i), "why"), "disconnected");
+    for (int i = 0; i < count(json, "absent"); i++) {
+        strcat(names, str(item(json, "absent", i), "addr"));
+        assert_string_equal(str(item(json, "absent", i), "why"), "disconnected");
     }
-    assert_int_equal(num(json, "gone_count"), strlen(names));
+    assert_int_equal(num(json, "absent_count"), strlen(names));
     assert_int_equal(num(json, "missing_count"), 0);
     cJSON_Delete(json);
     return names;
@@ -328,14 +328,14 @@ static void a_lost_node_without_which_the_run_goes_on_is_gone(void **state)
     note(&p);
     json = status(&p);
     assert_int_equal(num(json, "missing_count"), 1);
-    assert_int_equal(num(json, "gone_count"), 0);
+    assert_int_equal(num(json, "absent_count"), 0);
     cJSON_Delete(json);
 
     scene_next_round(&p.s, 3);
     note(&p);
     assert_string_equal(gone(&p), "d");
     json = status(&p);
-    lost = item(json, "gone", 0);
+    lost = item(json, "absent", 0);
     assert_int_equal(num(lost, "rank"), 3);
     assert_int_equal(num(lost, "pid"), 100);
     assert_non_null(get(lost, "since"));
@@ -351,7 +351,7 @@ static void a_lost_node_without_which_the_run_goes_on_is_gone(void **state)
     assert_int_equal(num(json, "missing_count"), 1);
     assert_string_equal(str(item(json, "missing", 0), "addr"), "d");
     assert_string_equal(str(item(json, "missing", 0), "why"), "disconnected");
-    assert_int_equal(num(json, "gone_count"), 0);
+    assert_int_equal(num(json, "absent_count"), 0);
     cJSON_Delete(json);
     p.s.settings.expected_nodes = 5;
     json = status(&p);
