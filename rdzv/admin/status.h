@@ -71,6 +71,22 @@ uint64_t status_count_workers(const struct run *run, const struct keymap *keys);
 int64_t status_count_node_workers(const struct run *run, const struct keymap *keys, int64_t node);
 int64_t status_first_worker(const struct run *run, const struct keymap *keys, int64_t node);
 
+/* A node of that round, on a host of its own. */
+struct worker_place {
+    const struct torch_node *node;
+    const struct conn *agent;
+    int64_t workers, waiting;
+};
+
+/* Fills the places of the round. 0: it has more nodes than places, two of them share a host, or the
+ * number of a node's workers is not known. */
+#define STATUS_PLACES 128
+size_t status_find_places(const struct run *run, const struct keymap *keys,
+                          struct worker_place *places);
+/* The place of the host from which the connection comes, or NULL. */
+struct worker_place *status_place_of(struct worker_place *places, size_t count,
+                                     const struct conn *c);
+
 /* --- The writer of a key that is not written yet, status_writer.c. --- */
 
 struct key_writer {

@@ -24,7 +24,6 @@
 
 #define KEY_MAX 1024 /* bytes of a key that is made here */
 
-#define NODES_COMPARED   128 /* beyond these numbers, missing nodes and workers have no names */
 #define WORKERS_COMPARED 4096
 #define TEXT_MAX         1024
 
@@ -231,12 +230,6 @@ int64_t status_first_worker(const struct run *run, const struct keymap *keys, in
     return first;
 }
 
-struct place {
-    const struct torch_node *node;
-    const struct conn *agent;
-    int64_t workers, waiting;
-};
-
 /* If clients come through relays, their relay tells the hosts apart. */
 static bool is_one_host(const struct conn *a, const struct conn *b)
 {
@@ -248,7 +241,8 @@ static bool is_one_host(const struct conn *a, const struct conn *b)
     return strcmp(via_a, via_b) == 0;
 }
 
-static struct place *place_of_host(struct place *places, size_t count, const struct conn *c)
+struct worker_place *status_place_of(struct worker_place *places, size_t count,
+                                     const struct conn *c)
 {
     for (size_t i = 0; i < count; i++) {
         if (is_one_host(places[i].agent, c))
@@ -257,10 +251,8 @@ static struct place *place_of_host(struct place *places, size_t count, const str
     return NULL;
 }
 
-/* The nodes of the round, each on a host of its own, and how many workers it runs. 0: there are too
- * many nodes, or the number of a node's workers is unknown. */
-static size_t find_node_places(const struct run *run, const struct keymap *keys,
-                               struct place *places)
+size_t status_find_places(const struct run *run, const struct keymap *keys,
+                          struct worker_place *places)
 {
     const struct torch_state *round = &run->view.last_completed;
     size_t count = 0;
@@ -272,9 +264,9 @@ static size_t find_node_places(const struct run *run, const struct keymap *keys,
 
         if (!node->participant)
             continue;
-        if (c == NULL || count == NODES_COMPARED || place_of_host(places, count, c) != NULL)
+        if (c == NULL || count == STATUS_PLACES || status_place_of(places, count, c) != NULL)
             return 0;
-        places[count] = (struct place){
+        places[count] = (struct worker_place){
             .node = node, .agent = c, .workers = status_count_node_workers(run, keys, node->rank)};
         if (places[count++].workers == 0)
             return 0;
@@ -283,17 +275,17 @@ static size_t find_node_places(const struct run *run, const struct keymap *keys,
 }
 
 /* False: a worker comes from another host, or there are too many. */
-static bool count_waiting_workers(struct place *places, size_t count, const struct entry *at)
+static bool count_waiting_workers(struct worker_place *places, size_t count, const struct entry *at)
 {
     const struct wait_link *link;
     size_t looked = 0;
 
     TAILQ_FOREACH(link, &at->waiting, entry) {
-        struct place *p;
+        struct worker_place *p;
 
         if (link->waiter->wake.kind != WAKE_WAITER || ++looked > WORKERS_COMPARED)
             return false;
-        p = place_of_host(places, count, link->waiter->wake.owner);
+        p = status_place_of(places, count, link->waiter->wake.owner);
         if (p == NULL)
             return false;
         p->waiting++;
@@ -308,8 +300,8 @@ static size_t find_absent_workers(const struct run *run, const struct keymap *ke
                                   const struct entry *at, uint64_t short_of, struct slice *nodes,
                                   size_t max)
 {
-    struct place places[NODES_COMPARED];
-    size_t count = find_node_places(run, keys, places), found = 0;
+    struct worker_place places[STATUS_PLACES];
+    size_t count = status_find_places(run, keys, places), found = 0;
     int64_t missing = 0;
 
     if (run->view.last_completed.round != run->view.record.round ||

@@ -26,6 +26,8 @@ struct waits {
     uint64_t count;
     struct absent_key keys[WAIT_KEYS];
     size_t key_count;
+    struct worker_place places[STATUS_PLACES]; /* of the run */
+    size_t place_count;
     struct barrier_list barriers;
 };
 
@@ -121,8 +123,10 @@ static void write_agent(struct writer *w, const struct run *run, const struct ag
         json_member_i64(w, "rank", node->rank);
 }
 
-static void write_wait(struct writer *w, const struct waits *all, const struct listed_wait *l)
+static void write_wait(struct writer *w, struct waits *all, const struct listed_wait *l)
 {
+    const struct worker_place *place =
+        status_place_of(all->places, all->place_count, l->waiter->wake.owner);
     const struct engine *e = all->engine;
     uint64_t waited_ms = clock_elapsed_ms(l->waiter->since_ms, engine_now_ms(e)), absent;
     char peer[CONN_PEER_MAX];
@@ -135,6 +139,8 @@ static void write_wait(struct writer *w, const struct waits *all, const struct l
     json_member_time(w, "since", engine_wall_ns(e) / 1000 - (int64_t)waited_ms * 1000);
     if (l->agent != NULL)
         write_agent(w, all->run, l->agent);
+    else if (place != NULL)
+        json_member(w, "node", place->node->addr);
     writer_u8(w, '}');
 }
 
@@ -168,7 +174,7 @@ static void write_absent_keys(struct writer *w, const struct waits *all)
     writer_u8(w, ']');
 }
 
-static void write_waits(struct writer *w, const struct waits *all)
+static void write_waits(struct writer *w, struct waits *all)
 {
     json_list(w, "waits");
     for (size_t i = 0; i < all->listed_count; i++)
@@ -214,6 +220,8 @@ void status_waits_write_run(struct writer *w, const struct engine_space *space,
     }
     if (workers != NULL)
         note_waiters(&all, workers);
+    if (all.count > 0)
+        all.place_count = status_find_places(run, &space->store->keys, all.places);
     write_waits(w, &all);
     write_workers(w, space, run);
 }

@@ -217,6 +217,7 @@ def the_status_says_which_node_is_not_at_a_barrier_of_workers():
         run = await_status(server.port, lambda r: len(r["waits"]) == 3)[0]
         same(run["barriers"], [{"key": key.decode(), "arrived": 3, "size": 4,
                                 "absent_nodes": ["b"]}], "who is not there")
+        same([w["node"] for w in run["waits"]], ["a", "a", "b"], "the nodes of the workers that wait")
         same(run["absent_keys"], [{"key": (key + b":last_worker").decode(), "waiters": 3}], "keys")
         workers[1].close()
         run = await_status(server.port, lambda r: len(r["waits"]) == 2)[0]
