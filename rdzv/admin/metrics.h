@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "rdzv/admin/run_status.h"
 #include "rdzv/admin/run_walk.h"
 #include "rdzv/engine/stats.h"
 #include "rdzv/http/reply.h"

@@ -1,6 +1,7 @@
 /* One run of torch's over HTTP. See handlers.h for the contract. */
 #include "rdzv/admin/handlers.h"
 #include "rdzv/admin/json_member.h"
+#include "rdzv/admin/run_status.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/http/access.h"
 #include "rdzv/rendezvous/rendezvous.h"

@@ -1,5 +1,5 @@
 /* Runs of torchrun over `etcd-v2`, by space: their state is c10d's, in a key of etcd's tree. rdzvd
- * shows them (run_status.h), and lets the nodes of a round meet.
+ * shows them (run_facts.h), and lets the nodes of a round meet.
  *
  * A run is found when its key is written. The value is read then if that is quick; otherwise once a
  * second, and when the status is asked for. If memory is short (ACCOUNT_RUNS), a run is not shown.
@@ -11,7 +11,7 @@
 #pragma once
 
 #include "rdzv/http/reply.h"
-#include "rdzv/rendezvous/run_status.h"
+#include "rdzv/rendezvous/run_facts.h"
 
 #define ETCD_RUN_PREFIX "/torch/elastic/rendezvous/" /* of their keys; R follows */
 

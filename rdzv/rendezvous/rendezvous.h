@@ -5,7 +5,7 @@
 #pragma once
 
 #include "rdzv/rendezvous/driver.h"
-#include "rdzv/rendezvous/run_status.h"
+#include "rdzv/rendezvous/run_facts.h"
 
 /* All three outlive it. Observes the engine. */
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,

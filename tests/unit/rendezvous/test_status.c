@@ -4,6 +4,7 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
+#include "rdzv/admin/run_status.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/etcd_runs/etcd_runs.h"
 

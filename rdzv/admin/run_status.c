@@ -1,5 +1,5 @@
 /* How a run stands. See run_status.h for the contract. */
-#include "rdzv/rendezvous/run_status.h"
+#include "rdzv/admin/run_status.h"
 
 #include <stdarg.h>
 #include <stdio.h>

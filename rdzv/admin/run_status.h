@@ -2,31 +2,7 @@
  * operator. A function of what its keys tell and of what rdzvd has seen, over c10d and etcd-v2. */
 #pragma once
 
-#include "rdzv/rendezvous/history.h"
-
-#define STATUS_PEER_MAX 160
-
-/* What is known of a node beside the run's keys. */
-struct node_facts {
-    bool connected;          /* c10d: it has an open connection */
-    const struct conn *conn; /* that one; NULL: none */
-    const char *peer;        /* etcd-v2: the client that writes as that node; NULL: not seen */
-    int64_t joined_us;       /* since 1970; 0: not seen */
-    int64_t ahead_us;        /* its clock, compared with ours */
-};
-
-struct run_facts {
-    const struct run_view *view;
-    const struct run *run; /* c10d: of that view; NULL: over etcd-v2 */
-    const struct history *history;
-    int64_t now_us;
-    uint64_t expected;     /* --expect; 0: unknown */
-    size_t agents_unnamed; /* c10d: agents back after a start, with an unknown node */
-    uint64_t awaited_ms;   /* c10d: others may come back after a start for so long; 0: none */
-    const struct torch_node *doubled; /* c10d: two agents are there as this node; NULL: none */
-    char doubled_peers[2][STATUS_PEER_MAX];
-    struct node_facts (*look)(const struct run_facts *f, const struct torch_node *node);
-};
+#include "rdzv/rendezvous/run_facts.h"
 
 /* The names of enum run_backend. */
 extern const char *const run_backend_names[];
