@@ -193,6 +193,7 @@ static void read_config(struct reading *r, const char *path)
         f->bytes = NULL;
         return;
     }
+    yaml_refuse_twice(f, 0, f->len, r->diag);
     root = f->count == 0 ? NULL : f->docs[0].root;
     if (f->count > 1 || (root != NULL && root->kind != YAML_MAPPING)) {
         diag_error(r->diag, f->name, (struct yaml_mark){0, 1, 1},
@@ -308,7 +309,7 @@ static void print_findings(struct check *c, const struct check_options *o, size_
 static void check_files(struct check *c, struct check_options *o, struct diag *d)
 {
     if (!check_input_read(o, c, d))
-        return;
+        return; /* errors in single files of a folder do not hide what the others have */
     for (size_t i = 0; i < check_rule_count; i++)
         o->wanted[i] = o->wanted[i] && !o->show && check_rules[i].severity >= o->least;
     if (!check_bundle(c, o->wanted))

@@ -118,6 +118,7 @@ struct check_selections {
 struct check {
     struct yaml_file *files;
     size_t file_count;
+    size_t named_count; /* the first of the files were named; the others are of folders */
     struct kube_bundle bundle;
     size_t made_count; /* objects that the bundle leaves out: see kube_drop_made() */
     struct job_view jobs;
@@ -213,6 +214,9 @@ bool check_uses_agent_store(struct check *c, const struct kube_container *contai
 bool check_lists_port(const struct kube_container *container, long port);
 /* "Job train", for messages. */
 const char *check_title(struct check *c, const struct kube_object *o);
+/* The object is in a file of a folder: these are variants and examples as often as parts of one
+ * bundle. */
+bool check_is_of_folder(const struct check *c, const struct kube_object *o);
 /* The Service has the port; a headless one without ports has all. */
 bool check_has_port(const struct kube_object *service, long number);
 /* An etcd without the v2 API, where no job meets: it serves other programs, and torch cannot use

@@ -92,6 +92,57 @@ static void read_named(struct finder *f, const char *path)
     f->check->file_count++;
 }
 
+static void add_patch(struct finder *f, const struct yaml_file *file, const char *path)
+{
+    size_t folder = (size_t)(kube_base_name(file->name) - file->name);
+    struct arena *a = &f->options->arena;
+    char *full = realpath(arena_text(a, "%.*s%s", (int)folder, file->name, path), NULL);
+    struct check_texts *to = &f->options->patches;
+
+    if (full == NULL)
+        return;
+    to->list = arena_room(a, to->list, to->count, &to->cap, sizeof *to->list);
+    to->list[to->count++] = arena_copy(a, full, strlen(full));
+    free(full);
+}
+
+/* The files that a kustomization lists as patches: parts of objects. */
+static void find_patches(struct finder *f, const struct yaml_file *file)
+{
+    static const char *const keys[] = {"patches", "patchesStrategicMerge", "patchesJson6902"};
+
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        const struct yaml_node *list = kube_get(file->docs[0].root, keys[k]);
+
+        for (size_t i = 0; i < yaml_length(list); i++)
+            add_patch(f, file,
+                      list->items[i]->kind == YAML_SCALAR ? list->items[i]->text
+                                                          : kube_text(list->items[i], "path"));
+    }
+}
+
+/* Leaves out the files of folders that are patches. */
+static void drop_patches(struct finder *f)
+{
+    struct check *c = f->check;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < c->file_count; i++) {
+        char *full = i < c->named_count ? NULL : realpath(c->files[i].name, NULL);
+        bool is_patch = false;
+
+        for (size_t k = 0; full != NULL && k < f->options->patches.count; k++)
+            is_patch = is_patch || strcmp(f->options->patches.list[k], full) == 0;
+        free(full);
+        f->options->skipped.others += is_patch;
+        if (is_patch)
+            yaml_file_free(&c->files[i]);
+        else
+            c->files[kept++] = c->files[i];
+    }
+    c->file_count = kept;
+}
+
 /* A file of a folder: it may be skipped. */
 static void read_found(struct finder *f, const char *path)
 {
@@ -114,6 +165,8 @@ static void read_found(struct finder *f, const char *path)
         f->check->file_count++;
         return;
     }
+    if (is_kustomization(file))
+        find_patches(f, file);
     *(is_kustomization(file) ? &skipped->kustomizations : &skipped->others) += 1;
     yaml_file_free(file);
 }
@@ -188,19 +241,28 @@ bool check_input_read(struct check_options *o, struct check *c, struct diag *d)
 {
     struct finder f = {.options = o, .check = c, .diag = d};
 
-    for (size_t i = 0; i < o->paths.count; i++) {
-        const char *path = o->paths.list[i];
-        struct stat st;
+    bool ok;
 
-        if (strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-            read_folder(&f, path);
-        else
-            read_named(&f, path);
+    for (int folders = 0; folders < 2; folders++) {
+        for (size_t i = 0; i < o->paths.count; i++) {
+            const char *path = o->paths.list[i];
+            struct stat st;
+            bool folder = strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+
+            if (folder && folders)
+                read_folder(&f, path);
+            else if (!folder && !folders)
+                read_named(&f, path);
+        }
+        c->named_count = folders ? c->named_count : c->file_count;
+        ok = folders ? ok : d->errors == 0;
     }
+    if (o->patches.count > 0)
+        drop_patches(&f);
     if (d->errors == 0 && c->file_count == 0)
         options_error(d, "no file of %s holds a Kubernetes object: name a folder of manifests",
                       o->paths.list[0]);
-    return d->errors == 0;
+    return ok && c->file_count > 0;
 }
 
 /* --- What was left out. --- */

@@ -92,6 +92,15 @@ bool check_uses_agent_store(struct check *c, const struct kube_container *contai
 
 /* --- What leads where. --- */
 
+bool check_is_of_folder(const struct check *c, const struct kube_object *o)
+{
+    size_t i = 0;
+
+    while (i < c->named_count && c->files[i].name != o->node->file)
+        i++;
+    return i == c->named_count && i < c->file_count;
+}
+
 static void link_run(struct check *c, const struct job_run *r)
 {
     const struct job_store *s = job_store_behind(r->store);

@@ -127,6 +127,37 @@ void check_storage_class_nil(struct check *c, const struct kube_object *o)
         look_at_class(c, kube_get(claims->items[j], "spec"));
 }
 
+/* So many of one file are reported: the others have the same cause. */
+#define TWICE_MAX 100
+
+/* The object in which the node stands, or NULL. */
+static const struct kube_object *object_around(const struct check *c, const struct yaml_node *n)
+{
+    for (size_t i = c->bundle.count; i-- > 0;) {
+        const struct yaml_node *o = c->bundle.objects[i]->node;
+
+        if (o->file == n->file && o->start.offset <= n->start.offset &&
+            o->end.offset >= n->end.offset)
+            return c->bundle.objects[i];
+    }
+    return NULL;
+}
+
+void check_duplicate_key(struct check *c)
+{
+    for (size_t i = 0; i < c->file_count; i++) {
+        const struct yaml_file *f = &c->files[i];
+
+        for (size_t k = 0; k < f->twice_count && k < TWICE_MAX; k++) {
+            const struct kube_object *o = object_around(c, f->twice[k].last);
+
+            if (o != NULL)
+                check_report_on(c, o, check_at(f->twice[k].last), "%s stands in line %u, too",
+                                f->twice[k].last->text, f->twice[k].first->start.line);
+        }
+    }
+}
+
 void check_duplicate_object(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.count; i++) {
@@ -134,10 +165,13 @@ void check_duplicate_object(struct check *c)
         const char *api = kube_text(o->node, "apiVersion"), *slash = strchr(api, '/');
         int group = slash == NULL ? 0 : (int)(slash - api);
         const char *what = arena_text(&c->bundle.arena, "%s %.*s %s", o->kind, group, api, o->name);
+        struct kube_hits hits;
 
         if (*o->name == '\0' || *o->kind == '\0')
             continue;
-        if (kube_index_find(&c->index, o->namespace, what, strlen(what)).count > 0)
+        hits = kube_index_find(&c->index, o->namespace, what, strlen(what));
+        if (hits.count > 0 && (c->bundle.objects[hits.list[0]]->node->file == o->node->file ||
+                               !check_is_of_folder(c, o)))
             check_report_on(c, o, check_at_first(o->node, "metadata.name"),
                             "%s %s is defined a second time", o->kind, o->name);
         kube_index_add(&c->bundle.arena, &c->index, o->namespace, what, i);

@@ -129,7 +129,9 @@ static bool is_one_job(struct check *c, const struct kube_object *a, const struc
 {
     return kube_top(a) == kube_top(b) || have_one_owner(a, b) ||
            (a->type == KUBE_POD && b->type == KUBE_POD &&
-            strcmp(job_name(c, a), job_name(c, b)) == 0);
+            strcmp(job_name(c, a), job_name(c, b)) == 0) ||
+           (a->type == b->type && a->node->file != b->node->file && kube_same_namespace(a, b) &&
+            strcmp(a->name, b->name) == 0 && check_is_of_folder(c, b));
 }
 
 /* The same text for all runs that may meet in one place under one id. */
@@ -159,7 +161,10 @@ static bool share_an_id(struct check *c, const struct job_run *a, const struct j
                 (!a->local && !b->local && *a->host != '\0' &&
                  a->target.service == b->target.service && a->target.pods == b->target.pods);
 
-    return known && same && !is_one_job(c, job_run_object(a), job_run_object(b));
+    bool examples = !a->found && job_run_object(a)->node->file != job_run_object(b)->node->file &&
+                    check_is_of_folder(c, job_run_object(a));
+
+    return known && same && !examples && !is_one_job(c, job_run_object(a), job_run_object(b));
 }
 
 /* An earlier run that may share the store and the id of `r`. The index maps a meeting place to

@@ -581,6 +581,10 @@ RULE("pvc-access-mode", WARNING, "a claim for one node that several pods mount",
 RULE("storage-class-nil", ERROR, "a storage class named nil",
      "No storage class has that name, and the claim stays Pending.",
      "Remove storageClassName: then the default class is used.", PER(object, storage_class_nil))
+RULE("duplicate-key", WARNING, "a key that stands twice in one object",
+     "kubectl and helm take the last one and drop the first without a word; strict readers refuse "
+     "the file.",
+     "Keep one of them.", PER(bundle, duplicate_key))
 RULE("duplicate-object", ERROR, "the same object twice",
      "The later object replaces the earlier one.", "Rename one of the two objects, or remove it.",
      PER(bundle, duplicate_object))

@@ -30,6 +30,7 @@ struct check_options {
     enum check_severity least;
     struct check_texts excluded; /* patterns of paths below folders, as fnmatch() has them */
     struct check_texts paths;    /* files and folders */
+    struct check_texts patches;  /* files that kustomizations list as patches */
     struct check_skipped skipped;
     bool show;
     bool strict;

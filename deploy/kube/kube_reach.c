@@ -284,16 +284,26 @@ struct host_search {
     size_t index; /* of the best one */
 };
 
-/* Keeps the target that is reached more surely: a Service rather than pods, and the first of
- * several. */
+static bool is_in_file_of(const struct host_search *s, const struct kube_target *t)
+{
+    const struct kube_object *o = t->service != NULL ? t->service : t->pods->object;
+
+    return o->node->file == s->from->node->file;
+}
+
+/* Keeps the target that is reached more surely: a Service rather than pods, one of the same file,
+ * since other files of a folder may be variants, and the first of several. */
 static void search_keep(struct host_search *s, struct kube_target other, size_t index)
 {
     const struct kube_target *best = &s->best;
     bool none = best->service == NULL && best->pods == NULL;
     bool same_kind = (best->service != NULL) == (other.service != NULL);
+    int nearer = none ? 1 : is_in_file_of(s, &other) - is_in_file_of(s, best);
 
     if (none || other.reach < best->reach ||
-        (other.reach == best->reach && (same_kind ? index < s->index : other.service != NULL))) {
+        (other.reach == best->reach && (!same_kind    ? other.service != NULL
+                                        : nearer != 0 ? nearer > 0
+                                                      : index < s->index))) {
         s->best = other;
         s->index = index;
     }
@@ -314,7 +324,7 @@ static void try_hits(struct host_search *s, struct kube_hits hits, bool services
         if (!matches || !namespace_matches(o, s->from, namespace, len, &t.reach))
             continue;
         search_keep(s, t, hits.list[i]);
-        if (t.reach == KUBE_REACHED)
+        if (t.reach == KUBE_REACHED && is_in_file_of(s, &t))
             return; /* the others come later */
     }
 }

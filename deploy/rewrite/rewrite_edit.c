@@ -694,6 +694,12 @@ bool edit_apply(struct rewrite *w, struct rewrite_file *f)
     bool anchors = contains(f, "&"), templates = contains(f, "{{");
     size_t where;
 
+    for (size_t i = 0; f->yaml.twice_count > 0 && i < f->edits.count; i++) {
+        const struct text_edit *e = &f->edits.list[i];
+
+        if (yaml_refuse_twice(&f->yaml, e->at, e->at + e->len, w->diag))
+            return false;
+    }
     for (size_t i = 0; f->edits.count > 0 && i < f->yaml.count; i++) {
         if (anchors && f->yaml.docs[i].root != NULL)
             check_shared(w, f, f->yaml.docs[i].root);

@@ -79,6 +79,10 @@ struct yaml_node *embedded_load(struct embedded *data, const char *kind, const c
     }
     ok = own ? yaml_file_read(f, name, YAML_USER_MAX, d)
              : yaml_file_parse(f, built_in->path, built_in->bytes, built_in->len, d);
+    if (ok && yaml_refuse_twice(f, 0, f->len, d)) {
+        yaml_file_free(f);
+        ok = false;
+    }
     if (!ok)
         return NULL;
     data->count++;

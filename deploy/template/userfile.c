@@ -271,7 +271,8 @@ bool userfile_read(struct userfile *u, const char *const *paths, size_t path_cou
     for (size_t i = 0; i < path_count; i++) {
         struct yaml_file file;
 
-        ok = yaml_file_read(&file, paths[i], YAML_USER_MAX, d) && userfile_add(u, &file, d) && ok;
+        ok = yaml_file_read(&file, paths[i], YAML_USER_MAX, d) && userfile_add(u, &file, d) &&
+             !yaml_refuse_twice(&file, 0, SIZE_MAX, d) && ok;
     }
     for (size_t i = 0; i < set_count && ok; i++)
         ok = userfile_set(&u->arena, &u->settings, sets[i], d);

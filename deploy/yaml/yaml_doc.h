@@ -65,6 +65,11 @@ struct yaml_doc {
     bool marked; /* has a `---` */
 };
 
+/* A key that its mapping has twice: readers take the last one, which is in the tree. */
+struct yaml_twice {
+    const struct yaml_node *mapping, *first, *last;
+};
+
 struct yaml_file {
     struct arena arena; /* of everything below but the bytes */
     const char *name;   /* as in messages; `-` is shown as <stdin> */
@@ -72,6 +77,8 @@ struct yaml_file {
     size_t len;
     struct yaml_doc *docs;
     size_t count;
+    struct yaml_twice *twice;
+    size_t twice_count, twice_cap;
     bool is_template; /* only of files that could not be read */
 };
 
@@ -83,6 +90,8 @@ bool yaml_file_read(struct yaml_file *out, const char *path, size_t size_max, st
 bool yaml_file_parse(struct yaml_file *out, const char *name, const char *bytes, size_t len,
                      struct diag *d);
 void yaml_file_free(struct yaml_file *f);
+/* True, with an error in d: a key occurs twice between these bytes. */
+bool yaml_refuse_twice(const struct yaml_file *f, size_t from, size_t to, struct diag *d);
 
 /* --- Looking into trees. NULL in, NULL out; a node of another kind has nothing in it. --- */
 

@@ -73,6 +73,9 @@ static bool fail_event(struct yaml_builder *r)
         {"could not find expected ':'", "write `key: value`"},
         {"did not find expected key", "look at the indentation, and at quotes that do not end"},
         {"unexpected end of stream", "end the quotes or brackets"},
+        {"did not find expected <document start>",
+         "write `---` between documents; make objects of JSON that follow each other a List, as by "
+         "jq -s '{apiVersion: \"v1\", kind: \"List\", items: .}'"},
         {"unknown escape", "in double quotes write \\\\ for a backslash, or use single quotes"},
     };
     const yaml_parser_t *p = &r->parser;
@@ -237,31 +240,30 @@ static void keep_key(void *key)
     (void)key; /* it is the file's */
 }
 
-static bool fail_twice(struct yaml_builder *r, const struct yaml_node *first,
-                       const struct yaml_node *second)
+/* Drops pairs whose key comes again. One mapping may be a whole file, so its keys are searched in a
+ * tree. */
+static void drop_twice(struct yaml_builder *r, struct yaml_node *n)
 {
-    diag_error(r->diag, r->file->name, second->start,
-               "%s occurs twice, first in line %u: keep one of them", second->text,
-               first->start.line);
-    return false;
-}
-
-/* One mapping may be a whole file, so its keys are searched in a tree. */
-static bool check_keys(struct yaml_builder *r, const struct yaml_node *n)
-{
+    struct yaml_file *f = r->file;
     void *seen = NULL;
-    bool ok = true;
+    size_t kept = n->count;
 
-    for (size_t i = 0; i < n->count && ok; i++) {
+    for (size_t i = n->count; i-- > 0;) {
         const struct yaml_node *key = n->pairs[i].key;
-        const struct yaml_node **first = tsearch(key, &seen, compare_keys);
+        const struct yaml_node **last = tsearch(key, &seen, compare_keys);
 
-        if (first == NULL)
+        if (last == NULL)
             abort();
-        ok = *first == key || fail_twice(r, *first, key);
+        if (*last == key) {
+            n->pairs[--kept] = n->pairs[i];
+            continue;
+        }
+        f->twice = arena_room(&f->arena, f->twice, f->twice_count, &f->twice_cap, sizeof *f->twice);
+        f->twice[f->twice_count++] = (struct yaml_twice){n, key, *last};
     }
     tdestroy(seen, keep_key);
-    return ok;
+    n->count -= kept;
+    memmove(n->pairs, n->pairs + kept, n->count * sizeof *n->pairs);
 }
 
 static bool merge_one(struct yaml_builder *r, struct yaml_node *n, const struct yaml_node *from)
@@ -307,7 +309,7 @@ static bool build_pairs(struct yaml_builder *r, struct yaml_node *n, unsigned de
         if (!read_event(r))
             return false;
         if (r->event.type == YAML_MAPPING_END_EVENT)
-            return check_keys(r, n) && merge_keys(r, n);
+            break;
         pair.key = build_node(r, depth + 1);
         if (pair.key == NULL)
             return false;
@@ -322,6 +324,8 @@ static bool build_pairs(struct yaml_builder *r, struct yaml_node *n, unsigned de
         n->end = pair.value->end;
         yaml_add(&r->file->arena, n, pair.key, pair.value);
     }
+    drop_twice(r, n);
+    return merge_keys(r, n);
 }
 
 static struct yaml_node *build_collection(struct yaml_builder *r, enum yaml_kind kind,
@@ -575,6 +579,20 @@ bool yaml_file_read(struct yaml_file *out, const char *path, size_t size_max, st
     }
     f.name = arena_copy(&f.arena, name, strlen(name));
     return file_finish(out, &f, d);
+}
+
+bool yaml_refuse_twice(const struct yaml_file *f, size_t from, size_t to, struct diag *d)
+{
+    for (size_t i = f->twice_count; i-- > 0;) {
+        const struct yaml_twice *t = &f->twice[i];
+
+        if (t->mapping->end.offset < from || t->mapping->start.offset > to)
+            continue;
+        yaml_error(d, t->last, "%s occurs twice, first in line %u: keep one of them", t->last->text,
+                   t->first->start.line);
+        return true;
+    }
+    return false;
 }
 
 void yaml_file_free(struct yaml_file *f)

@@ -633,7 +633,7 @@ def nested(depth):
 
 
 BAD = [
-    ("duplicate keys", b"kind: Pod\nmetadata: {}\nkind: Job\n", (3, 1)),
+    ("objects of JSON one after the other", b'{"a": 1}\n{"b": 2}\n', (2, 1)),
     ("a tab", b"kind: Pod\nspec:\n\ta: 1\n", (3, 1)),
     ("an anchor bomb", b"a: &a [x,x,x,x,x,x,x,x,x,x]\n" + b"".join(
         b"%c: &%c [%s]\n" % (n, n, b",".join([b"*%c" % (n - 1)] * 10)) for n in range(98, 108)), None),

@@ -793,6 +793,8 @@ REFUSED = [
      r"^<stdin>:26:27: Job train: an etcd is the store of its other runs.*, or use --keep-backend$"),
     ("options that no file has", STORE + JOB + "        command: [sh, -c, 'torchrun --nnodes=2 --rdzv-backend=etcd "
      "--rdzv-endpoint=meet:2379 $MORE t.py']\n", r"^<stdin>:2\d:\d+: Job train: `\$MORE` may hold .*, or use --keep-backend$"),
+    ("a key twice where it edits", STORE + JOB + "        args: [--rdzv-backend=etcd, '--rdzv-endpoint=meet:2379']\n"
+     "        args: [--rdzv-backend=etcd-v2, '--rdzv-endpoint=meet:2379']\n", r"^<stdin>:2\d:9: args occurs twice, first in line 2\d"),
     ("folded words", STORE + JOB + "        args:\n        - >\n          torchrun --rdzv-backend\n"
      "          etcd-v2 --rdzv-endpoint=meet:2379 \"--rdzv-conf=a=1,\n          is_host=$(x\n"
      "          y)\" t.py\n", r"folded lines: write the text as a block"),

@@ -127,9 +127,31 @@ def folders_are_read():
         _, err = run("check", "jobs", cwd=folder, code=2)
         check(re.search(r"^jobs/half.yaml:\d+:1: this is no Kubernetes object, it has no apiVersion", err, re.M), err)
         put(folder, "jobs/half.yaml", "apiVersion: [\n")
-        _, err = run("check", "jobs", cwd=folder, code=2)
-        check(err.startswith("jobs/half.yaml:"), err)
+        out, err = run("check", "-o", "json", "jobs", cwd=folder, code=2)
+        check(err.startswith("jobs/half.yaml:") or "\njobs/half.yaml:" in err, err)
+        check(len(json.loads(out)["findings"]) == len(found), "the other files")
         run("check", "--exclude", "jobs/half*", "jobs", cwd=folder, code=1)
+
+
+def files_of_a_folder_are_no_bundle():
+    """Two sizes of a job have what each has alone; what a kustomization lists as a patch is no object."""
+    hosted = NODES.replace("store.infra:29400", "train-0.train:29400").replace("    spec:\n", "    spec:\n      subdomain: train\n", 1)
+    hosted = ("apiVersion: v1\nkind: Service\nmetadata: {name: train, namespace: ml}\nspec: {clusterIP: None, "
+              "publishNotReadyAddresses: true, selector: {job-name: train}, ports: [{port: 29400}]}\n---\n" + hosted)
+    patch = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train, namespace: ml}\nspec: {backoffLimit: 3}\n"
+    with tempfile.TemporaryDirectory() as folder:
+        put(folder, "small.yaml", hosted)
+        put(folder, "large/job.yaml", hosted.replace("nnodes=2", "nnodes=8"))
+        put(folder, "over/set.yaml", patch)
+        put(folder, "over/kustomization.yaml", "resources: [../small.yaml]\npatches: [{path: ./set.yaml}]\n")
+        put(folder, "over/more/kustomization.yml", "patchesStrategicMerge: [../old.yaml]\n")
+        put(folder, "over/old.yaml", patch)
+        together = sorted((f["file"], f["rule"]) for f in findings(".", cwd=folder)[0])
+        alone = sorted((f["file"], f["rule"]) for name in ("./small.yaml", "./large/job.yaml")
+                       for f in findings(name, cwd=folder)[0])
+        check(together == alone and alone, "%s, and alone %s" % (together, alone))
+        named = rules(findings("small.yaml", "large/job.yaml", cwd=folder)[0])
+        check("duplicate-object" in named, repr(named))
 
 
 def config_is_read():
@@ -844,7 +866,8 @@ def the_story_of_a_repository():
 
 
 TESTS = [a_patch_narrows_the_node_selector, import_gives_the_job_back, import_gives_the_store_back, import_leaves_the_old_rendezvous, import_compares_what_numbers_come_to, import_says_what_plain_pods_need, import_takes_public_jobs, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
-         stores_get_what_the_user_asks, folders_are_read, config_is_read, objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
+         stores_get_what_the_user_asks, folders_are_read, files_of_a_folder_are_no_bundle, config_is_read,
+         objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
 
 
 def main():

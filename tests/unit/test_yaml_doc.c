@@ -255,7 +255,6 @@ static void what_is_wrong_is_told_with_its_place(void **state)
         const char *text, *part;
         unsigned line, column;
     } cases[] = {
-        {"a: 1\nb: 2\na: 3\n", "a occurs twice, first in line 1", 3, 1},
         {"a:\n\tb: 1\n", "indent with spaces", 2, 1},
         {"a: b: c\n", "mapping values", 1, 5},
         {"a: \"x\n", "end the quotes", 2, 1},
@@ -325,8 +324,26 @@ static void a_large_mapping_finds_its_double(void **state)
     assert_int_equal(root()->count, 20000);
     end(NULL);
     sprintf(at, "key7: again\n");
-    refused(text, strlen(text), 20001, 1, "key7 occurs twice, first in line 8");
+    read(text);
+    assert_int_equal(root()->count, 20000);
+    assert_int_equal(file.twice_count, 1);
+    assert_string_equal(yaml_get(root(), "key7")->text, "again");
+    assert_true(yaml_refuse_twice(&file, 0, file.len, &diag));
+    assert_non_null(strstr(diag.entries[0].text, "key7 occurs twice, first in line 8"));
+    assert_int_equal(diag.entries[0].mark.line, 20001);
     free(text);
+}
+
+static void of_two_equal_keys_the_last_one_counts(void **state)
+{
+    (void)state;
+    read("a: {x: 1, y: 2, x: 3, x: &x [4]}\nb: *x\na2: 5\n");
+    assert_int_equal(file.twice_count, 2);
+    assert_string_equal(yaml_path(root(), "a.x[0]")->text, "4");
+    assert_string_equal(yaml_path(root(), "b[0]")->text, "4");
+    assert_int_equal(yaml_get(root(), "a")->count, 2);
+    assert_false(yaml_refuse_twice(&file, file.len - 4, file.len, &diag));
+    assert_int_equal(diag.errors, 0);
 }
 
 static void trees_can_be_made(void **state)
@@ -382,6 +399,7 @@ int main(void)
         cmocka_unit_test_teardown(what_is_wrong_is_told_with_its_place, end),
         cmocka_unit_test_teardown(a_bomb_of_anchors_is_refused, end),
         cmocka_unit_test_teardown(a_large_mapping_finds_its_double, end),
+        cmocka_unit_test_teardown(of_two_equal_keys_the_last_one_counts, end),
         cmocka_unit_test_teardown(trees_can_be_made, end),
         cmocka_unit_test_teardown(messages_cannot_write_to_a_terminal, end),
     };
