@@ -279,6 +279,7 @@ step manifest-workflows $PYTHON tests/manifest/workflows.py
 step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
 step manifest-corpus env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/corpus.py
 step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/agree.py
+step manifest-kinds $PYTHON tests/manifest/kinds.py
 job_step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" --seed "$SEED" $RELEASES

@@ -203,6 +203,8 @@ struct check_selected *check_selected(struct check *c, const struct kube_object 
 const char *check_written(struct check *c, const struct job_setting *s);
 /* The command may have options that cannot be seen. */
 bool check_is_opaque(const struct job_run *r);
+/* The command has the option twice; the last one wins. */
+bool check_is_twice(const struct job_run *r, enum torchrun_option option);
 /* The store starts and ends with the job, so no other job sees its state. */
 bool check_owns_store(const struct job_run *r);
 /* The value of an option of an rdzvd, or NULL; `out` may be NULL. */

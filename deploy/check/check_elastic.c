@@ -10,19 +10,42 @@ void check_elastic_policy_range(struct check *c, const struct kube_object *o)
     const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
     const struct yaml_node *worker = kube_get(o->spec, "pytorchReplicaSpecs.Worker");
     long low = kube_int(policy, "minReplicas", -1), high = kube_int(policy, "maxReplicas", -1);
-    long workers = kube_int(worker, "replicas", 1);
+    long workers = worker == NULL ? -1 : kube_replicas(worker);
 
     if (o->type != KUBE_PYTORCHJOB || policy == NULL)
         return;
     if (low >= 0 && high >= 0 && low > high)
         check_report(c, check_at_first(policy, "minReplicas"),
                      "minReplicas %ld is more than maxReplicas %ld", low, high);
-    else if (worker != NULL && low >= 0 && workers < low)
+    else if (workers >= 0 && low >= 0 && workers < low)
         check_report(c, check_at_first(worker, "replicas restartPolicy template"),
                      "%ld workers, but the rendezvous waits for at least %ld", workers, low);
-    else if (worker != NULL && high >= 0 && workers > high)
+    else if (workers >= 0 && high >= 0 && workers > high)
         check_report(c, check_at_first(worker, "replicas restartPolicy template"),
                      "%ld workers, but at most %ld can take part", workers, high);
+}
+
+void check_elastic_policy_field(struct check *c, const struct kube_object *o)
+{
+    const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
+    const struct yaml_pair *stranger =
+        o->type == KUBE_PYTORCHJOB ? job_policy_stranger(policy) : NULL;
+    struct job_view_runs runs = job_runs_of(&c->jobs, o);
+    long pods = job_training_pods(&c->jobs, o);
+
+    if (policy != NULL && kube_get(o->spec, "pytorchReplicaSpecs.Master") != NULL &&
+        runs.count > 0 && runs.list[0]->nodes_max > 0 && pods > runs.list[0]->nodes_max)
+        check_report(c, check_at_key(o->spec, "elasticPolicy"),
+                     "%ld pods start torchrun, and at most %ld can take part: with elasticPolicy, "
+                     "leave out the Master",
+                     pods, runs.list[0]->nodes_max);
+    if (stranger != NULL)
+        check_report(c, check_at(stranger->key), "elasticPolicy has no field %s",
+                     stranger->key->text);
+    else if (o->type == KUBE_PYTORCHJOB && kube_get(policy, "rdzvHost") != NULL &&
+             kube_get(policy, "rdzvPort") == NULL && (runs.count == 0 || !runs.list[0]->hosted))
+        check_report(c, check_at_key(policy, "rdzvHost"),
+                     "without rdzvPort the operator writes its own, 23456");
 }
 
 void check_elastic_range(struct check *c, const struct job_run *r)
@@ -96,7 +119,7 @@ void check_elastic_restart_never(struct check *c, const struct job_run *r)
  */
 static bool has_torchs_defaults(const struct job_run *r)
 {
-    return r->args != NULL && !check_is_opaque(r) &&
+    return r->args != NULL && !check_is_opaque(r) && !r->args->is_other &&
            strcmp(r->args->command.text, "torchelastic.distributed.launch") != 0 &&
            strcmp(kube_base_name(r->args->command.text), "hyperpodrun") != 0;
 }
@@ -113,7 +136,8 @@ void check_restarts_none(struct check *c, const struct job_run *r)
 {
     const struct kube_pods *p = r->container->pods;
 
-    if (!job_is_dynamic(r) || !job_is_multi_node(r) || !has_no_restarts(r))
+    if (!(job_is_dynamic(r) || (r->hosted && job_run_object(r)->type == KUBE_PYTORCHJOB)) ||
+        !job_is_multi_node(r) || !has_no_restarts(r))
         return;
     if (kube_restart_of(p) == KUBE_RESTART_ALONE)
         check_report(c, check_at_setting(r, TORCHRUN_MAX_RESTARTS),

@@ -19,32 +19,52 @@ void check_endpoint_form(struct check *c, const struct job_run *r)
         wrong = "a list";
     else if (s->value.known && strchr(text, '/') != NULL)
         wrong = "a path";
-    else if (s->value.known && r->port < 0)
+    else if (s->value.known && r->port < 0 && strstr(text, "$(") == NULL)
         wrong = "something other than a number behind the last colon";
     if (wrong != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
                      "torch accepts HOST:PORT, but there is %s in `%s`", wrong, text);
 }
 
+/* Rank 0 of a static job, of which torchrun is not told where it is. */
+static bool has_no_master(const struct job_run *r)
+{
+    return r->args != NULL && !check_is_opaque(r) && !r->standalone && !job_is_elastic(r) &&
+           strcmp(r->backend, "static") == 0 && !job_is_set(r, TORCHRUN_RDZV_ENDPOINT) &&
+           !job_is_set(r, TORCHRUN_MASTER_ADDR) && (*r->host == '\0' || r->local) &&
+           r->nodes_min > 1 && job_run_object(r)->type != KUBE_RUNTIME;
+}
+
 void check_endpoint_localhost(struct check *c, const struct job_run *r)
 {
     bool said = job_is_set(r, TORCHRUN_RDZV_ENDPOINT);
-    bool alone =
-        r->store != NULL && r->store->kind != JOB_STORE_RELAY && r->container->pods->replicas != 1;
+    const struct kube_pods *p = r->container->pods;
+    bool alone = r->store != NULL && r->store->kind != JOB_STORE_RELAY && p->replicas != 1;
+    bool own = r->own_name && p->replicas > 1;
+    struct check_position at =
+        check_at_setting(r, said ? TORCHRUN_RDZV_ENDPOINT : TORCHRUN_RDZV_BACKEND);
 
-    if (!job_is_dynamic(r) || !job_is_multi_node(r) || !r->local || r->hosted || r->maybe_hosted ||
-        (r->store != NULL && !alone) || (!said && check_is_opaque(r)) ||
-        check_has_never_ready(c, r->container->pods))
+    if (has_no_master(r)) {
+        check_report(c, check_at_setting(r, TORCHRUN_NNODES),
+                     "no --master_addr and no backend: each pod waits for the others at its own "
+                     "127.0.0.1");
+        return;
+    }
+    if (job_is_dynamic(r) && job_is_multi_node(r) && r->of_all && p->replicas != 1)
+        check_report(c, at, "Service %s leads to all pods of the job: each finds itself behind it",
+                     r->target.service->name);
+    if (!job_is_dynamic(r) || !job_is_multi_node(r) || !(r->local || own) || r->hosted ||
+        r->maybe_hosted || (r->store != NULL && !alone) || (!said && check_is_opaque(r)) ||
+        check_has_never_ready(c, p))
         return; /* the last: the store exists, and another rule reports its fault */
     if (alone)
-        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                     "each pod meets at a store of its own: %s has no --upstream",
+        check_report(c, at, "each pod meets at a store of its own: %s has no --upstream",
                      r->store->container->name);
     else
-        check_report(c, check_at_setting(r, said ? TORCHRUN_RDZV_ENDPOINT : TORCHRUN_RDZV_BACKEND),
-                     "%s, and no store listens in the pod itself",
-                     said ? "the endpoint is this pod's own loopback"
-                          : "without an endpoint, torch uses this pod's own loopback");
+        check_report(c, at, "%s, and no store listens in the pod itself",
+                     own    ? "the endpoint is each pod itself"
+                     : said ? "the endpoint is this pod's own loopback"
+                            : "without an endpoint, torch uses this pod's own loopback");
 }
 
 /* --- Ports. --- */
@@ -146,7 +166,7 @@ static void look_at_service_port(struct check *c, const struct yaml_node *port,
     if (number < 0 && yaml_type(target) == YAML_STRING)
         check_report(c, at, "no port of the selected pods is named `%s`",
                      yaml_text(target) == NULL ? "?" : yaml_text(target));
-    else if (is_deaf(c, job_server_in(&c->jobs, p), number))
+    else if (number != 2380 && is_deaf(c, job_server_in(&c->jobs, p), number))
         check_report(c, at, "%s does not listen on port %ld",
                      job_server_in(&c->jobs, p)->container->name, number);
 }
@@ -212,8 +232,9 @@ void check_find_name_givers(struct check *c)
         const struct kube_object *o = r->target.pods == NULL ? NULL : r->target.pods->object;
         struct kube_target found;
 
-        if (o != NULL && o->type == KUBE_STATEFULSET && job_is_dynamic(r) &&
-            kube_find_host(&c->bundle, o, kube_text(o->spec, "serviceName"), &found) &&
+        if (o != NULL && (o->type == KUBE_STATEFULSET || o->type == KUBE_JOB) &&
+            job_is_dynamic(r) &&
+            kube_find_host(&c->bundle, o, r->target.pods->host_domain, &found) &&
             found.service != NULL)
             c->marks[found.service->index] = true;
     }
@@ -273,15 +294,8 @@ static const struct kube_object *maker_of(struct check *c, const struct kube_obj
 /* The Service that a controller makes for the object, or "". */
 static const char *made_service(const struct kube_object *o)
 {
-    const char *subdomain;
-
-    if (o->type == KUBE_VOLCANO_JOB)
-        return kube_has_plugin(o, "svc") ? o->name : "";
-    if (o->type == KUBE_JOBSET) {
-        subdomain = kube_text(o->spec, "network.subdomain");
-        return *subdomain != '\0' ? subdomain : o->name;
-    }
-    return o->type == KUBE_TRAINJOB ? o->name : "";
+    /* JobSet takes a Service that is there. */
+    return o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc") ? o->name : "";
 }
 
 void check_find_made_services(struct check *c)

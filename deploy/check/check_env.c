@@ -35,8 +35,23 @@ static const char *source_name(enum job_from from)
                                        : "the script";
 }
 
+bool check_is_twice(const struct job_run *r, enum torchrun_option option)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; r->args != NULL && i < r->args->count; i++)
+        count += r->args->flags[i].option == option;
+    return count > 1;
+}
+
 void check_option_env_conflict(struct check *c, const struct job_run *r)
 {
+    for (enum torchrun_option o = 0; o < TORCHRUN_OPTIONS; o++) {
+        if (check_is_twice(r, o))
+            check_report(c, check_at_setting(r, o),
+                         "--%s is given twice: torchrun takes the last one only",
+                         torchrun_option_name(o));
+    }
     for (enum torchrun_option o = 0; o < TORCHRUN_OPTIONS; o++) {
         const struct job_setting *s = &r->settings[o], *weaker = s->weaker;
 
@@ -144,7 +159,7 @@ static bool has_unknown_variable(struct check *c, const struct kube_container *c
 {
     for (const char *p = strstr(text, "$("); p != NULL; p = strstr(p + 2, "$(")) {
         size_t len =
-            strspn(p + 2, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+            strspn(p + 2, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789.-");
 
         if (len == 0 || p[2 + len] != ')' || (p > text && p[-1] == '$'))
             continue;

@@ -8,12 +8,28 @@ static struct check_position at_host_network(const struct kube_pods *p)
     return check_at_first(p->spec, "hostNetwork");
 }
 
+/* The pods ask for a name of a Service: to meet, or to reach what a relay or a replica needs. */
+static bool uses_names(struct check *c, const struct kube_pods *p)
+{
+    struct job_view_runs runs = job_runs_in(&c->jobs, p);
+    const struct job_store *s = job_store_in(&c->jobs, p);
+    bool found = s != NULL && s->kind != JOB_STORE_ETCD;
+
+    for (size_t i = 0; i < runs.count; i++)
+        found = found ||
+                (!runs.list[i]->local && !runs.list[i]->standalone &&
+                 runs.list[i]->host[strspn(runs.list[i]->host, "0123456789.")] != '\0') ||
+                job_endpoint_is_computed(runs.list[i]);
+    return found || p->object->type == KUBE_PYTORCHJOB;
+}
+
 void check_host_network_dns(struct check *c, const struct kube_pods *p)
 {
     const struct yaml_node *policy = kube_get(p->spec, "dnsPolicy");
     bool filled = policy == NULL && p->object->type == KUBE_VOLCANO_JOB; /* by its webhook */
 
-    if (p->host_network && !filled && (policy == NULL || yaml_is(policy, "ClusterFirst")))
+    if (p->host_network && !filled && uses_names(c, p) &&
+        (policy == NULL || yaml_is(policy, "ClusterFirst")))
         check_report(c, policy != NULL ? check_at(policy) : at_host_network(p),
                      "on the host network, %s uses the node's DNS, which knows no Service",
                      policy != NULL ? "dnsPolicy ClusterFirst" : "a pod without dnsPolicy");
@@ -51,6 +67,7 @@ void check_host_network_port(struct check *c, const struct kube_container *conta
                      "on the host network, %s is a port of the node: two such pods cannot share a "
                      "node",
                      yaml_text(port) == NULL ? "this" : yaml_text(port));
+        return; /* one cause */
     }
 }
 

@@ -432,7 +432,8 @@ static void look_at_dns(struct check *c, const struct way *w)
 /* Policies have no effect on the host network: another rule says so. */
 static void look_at_way(struct check *c, const struct way *w)
 {
-    if (w->from->host_network || !has_known_labels(w->from) || w->from == w->to)
+    if (w->from->host_network || !has_known_labels(w->from) ||
+        (w->from == w->to && w->from->replicas == 1))
         return;
     if (w->to != NULL && !w->to->host_network && has_known_labels(w->to))
         look_at_store(c, w);

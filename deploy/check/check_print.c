@@ -148,6 +148,18 @@ size_t check_count_unread(const struct check *c)
     return print_unread(NULL, c);
 }
 
+/* The first placeholder of a text. */
+static void put_placeholder(FILE *out, const char *text)
+{
+    const char *braces = strstr(text, "{{"), *dollar = strchr(text, '$');
+    const char *start = braces != NULL ? braces : dollar != NULL ? dollar : text;
+    size_t len = braces != NULL                 ? strcspn(start, "}") + 2
+                 : strncmp(start, "${", 2) == 0 ? strcspn(start, "}") + 1
+                                                : 1 + strcspn(start + 1, " ./:-\"'$\n");
+
+    fprintf(out, "%.*s", (int)(len > LENGTH_MAX ? LENGTH_MAX : len), start);
+}
+
 static void print_looked(FILE *out, const struct check *c)
 {
     print_unread(out, c);
@@ -158,7 +170,7 @@ static void print_looked(FILE *out, const struct check *c)
             continue;
         diag_put(out, c->files[i].name);
         fprintf(out, ":%u:%u: note: a template (", n->start.line, n->start.column);
-        diag_put(out, n->text);
+        put_placeholder(out, n->text);
         fprintf(out, "): its placeholders count as unknown; %s first to have them judged\n",
                 strstr(n->text, "{{") != NULL ? "render it" : "run envsubst");
     }

@@ -49,7 +49,9 @@ void check_store_probe_loopback(struct check *c, const struct check_probe *probe
         outside =
             outside || (probe->listeners.list[i].port == number && !probe->listeners.list[i].local);
     }
-    if (probe->listeners.all && number > 0 && local && !outside)
+    if (probe->listeners.all && number > 0 && local && !outside &&
+        kube_get(probe->node, "httpGet.host") == NULL &&
+        kube_get(probe->node, "tcpSocket.host") == NULL)
         check_report(c, check_at(port),
                      "the kubelet dials the pod's address, but port %ld is on loopback only",
                      number);

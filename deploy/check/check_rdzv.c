@@ -79,7 +79,7 @@ static bool names_its_job(struct check *c, const struct job_run *r, const char *
 
     if (o->type == KUBE_RUNTIME)
         return false;
-    for (; o != NULL; o = o->wrapper) {
+    for (; o != NULL; o = kube_is_template(o) ? NULL : o->wrapper) {
         const char *name = job_name(c, o);
 
         if (*name != '\0' && strstr(id, name) != NULL)
@@ -110,7 +110,9 @@ void check_id_fixed(struct check *c, const struct job_run *r)
         (store == NULL || !is_labelled_for(store, job_run_object(r))))
         check_report(
             c, check_at_setting(r, TORCHRUN_RDZV_ID),
-            "the rendezvous id `%s` is a constant, and the store at %s is not this job's own",
+            kube_is_template(job_run_object(r))
+                ? "the rendezvous id `%s` is that of every job of this template (all trials), at %s"
+                : "the rendezvous id `%s` is a constant, and the store at %s is not this job's own",
             id->text, endpoint_name(r));
 }
 
@@ -189,9 +191,17 @@ static const struct job_run *earlier_user(struct check *c, const struct job_run 
 
 void check_id_shared(struct check *c, const struct job_run *r)
 {
+    const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
     const struct job_run *other = job_is_dynamic(r) && has_id(r) ? earlier_user(c, r) : NULL;
 
-    if (other != NULL)
+    long groups = job_groups(r);
+
+    if (groups > 1 && job_is_dynamic(r) && id->known && !r->hosted && job_is_multi_node(r) &&
+        has_id(r) && !job_is_elastic(r))
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
+                     "the rendezvous id `%s` is that of %ld groups of %s, at the same endpoint",
+                     id->text, groups, check_title(c, job_run_object(r)));
+    else if (other != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
                      "the rendezvous id `%s` is also used by %s, at the same endpoint",
                      job_text(r, TORCHRUN_RDZV_ID), check_title(c, job_run_object(other)));
@@ -266,7 +276,8 @@ void check_is_host(struct check *c, const struct job_run *r)
     struct rdzv_conf_entry e;
 
     if (strcmp(r->backend, "c10d") != 0 || !job_is_dynamic(r) || !job_is_multi_node(r) ||
-        r->hosted || (r->local && r->store == NULL) || job_endpoint_is_computed(r))
+        r->hosted || (r->local && r->store == NULL) || job_endpoint_is_computed(r) ||
+        check_is_twice(r, TORCHRUN_RDZV_CONF))
         return;
     if (!rdzv_conf_find(text, "is_host", &e)) {
         if ((conf->value.known || conf->from == JOB_FROM_NOWHERE) && !check_is_opaque(r))
@@ -289,12 +300,9 @@ void check_is_host(struct check *c, const struct job_run *r)
 
 void check_host_no_pod(struct check *c, const struct job_run *r)
 {
-    const struct kube_pods *p = r->container->pods;
-
-    if (job_is_dynamic(r) && r->misnamed)
-        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                     "%s is no pod of %s: its first one is %s0.%s", r->host,
-                     check_title(c, job_run_object(r)), p->host_prefix, p->host_domain);
+    if (job_is_dynamic(r) && r->misnamed != NULL && job_is_multi_node(r))
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT), "%s is no pod of %s: %s",
+                     r->host, check_title(c, job_run_object(r)), r->misnamed);
 }
 
 void check_hosted_by_worker(struct check *c, const struct job_run *r)
@@ -303,9 +311,11 @@ void check_hosted_by_worker(struct check *c, const struct job_run *r)
                                   ? TORCHRUN_RDZV_ENDPOINT
                                   : TORCHRUN_RDZV_BACKEND;
 
-    if (job_is_dynamic(r) && job_is_multi_node(r) && r->hosted && !r->misnamed)
+    bool named = *r->host != '\0' && r->host[strcspn(r->host, "$`{")] == '\0' && !r->local;
+
+    if (job_is_dynamic(r) && job_is_multi_node(r) && r->hosted && r->misnamed == NULL && !r->of_all)
         check_report(c, check_at_setting(r, at), "the store is in a training pod%s%s",
-                     *r->host == '\0' ? "" : ", ", r->host);
+                     named ? ", " : "", named ? r->host : "");
 }
 
 /* --- The conf. --- */
@@ -390,18 +400,95 @@ void check_conf_syntax(struct check *c, const struct job_run *r)
     each_entry(c, r, look_at_value);
 }
 
+/* Numbers that torchrun reads: `--nproc_per_node` also takes the names of devices. */
+static bool is_number_for(enum torchrun_option option, const char *text)
+{
+    static const char *const devices[] = {"auto", "cpu", "gpu", "xpu", "npu", "hpu", NULL};
+    size_t digits = strspn(text, "0123456789");
+
+    if (option == TORCHRUN_NNODES && text[digits] == ':')
+        digits += 1 + strspn(text + digits + 1, "0123456789");
+    return (digits > 0 && text[digits] == '\0') ||
+           (option == TORCHRUN_NPROC_PER_NODE && text_is_one_of(text, devices));
+}
+
+static void look_at_command(struct check *c, const struct job_run *r)
+{
+    static const enum torchrun_option numbers[] = {TORCHRUN_NNODES, TORCHRUN_NPROC_PER_NODE,
+                                                   TORCHRUN_MAX_RESTARTS, TORCHRUN_NODE_RANK};
+    bool helps = false;
+
+    if (r->args == NULL || r->args->is_other || r->unread != NULL)
+        return;
+    for (size_t i = 0; i < r->args->count; i++)
+        helps = helps || strncmp(r->args->flags[i].flag.text, "--h", 3) == 0 ||
+                strcmp(r->args->flags[i].flag.text, "-h") == 0;
+    if (r->args->program == NULL && !helps && job_run_object(r)->type != KUBE_ELASTIC_JOB)
+        check_report(c, check_at_run(r), "torchrun has no training script");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const struct job_setting *s = &r->settings[numbers[i]];
+
+        if (s->from != JOB_FROM_NOWHERE && s->from != JOB_FROM_OPERATOR && s->value.known &&
+            strpbrk(s->value.text, "${`") == NULL && !is_number_for(numbers[i], s->value.text))
+            check_report(c, check_at_setting(r, numbers[i]), "--%s is `%s`, which is no number",
+                         torchrun_option_name(numbers[i]), s->value.text);
+    }
+}
+
 void check_flag_unknown(struct check *c, const struct job_run *r)
 {
+    look_at_command(c, r);
     for (size_t j = 0; r->args != NULL && j < r->args->count; j++) {
         const struct torchrun_flag *f = &r->args->flags[j];
         int len = (int)strcspn(f->flag.text, "=");
         bool rdzv = strncmp(f->flag.text, "--rdzv", 6) == 0;
 
-        if (f->option == TORCHRUN_UNKNOWN && (rdzv || f->nearest != NULL))
+        if (f->option == TORCHRUN_UNKNOWN && (rdzv || f->nearest != NULL || f->flag.text[1] != '-'))
             check_report(c, check_at_text(&f->flag), "torchrun has no option %.*s%s%s%s", len,
                          f->flag.text, f->nearest == NULL ? "" : "; did you mean --",
                          f->nearest == NULL ? "" : f->nearest, f->nearest == NULL ? "" : "?");
     }
+}
+
+/* --- Nodes of one run that have different ids. --- */
+
+/* What is another text in each pod, at least now and then. */
+static const char *const texts_of_pod[] = {"$RANDOM",     "${RANDOM}",
+                                           "uuid",        "$(date",
+                                           "`date",       "$(hostname",
+                                           "`hostname",   "$HOSTNAME",
+                                           "${HOSTNAME}", "random",
+                                           "$$",          "$SRANDOM",
+                                           "mktemp",      "JOB_COMPLETION_INDEX",
+                                           NULL};
+static const char *const fields_of_pod[] = {
+    "metadata.name", "metadata.uid",     "status.podIP", "status.hostIP",
+    "spec.nodeName", "completion-index", "pod-index",    NULL};
+
+static bool has_part(const char *text, const char *const *parts)
+{
+    while (*parts != NULL && strstr(text, *parts) == NULL)
+        parts++;
+    return *parts != NULL;
+}
+
+void check_id_of_pod(struct check *c, const struct job_run *r)
+{
+    const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
+    const struct job_run *other = job_parted_from(&c->jobs, r);
+    bool own = !id->known && has_part(id->text, texts_of_pod);
+
+    for (size_t i = 0; i < id->field_count; i++)
+        own = own || (has_part(id->fields[i], fields_of_pod) &&
+                      strstr(id->fields[i], "namespace") == NULL);
+    if (job_is_dynamic(r) && job_is_multi_node(r) && own && job_run_object(r)->type != KUBE_POD)
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
+                     "each pod has an id of its own: `%s`", id->text);
+    else if (other != NULL)
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
+                     "these pods meet at %s as `%s`, and others of the job at %s as `%s`",
+                     job_text(r, TORCHRUN_RDZV_ENDPOINT), id->text,
+                     job_text(other, TORCHRUN_RDZV_ENDPOINT), job_text(other, TORCHRUN_RDZV_ID));
 }
 
 /* --- Nodes. --- */

@@ -31,6 +31,11 @@ RULE("rdzv-id-shared", ERROR, "two jobs with one rendezvous id at one store",
      "The agents of both jobs join one run. The run has too many nodes, and ranks of one job go to "
      "the other.",
      "Give each job an id of its own, with its name in it.", PER(run, id_shared))
+RULE("rdzv-id-differs", ERROR, "nodes of one job with different ids, or at different ports",
+     "Only agents with one id at one port meet. Each group waits for the others until join_timeout "
+     "(600 s).",
+     "Give all pods of the job the same id: the job's name, or a uid that all of them have.",
+     PER(run, id_of_pod))
 RULE("volcano-restart-job-id", ERROR, "RestartJob with an id that stays the same",
      "The attempt that failed has closed the run under this id, and an etcd keeps that for hours. "
      "Each new attempt ends with RendezvousClosedError until maxRetry is used up. (Over c10d, "
@@ -57,13 +62,14 @@ RULE("rdzv-is-host", ERROR, "`is_host` is absent or not 0, though the job has a 
      "Set --rdzv_conf=is_host=0 or PET_RDZV_CONF=is_host=0, or in elasticPolicy rdzvConf: [{key: "
      "is_host, value: \"0\"}].",
      PER(run, is_host))
-RULE("rdzv-host-no-pod", ERROR,
-     "the endpoint is under the job's own domain, and no pod has the name",
-     "The name never resolves, so no agent reaches a store. (A JobSet calls its pods "
-     "JOBSET-REPLICATEDJOB-INDEX-INDEX, a Volcano Job JOB-TASK-INDEX.)",
-     "Write the name that the message says; better, give the job a store of its own, as "
-     "`rdzv-manifest rewrite` does.",
-     PER(run, host_no_pod))
+RULE(
+    "rdzv-host-no-pod", ERROR, "an endpoint that is meant to be a pod of the job, and is none",
+    "The name never resolves, so no agent reaches a store. (A JobSet calls its pods "
+    "JOBSET-REPLICATEDJOB-INDEX-INDEX, a Volcano Job JOB-TASK-INDEX. The pods of a StatefulSet and "
+    "of an Indexed Job with a subdomain have names behind a headless Service.)",
+    "Do what the message says; better, give the job a store of its own, as "
+    "`rdzv-manifest rewrite` does.",
+    PER(run, host_no_pod))
 RULE("rdzv-hosted-by-worker", WARNING, "a training pod serves the store",
      "torch's TCPStore client never reconnects. When this one pod is evicted, preempted or "
      "restarted, every agent of the job ends, and the state of the rendezvous is lost.",
@@ -79,8 +85,9 @@ RULE("rdzv-conf-unknown", WARNING, "a conf key that torch, or this backend, does
 RULE("rdzv-conf-syntax", ERROR, "a conf key without a value",
      "torchrun ends at once: a conf is a list of key=value, separated by commas.",
      "Write --rdzv_conf=key=value,key=value.", PER(run, conf_syntax))
-RULE("rdzv-flag-unknown", ERROR, "an option that torchrun does not have",
-     "torchrun prints its usage and ends with exit code 2.",
+RULE("rdzv-flag-unknown", ERROR, "a command line that torchrun refuses",
+     "torchrun prints its usage or an error and ends: it does not have the option, there is no "
+     "script, or a number is none.",
      "Use an option that `torchrun --help` lists. Write options of the training script behind the "
      "script.",
      PER(run, flag_unknown))
@@ -90,10 +97,10 @@ RULE("rdzv-endpoint-form", ERROR, "an endpoint that torch does not accept",
      "torch accepts one host and one port: no scheme, no list, no path. It ends at once, or asks "
      "DNS for the whole text.",
      "Write --rdzv_endpoint=HOST:PORT.", PER(run, endpoint_form))
-RULE("rdzv-endpoint-localhost", ERROR,
-     "several pods, and each of them uses its own loopback address",
-     "Every pod looks for the store in itself. Each pod starts a store alone and waits for the "
-     "others until the join timeout.",
+RULE("rdzv-endpoint-localhost", ERROR, "several pods, and each of them meets at itself",
+     "Every pod looks for the store in itself: at its loopback, by its own name or address, or "
+     "behind a Service of all pods. Each pod starts a store alone and waits for the others until "
+     "the join timeout.",
      "Write the name of a Service that selects the store.", PER(run, endpoint_localhost))
 RULE("rdzv-endpoint-port", ERROR, "an endpoint whose port does not exist",
      "Connections are refused or get no answer, and after read_timeout (60 s) each agent ends with "
@@ -175,6 +182,11 @@ RULE("elastic-range", ERROR, "a range of nodes that the pods cannot meet",
      "wait, time out, and restart for nothing.",
      "Make sure that minimum <= pods <= maximum.",
      PER(object, elastic_policy_range) PER(run, elastic_range))
+RULE("elastic-policy-field", ERROR, "an elasticPolicy that means something else than it says",
+     "The API server drops a field that the operator does not have, and the default stays in "
+     "force.",
+     "Remove the field, or write the one that is meant; name the port as rdzvPort.",
+     PER(object, elastic_policy_field))
 RULE("elastic-gang", WARNING, "a gang that is larger than the elastic minimum",
      "The scheduler starts no pod until the whole gang fits at once. The job cannot start, or "
      "start again, with the smaller number of nodes that elasticPolicy allows.",
@@ -241,7 +253,7 @@ RULE("agent-store-restart", ERROR, "an external store without torchrun, and pods
 RULE("etcd-no-v2", ERROR, "an etcd that has no v2 API",
      "torch uses no other API. etcd 3.4 and 3.5 serve it only with --enable-v2, and 3.6 removed "
      "it. Such an etcd answers 404, or ends because it does not know --enable-v2.",
-     "Run rdzvd instead (`rdzv-manifest rewrite`), or etcd 3.5 with --enable-v2.",
+     "Run rdzvd instead (`rdzv-manifest rewrite --etcd=NAME`), or etcd 3.5 with --enable-v2.",
      PER(store, etcd_no_v2))
 RULE("etcd-advertise", WARNING, "an etcd that advertises addresses which clients cannot use",
      "python-etcd asks etcd for its members and then uses the addresses that etcd advertises. An "

@@ -103,6 +103,9 @@ static const char *port_owner(struct check *c, const struct job_store *s, long p
     for (size_t i = 0; i < p->count; i++) {
         const struct kube_container *other = &p->containers[i];
         const struct job_variable *master;
+        struct job_view_runs runs = job_runs_in(&c->jobs, p);
+        bool torchrun =
+            runs.count > 0 && job_is_dynamic(runs.list[0]) && runs.list[0]->args != NULL;
         const char *text;
 
         if (other == s->container || (other->init && !other->sidecar))
@@ -114,6 +117,7 @@ static const char *port_owner(struct check *c, const struct job_store *s, long p
         master = job_variable(&c->jobs, other, "MASTER_PORT");
         text = master == NULL         ? NULL
                : master->made != NULL ? master->made
+               : torchrun             ? NULL /* it sets another one for its workers */
                                       : yaml_text(master->value);
         if ((text != NULL && strtol(text, NULL, 10) == port) ||
             (job_store_object(s)->type == KUBE_TRAINJOB && port == 29500))
@@ -239,7 +243,7 @@ static bool is_cluster(struct check *c, const struct job_store *s)
     struct job_setting found;
 
     return (job_store_option(&c->jobs, of, "initial-cluster", "ETCD_INITIAL_CLUSTER", &found) &&
-            strchr(found.value.text, ',') != NULL) ||
+            strpbrk(found.value.text, ",$") != NULL) ||
            job_store_option(&c->jobs, of, "discovery", "ETCD_DISCOVERY", &found) ||
            job_store_option(&c->jobs, of, "discovery-srv", "ETCD_DISCOVERY_SRV", &found) ||
            check_option(c, s, "journal", NULL) != NULL;

@@ -57,7 +57,9 @@ static bool is_of_command(const struct importer *m, enum torchrun_option o)
 {
     const char *usual = o == TORCHRUN_MAX_RESTARTS ? usual_restarts(m) : NULL;
 
-    return o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE ||
+    /* What a shell computes stays in the command. */
+    return ((o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE) &&
+            m->run->settings[o].value.known) ||
            (usual != NULL && strcmp(m->run->settings[o].value.text, usual) == 0) ||
            (o == TORCHRUN_MAX_RESTARTS && import_restarts(m) != NULL);
 }
@@ -254,6 +256,20 @@ bool import_command(struct importer *m)
     const struct yaml_node *text = words != NULL && script < count ? words[script].node : NULL;
 
     refuse_assignments(m);
+    if (m->run->unread != NULL && m->run->args != NULL)
+        import_error(m, m->run->unread->node,
+                     "`%s` may hold options of torchrun that would undo what emit sets, and these "
+                     "files do not have its text: write the options into the command",
+                     m->run->unread->text);
+    else if (m->run->map != NULL)
+        import_error(m, m->run->args->command.node,
+                     "import can take options out of a command, and not out of a script of "
+                     "ConfigMap %s: write the command into the job",
+                     m->run->map->name);
+    else if (m->run->args != NULL && m->run->args->is_accelerate)
+        import_error(m, m->run->args->command.node,
+                     "accelerate launch does not read the variables of torchrun that emit writes: "
+                     "use rewrite, or torchrun");
     if (m->run->args == NULL || words == NULL) {
         import_put(m, m->settings, "command", kube_field(m->container, "command"));
         import_put(m, m->settings, "args", kube_field(m->container, "args"));

@@ -497,7 +497,9 @@ static void read_image(struct importer *m)
         resources = kube_get(m->container->over, "resourcesPerNode");
     if (*m->container->image == '\0')
         import_error(m, m->container->node,
-                     "the image is not in these files: name the file of the runtime, too");
+                     m->job->type == KUBE_TRAINJOB
+                         ? "the image is not in these files: name the file of the runtime, too"
+                         : "the container has no image, and emit needs one: write it here");
     import_put(m, m->settings, "containerImage", kube_field(m->container, "image"));
     import_put(m, m->settings, "imagePullPolicy", kube_field(m->container, "imagePullPolicy"));
     if (amounts(m, resources) != NULL) {

@@ -313,7 +313,7 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     bool accelerate = !torchrun && torchrun_is_accelerate(words, count);
 
     torchrun_parse(&v->bundle->arena, words, count, first, args);
-    args->opaque = args->opaque || !torchrun;
+    args->opaque = args->opaque || (!torchrun && !accelerate);
     args->is_other = !torchrun;
     args->is_accelerate = accelerate;
     torchrun = torchrun && strcmp(words[first - 1].text, "run") != 0 &&

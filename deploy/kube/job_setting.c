@@ -72,6 +72,19 @@ static const char *policy_conf(struct arena *a, const struct yaml_node *list)
     return text;
 }
 
+const struct yaml_pair *job_policy_stranger(const struct yaml_node *policy)
+{
+    static const char *const fields[] = {"minReplicas",  "maxReplicas", "rdzvBackend", "rdzvPort",
+                                         "rdzvHost",     "rdzvId",      "rdzvConf",    "standalone",
+                                         "nProcPerNode", "maxRestarts", "metrics",     NULL};
+
+    for (size_t i = 0; policy != NULL && policy->kind == YAML_MAPPING && i < policy->count; i++) {
+        if (!text_is_one_of(policy->pairs[i].key->text, fields))
+            return &policy->pairs[i];
+    }
+    return NULL;
+}
+
 /* The variables that the operator makes from elasticPolicy. */
 static void set_from_policy(struct job_view *v, struct job_run *r, const struct yaml_node *policy)
 {
@@ -291,6 +304,7 @@ bool job_is_local(const char *host)
 static bool is_name_of_pod(const struct job_value *endpoint)
 {
     static const char *const own[] = {"$(hostname)", "`hostname`", "$HOSTNAME", "${HOSTNAME}"};
+    bool computed = strncmp(endpoint->text, "$(hostname -", 12) == 0;
     static const char *const with_option[] = {"$(hostname -", "`hostname -"};
     static const char *const fields[] = {"status.podIP", "metadata.name"};
     const char *text = endpoint->text, *colon = strrchr(text, ':');
@@ -298,6 +312,8 @@ static bool is_name_of_pod(const struct job_value *endpoint)
 
     if (endpoint->known)
         return false; /* what looks like a reference is plain text there */
+    if (computed && text[len - 1] == ')' && memchr(text, '|', len) != NULL)
+        return true; /* $(hostname -I | awk ...) */
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         if (strlen(own[i]) == len && strncmp(text, own[i], len) == 0)
             return true;
@@ -321,6 +337,23 @@ static bool is_yes(const char *text)
     return *text != '\0' && strcmp(text, "0") != 0;
 }
 
+/* `accelerate launch` makes the endpoint of two options of its own, whatever the variables say. */
+static void set_from_accelerate(struct job_view *v, struct job_run *r)
+{
+    const struct job_setting *host = &r->settings[TORCHRUN_MASTER_ADDR];
+    const struct job_setting *port = &r->settings[TORCHRUN_MASTER_PORT];
+    struct job_setting s = *host;
+
+    if (host->flag == NULL)
+        return;
+    s.written.text = NULL;
+    s.weaker = NULL;
+    s.value.known = host->value.known && (port->flag == NULL || port->value.known);
+    s.value.text = arena_text(&v->bundle->arena, "%s:%s", host->value.text,
+                              port->flag == NULL ? "29500" : port->value.text);
+    r->settings[TORCHRUN_RDZV_ENDPOINT] = s;
+}
+
 static void conclude(struct job_view *v, struct job_run *r)
 {
     const struct job_setting *backend = &r->settings[TORCHRUN_RDZV_BACKEND];
@@ -335,11 +368,13 @@ static void conclude(struct job_view *v, struct job_run *r)
     else
         r->backend = backend->value.known ? backend->value.text : "";
     find_nodes(r);
+    if (r->args != NULL && r->args->is_accelerate && strcmp(r->backend, "static") != 0)
+        set_from_accelerate(v, r);
     split_endpoint(&v->bundle->arena, r);
     if (strcmp(r->backend, "static") == 0 && !job_is_set(r, TORCHRUN_RDZV_ENDPOINT) &&
         !r->standalone)
         find_master(v, r);
-    r->local = job_is_local(r->host);
+    r->local = job_is_local(r->host) || strcmp(r->host, "0.0.0.0") == 0;
     r->own_name = is_name_of_pod(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
 }
 

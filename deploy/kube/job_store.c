@@ -94,9 +94,10 @@ static size_t program_of(const struct arg_word *words, size_t count)
     return i;
 }
 
-/* The first command of a script that is a store. */
+/* The first command of a script that is a store; of etcds that of a cluster. */
 static struct store_words words_in_script(struct arena *a, const struct arg_word *script)
 {
+    struct store_words found = {0};
     struct shell_script s;
 
     shell_read(a, script, &s);
@@ -108,10 +109,11 @@ static struct store_words words_in_script(struct arena *a, const struct arg_word
 
         if (kind == JOB_STORE_RDZVD && relays(c->words, c->count))
             kind = JOB_STORE_RELAY;
-        if (kind != JOB_STORE_NONE)
-            return (struct store_words){kind, c->words + first, c->count - first};
+        if (kind != JOB_STORE_NONE &&
+            (found.kind == JOB_STORE_NONE || has_word(c->words, c->count, "--initial-cluster")))
+            found = (struct store_words){kind, c->words + first, c->count - first};
     }
-    return (struct store_words){0};
+    return found;
 }
 
 static struct store_words find_words(struct arena *a, const struct kube_container *c)

@@ -8,32 +8,84 @@
 
 /* --- Targets. --- */
 
-/* The Service leads to a pod of the same object that is no store. */
-static bool leads_to_training(const struct job_view *v, const struct job_run *r)
+/* The selector names a label that each pod has with a value of its own. */
+static bool selects_one(const struct yaml_node *selector, const struct kube_pods *p)
+{
+    for (size_t i = 0; i < p->label_count; i++) {
+        if (p->labels[i].value == NULL && yaml_get(selector, p->labels[i].key) != NULL)
+            return true;
+    }
+    return p->replicas == 1;
+}
+
+/* The Service leads to a pod of the same object that is no store; *all: to several. */
+static bool leads_to_training(const struct job_view *v, const struct job_run *r, bool *all)
 {
     const struct kube_object *o = r->container->pods->object, *service = r->target.service;
+    const struct yaml_node *selector = kube_get(service->spec, "selector");
+    size_t found = 0;
 
     for (size_t i = 0; i < o->pods_count; i++) {
         const struct kube_pods *p = v->bundle->pods[o->first_pods + i];
 
-        if (kube_same_namespace(o, service) && job_server_in(v, p) == NULL &&
-            kube_selects(kube_get(service->spec, "selector"), p))
-            return true;
+        if (!kube_same_namespace(o, service) || job_server_in(v, p) != NULL ||
+            !kube_selects(selector, p))
+            continue;
+        found++;
+        *all = *all || found > 1 || !selects_one(selector, p);
     }
-    return false;
+    return found > 0;
 }
 
-/* The host is under the domain that only pods of this job have, though none of them has the name.
- */
-static bool names_own_pod(const struct job_run *r)
+/* Why the host, which is meant to be one of these pods, is no name of any: without a Service of its
+ * domain a pod has none. NULL: it is one. */
+static const char *why_misnamed(const struct job_view *v, const struct kube_pods *p)
+{
+    const struct kube_object *o = p->object;
+    const char *domain = p->host_domain;
+    struct kube_hits hits = kube_index_find(&v->bundle->services, "", domain, strlen(domain));
+
+    if (kube_is_template(o) || (o->type != KUBE_JOB && o->type != KUBE_STATEFULSET) || o->templated)
+        return NULL;
+    if (o->type == KUBE_JOB && strcmp(kube_text(o->spec, "completionMode"), "Indexed") != 0)
+        return "the pods of a Job have names with a number only with completionMode: Indexed";
+    for (size_t i = 0; i < hits.count; i++) {
+        if (kube_same_namespace(v->bundle->objects[hits.list[i]], o) &&
+            kube_is_headless(v->bundle->objects[hits.list[i]]))
+            return NULL;
+    }
+    return arena_text(&v->bundle->arena,
+                      "its pods have names only behind a headless Service `%s`, which these files "
+                      "do not have",
+                      domain);
+}
+
+/* Why a host that no file defines can only be meant as a pod of the same job; NULL: it may be
+ * something else. Controllers that name pods make a domain, or a name for each role. */
+static const char *why_own_pod(struct job_view *v, const struct job_run *r)
 {
     const struct kube_object *o = r->container->pods->object;
     const char *domain = r->container->pods->host_domain, *dot = strchr(r->host, '.');
-    size_t len = strlen(domain);
+    size_t len = strlen(domain), label = strcspn(r->host, ".");
 
-    return (o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB) && dot != NULL && len > 0 &&
-           r->container->pods->host_prefix != NULL && strncmp(dot + 1, domain, len) == 0 &&
-           (dot[1 + len] == '\0' || dot[1 + len] == '.');
+    for (size_t i = 0; i < o->pods_count; i++) {
+        const struct kube_pods *p = v->bundle->pods[o->first_pods + i];
+        size_t prefix = p->host_prefix == NULL ? 0 : strlen(p->host_prefix), job = strlen(o->name);
+        const char *first;
+
+        if (prefix <= job + 1 || strncmp(p->host_prefix, o->name, job) != 0)
+            continue;
+        first = arena_text(&v->bundle->arena, "%s0%s%s", p->host_prefix,
+                           *p->host_domain == '\0' ? "" : ".", p->host_domain);
+        prefix -= job + 1;
+        if ((label > prefix && strncmp(r->host, p->host_prefix + job + 1, prefix) == 0 &&
+             r->host[prefix + strspn(r->host + prefix, "0123456789")] == r->host[label] &&
+             o->type != KUBE_STATEFULSET) ||
+            ((o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB) && dot != NULL && len > 0 &&
+             strncmp(dot + 1, domain, len) == 0 && (dot[1 + len] == '\0' || dot[1 + len] == '.')))
+            return arena_text(&v->bundle->arena, "its first one is %s", first);
+    }
+    return NULL;
 }
 
 /* The endpoint is computed from the name of a pod of this job: by a plugin of Volcano, which also
@@ -69,14 +121,17 @@ static void find_target(struct job_view *v, struct job_run *r)
         return;
     r->found = kube_find_host(v->bundle, r->container->pods->object, r->host, &r->target);
     if (!r->found) {
-        r->hosted = r->misnamed = names_own_pod(r);
+        r->misnamed = why_own_pod(v, r);
+        r->hosted = r->misnamed != NULL;
         return;
     }
     if (r->target.pods != NULL)
         r->hosted = r->target.pods->object == r->container->pods->object &&
                     job_server_in(v, r->target.pods) == NULL;
     else
-        r->hosted = leads_to_training(v, r);
+        r->hosted = leads_to_training(v, r, &r->of_all);
+    if (r->hosted && r->target.pods != NULL)
+        r->misnamed = why_misnamed(v, r->target.pods);
 }
 
 static const struct job_store *store_of(const struct job_view *v, const struct job_run *r)
@@ -249,6 +304,41 @@ long job_training_pods(const struct job_view *v, const struct kube_object *o)
             sum = p->replicas < 0 ? -1 : sum + p->replicas;
     }
     return sum;
+}
+
+long job_groups(const struct job_run *r)
+{
+    const struct kube_pods *p = r->container->pods;
+
+    if (p->object->type == KUBE_LEADER_WORKER)
+        return kube_int(p->object->spec, "replicas", 1);
+    if (p->object->type == KUBE_JOBSET && r->nodes_max > 0 && r->nodes_max < p->replicas)
+        return kube_int(p->part, "replicas", 1);
+    return 1;
+}
+
+const struct job_run *job_parted_from(const struct job_view *v, const struct job_run *r)
+{
+    static const enum torchrun_option options[] = {TORCHRUN_RDZV_ID, TORCHRUN_RDZV_ENDPOINT};
+    struct job_view_runs runs = job_runs_of(v, job_run_object(r));
+
+    for (size_t i = 0; i < runs.count && runs.list[i] != r && job_is_dynamic(r); i++) {
+        const struct job_run *other = runs.list[i];
+        bool needs = r->container->pods->replicas > 0 && other->container->pods->replicas > 0 &&
+                     r->nodes_min > r->container->pods->replicas &&
+                     other->nodes_min > other->container->pods->replicas;
+        bool differs = false;
+
+        for (size_t k = 0; k < 2; k++) {
+            const struct job_value *a = &r->settings[options[k]].value,
+                                   *b = &other->settings[options[k]].value;
+
+            differs = differs || (a->known && b->known && strcmp(a->text, b->text) != 0);
+        }
+        if (needs && differs && strcmp(r->host, other->host) == 0 && *r->host != '\0')
+            return other;
+    }
+    return NULL;
 }
 
 static void job_link(struct job_view *v)

@@ -69,8 +69,10 @@ struct job_run {
     bool local;                /* localhost */
     bool own_name;             /* its host is what the pod calls itself: $(hostname), its IP */
     bool hosted;               /* a training pod of this job serves the store */
-    bool misnamed;     /* a training pod should serve the store, but no pod has the host's name */
-    bool maybe_hosted; /* perhaps `hosted`: the manifests hide the endpoint of the other pods */
+    const char *misnamed; /* why a training pod that should serve the store has no address under the
+                             host's name; NULL: it has, or it is another host */
+    bool of_all;          /* the host is a Service of all training pods */
+    bool maybe_hosted;    /* perhaps `hosted`: the manifests hide the endpoint of the other pods */
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */
 };
 
@@ -140,6 +142,9 @@ const char *job_made_by(const struct kube_container *c, const char *name);
 struct job_value job_variable_value(struct job_view *v, const struct kube_container *c,
                                     const struct job_variable *variable);
 
+/* The first field of an elasticPolicy that the operator does not have, or NULL. */
+const struct yaml_pair *job_policy_stranger(const struct yaml_node *policy);
+
 /* Whether a setting is written anywhere, and its value: "" if it is not. */
 bool job_is_set(const struct job_run *r, enum torchrun_option option);
 const char *job_text(const struct job_run *r, enum torchrun_option option);
@@ -177,6 +182,12 @@ struct job_view_runs job_runs_in(const struct job_view *v, const struct kube_pod
 struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_object *o);
 /* The first of the runs that is so, or NULL. */
 const struct job_run *job_first_run(struct job_view_runs runs, bool (*is)(const struct job_run *r));
+/* How many groups of pods the run has, each of them with all its nodes: of a LeaderWorkerSet, or
+ * the Jobs of a replicatedJob. */
+long job_groups(const struct job_run *r);
+/* An earlier run of the same object that names the same host, but another id or port, though each
+ * of the two waits for more nodes than it has pods; NULL: there is none. */
+const struct job_run *job_parted_from(const struct job_view *v, const struct job_run *r);
 /* How many pods of the object start torch; -1: that is not known. */
 long job_training_pods(const struct job_view *v, const struct kube_object *o);
 

@@ -114,6 +114,16 @@ static void set_replicas(struct kube_pods *p, const struct yaml_node *from, cons
     p->replicas = kube_int(from, key, node == NULL ? otherwise : -1);
 }
 
+/* A Job runs as many pods at once as it has completions left, at most. */
+static void set_job_replicas(struct kube_pods *p, const struct yaml_node *spec)
+{
+    long least = kube_int(spec, "completions", kube_get(spec, "completions") == NULL ? 0 : -1);
+
+    set_replicas(p, spec, "parallelism", 1);
+    if (least != 0 && (!p->counted || (least > 0 && least < p->replicas)))
+        set_replicas(p, spec, "completions", 1);
+}
+
 static void find_pod(struct pods_maker *m, const struct kube_object *o)
 {
     struct kube_pods *p = make_pods(m, o, o->node, o->node, NULL);
@@ -151,9 +161,7 @@ static void find_batch_job(struct pods_maker *m, const struct kube_object *o)
 
     if (p == NULL)
         return;
-    set_replicas(p, o->spec, "parallelism", 1);
-    if (!p->counted && kube_get(o->spec, "completions") != NULL)
-        set_replicas(p, o->spec, "completions", 1);
+    set_job_replicas(p, o->spec);
     add_made_label(m, "batch.kubernetes.io/job-name", o->name);
     add_made_label(m, "job-name", o->name);
     add_made_label(m, "batch.kubernetes.io/controller-uid", NULL);
@@ -239,7 +247,7 @@ static void find_replicated(struct pods_maker *m, const struct kube_object *o,
         } else {
             long jobs_wanted = kube_int(part, "replicas", 1);
 
-            set_replicas(p, spec, "parallelism", 1);
+            set_job_replicas(p, spec);
             if (p->replicas > 0 && jobs_wanted > 0)
                 p->replicas *= jobs_wanted;
         }
@@ -292,7 +300,10 @@ static void find_train(struct pods_maker *m, const struct kube_object *o)
         p = pods_add(m, o, trainer, NULL, o->spec, NULL);
         p->containers[p->count++] = (struct kube_container){
             .pods = p, .node = trainer, .name = "node", .image = kube_text(trainer, "image")};
-        p->replicas = kube_int(trainer, "numNodes", -1);
+        /* All runtimes of Trainer's own say one node. */
+        p->replicas =
+            kube_int(trainer, "numNodes",
+                     strncmp(kube_text(o->spec, "runtimeRef.name"), "torch", 5) == 0 ? 1 : -1);
         p->restart = "OnFailure";
         p->host_prefix =
             arena_text(&m->bundle->arena, "%s-node-0-", o->name); /* as Trainer's own */

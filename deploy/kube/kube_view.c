@@ -300,6 +300,7 @@ static const struct {
     {"apps", "DaemonSet", KUBE_DEPLOYMENT},
     {"apps", "StatefulSet", KUBE_STATEFULSET},
     {"batch", "Job", KUBE_JOB},
+    {"batch", "CronJob", KUBE_JOB}, /* its Job, as a template */
     {"jobset.x-k8s.io", "JobSet", KUBE_JOBSET},
     {"batch.volcano.sh", "Job", KUBE_VOLCANO_JOB},
     {"kubeflow.org", "PyTorchJob", KUBE_PYTORCHJOB},
@@ -346,10 +347,15 @@ const char *kube_platform(enum kube_type type)
     return (size_t)type < sizeof names / sizeof *names ? names[type] : NULL;
 }
 
+static bool is_cron(const struct yaml_node *node)
+{
+    return strcmp(kube_text(node, "kind"), "CronJob") == 0;
+}
+
 bool kube_is_template(const struct kube_object *o)
 {
-    return o->wrapper != NULL && o->wrapper->type != KUBE_APPWRAPPER &&
-           o->wrapper->type != KUBE_MCAD;
+    return is_cron(o->node) || (o->wrapper != NULL && o->wrapper->type != KUBE_APPWRAPPER &&
+                                o->wrapper->type != KUBE_MCAD);
 }
 
 /* What a node stands in. */
@@ -429,7 +435,7 @@ static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node,
     *o = (struct kube_object){
         .type = kube_type_of(node),
         .node = node,
-        .spec = kube_get(node, "spec"),
+        .spec = kube_get(node, is_cron(node) ? "spec.jobTemplate.spec" : "spec"),
         .kind = kind,
         .name = kube_text(node, "metadata.name"),
         .namespace = *namespace == '\0' ? given_namespace(at.wrapper) : namespace,

@@ -611,7 +611,7 @@ static bool need_all_the_same(const struct rewrite *w, const struct rewrite_file
         if (w->marks[p->object->index].moved && p->part->file == anchored->file)
             good += count_good(w, p, anchored);
     }
-    return uses == good;
+    return uses == good || uses == 1; /* an anchor without an alias */
 }
 
 /* An edit inside of an anchored node changes all places with *name; an edit around it would leave

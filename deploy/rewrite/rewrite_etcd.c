@@ -168,6 +168,10 @@ static void note_mention(const struct referrer *r)
                      rewrite_title(r->w, r->object), rewrite_title(r->w, s));
         return;
     }
+    if (strstr(kube_print(&r->w->arena, r->object->node), "etcdctl") != NULL)
+        rewrite_note(r->w, r->object->node,
+                     "%s runs etcdctl: if it means this etcd, it may speak v2 to rdzvd, and no v3",
+                     rewrite_title(r->w, r->object));
 }
 
 /* Notes each object that refers to the etcd or to its Service, and the effect when rdzvd, a

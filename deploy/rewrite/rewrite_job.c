@@ -174,7 +174,8 @@ enum rewrite_restarts rewrite_restarts_of(const struct job_run *r)
         return RESTARTS_OF_UNKNOWN_PODS;
     if (kube_restart_of(r->container->pods) != KUBE_RESTART_ALONE)
         return RESTARTS_KEPT;
-    return r->args == NULL || r->args->opaque ? RESTARTS_OUT_OF_SIGHT : RESTARTS_ADDED;
+    return r->args == NULL || r->args->opaque || r->args->is_other ? RESTARTS_OUT_OF_SIGHT
+                                                                   : RESTARTS_ADDED;
 }
 
 /* --- Runs. --- */
@@ -257,13 +258,31 @@ static void move_accelerate(struct rewrite *w, const struct job_run *r, const ch
     const struct job_setting *address = &r->settings[TORCHRUN_MASTER_ADDR];
     const struct job_setting *port = &r->settings[TORCHRUN_MASTER_PORT];
 
-    if (!r->args->is_accelerate || host == NULL || address->flag == NULL || port->flag == NULL ||
-        strcmp(address->value.text, r->host) != 0)
+    struct yaml_node *env = yaml_new(&w->arena, YAML_SEQUENCE);
+    struct yaml_node *id = yaml_new(&w->arena, YAML_MAPPING);
+
+    if (!r->args->is_accelerate || host == NULL || strcmp(address->value.text, r->host) != 0)
         return;
+    if (address->flag == NULL || port->flag == NULL) {
+        rewrite_error(w, r->container->node,
+                      "%s: accelerate launch needs --main_process_ip and --main_process_port: "
+                      "write both",
+                      rewrite_title(w, job_run_object(r)));
+        return;
+    }
+    if (w->options->relay)
+        rewrite_error(w, address->node,
+                      "%s: accelerate launch refuses a port that something at its localhost uses, "
+                      "so its pods can have no relays: leave out --rdzv=relay",
+                      rewrite_title(w, job_run_object(r)));
     setting_write(w, r, address, host);
     setting_write(w, r, port, arena_text(&w->arena, "%d", C10D_PORT));
     if (r->settings[TORCHRUN_RDZV_CONF].flag == NULL)
         setting_add(w, r, port, TORCHRUN_RDZV_CONF, conf_of_c10d(w));
+    yaml_put_text(&w->arena, id, "name", torchrun_option_variable(TORCHRUN_RDZV_ID));
+    yaml_put_text(&w->arena, id, "value", job_run_object(r)->name);
+    yaml_append(&w->arena, env, id);
+    rewrite_add_variables(w, r->container, r, env); /* of torchrun's own: it has no such option */
 }
 
 void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const struct job_run *r,
@@ -282,10 +301,11 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
             conf_move(w, r, s);
     }
     move_endpoint(w, r, host);
-    if (is_editable(endpoint) && j->policy == NULL) {
-        if (backend->from == JOB_FROM_NOWHERE)
+    if (is_editable(endpoint) && !rewrite_obeys_policy(j, r)) {
+        if (backend->from == JOB_FROM_NOWHERE ||
+            (backend->from == JOB_FROM_OPERATOR && is_other_backend(backend->value.text)))
             setting_add(w, r, endpoint, TORCHRUN_RDZV_BACKEND, "c10d");
-        if (conf->from == JOB_FROM_NOWHERE)
+        if (conf->from == JOB_FROM_NOWHERE || conf->from == JOB_FROM_OPERATOR)
             setting_add(w, r, endpoint, TORCHRUN_RDZV_CONF, conf_of_c10d(w));
         if (!job_is_set(r, TORCHRUN_RDZV_ID) && *j->object->name != '\0')
             setting_add(w, r, endpoint, TORCHRUN_RDZV_ID, j->object->name);
@@ -342,6 +362,10 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
     const struct yaml_pair *after = NULL;
     const char *old = kube_text(j->policy, "rdzvBackend");
 
+    if (job_policy_stranger(j->policy) != NULL)
+        rewrite_error(w, job_policy_stranger(j->policy)->key,
+                      "%s: elasticPolicy has no field %s: remove it", rewrite_title(w, j->object),
+                      job_policy_stranger(j->policy)->key->text);
     set_key(w, j->policy, "rdzvBackend", "c10d", &missing);
     if (host != NULL)
         set_key(w, j->policy, "rdzvHost", host, &missing);

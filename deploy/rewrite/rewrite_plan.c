@@ -84,6 +84,20 @@ static void refuse_unread(struct rewrite *w, const struct rewrite_job *j, const 
     for (size_t i = 0; i < j->count; i++) {
         const struct job_run *r = j->runs[i];
         const struct kube_object *other = r->args == NULL ? NULL : other_user(w, r);
+        const struct job_run *parted = job_parted_from(&w->jobs, r);
+
+        if (r->hosted && job_groups(r) > 1 && r->settings[TORCHRUN_RDZV_ID].value.field_count == 0)
+            rewrite_error(w, r->container->node,
+                          "%s has %ld groups of pods, which would meet at one store under one id: "
+                          "give each an --rdzv_id of its own, such as that of a label of the group",
+                          rewrite_title(w, j->object), job_groups(r));
+        if (parted != NULL)
+            rewrite_error(
+                w, r->container->node,
+                "%s: its pods name the ids `%s` and `%s`, or two ports, at one host: give "
+                "them one",
+                rewrite_title(w, j->object), job_text(parted, TORCHRUN_RDZV_ID),
+                job_text(r, TORCHRUN_RDZV_ID));
 
         if (r->unread != NULL && job_is_multi_node(r))
             rewrite_error(w, r->unread->node,

@@ -122,7 +122,7 @@ def relays_are_given():
         relayed, with_relays, said = run("rewrite", "--rdzv=relay", path)
         if code == 2 or relayed == 2:
             refused += relayed == 2 and code != 2
-            check(code == 2 or "host network" in said or "runtime" in said, path, said)
+            check(code == 2 or "host network" in said or "runtime" in said or "accelerate" in said, path, said)
             continue
         titles = set(re.findall(r"note: (\S+ \S+): each of its pods gets a relay", said))
         check(titles <= set(re.findall(r"note: (\S+ \S+) meets at this etcd", err)) | set(

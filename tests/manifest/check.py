@@ -226,7 +226,7 @@ GUIDE = [
               "not-ready-addresses", "volcano-min-zero", "host-network-port", "capability-prefix"}),
     ([3], {"rdzv-hosted-by-worker", "host-network-operator-port", "capability-prefix"}),
     ([4, 5], {"etcd-no-v2", "store-bare-pod", "store-no-probe", "store-no-memory-request",
-              "not-ready-addresses", "rdzv-id-missing", "host-network-operator-port",
+              "not-ready-addresses", "rdzv-id-missing", "host-network-operator-port", "option-env-conflict",
               "capability-prefix"}),
 ]
 

@@ -1,0 +1,295 @@
+#!/usr/bin/python3
+"""Faults of jobs that meet nowhere, shapes that are no faults, and jobs that move whole: one row each.
+
+    kinds.py [NAME]...
+
+A row of FAULTS is a kind of fault in one more shape; the twin beside it, in which the fault is mended, must not have the
+finding. $RDZV_MANIFEST names the tool.
+"""
+
+import json
+import subprocess
+import sys
+
+from manifests import MANIFEST, check, yaml
+
+
+def run(*args, data=""):
+    done = subprocess.run([MANIFEST, *args], input=data, capture_output=True, text=True, check=False, timeout=60)
+    check(done.returncode in (0, 1, 2), " ".join(args), done.stderr)
+    return done.returncode, done.stdout, done.stderr
+
+
+def findings(text):
+    code, out, err = run("check", "-o", "json", "-", data=text)
+    check(code != 2, "check", err + text)
+    return {f["rule"]: f["message"] for f in json.loads(out)["findings"]}
+
+
+def dump(*objects):
+    return yaml.safe_dump_all(objects, sort_keys=False)
+
+
+def spec(command, **more):
+    if isinstance(command, str):
+        command = ["sh", "-c", command]
+    return {"restartPolicy": "Never", **more, "containers": [
+        {"name": "main", "image": "trainer:1", "command": command, **more.pop("container", {})}]}
+
+
+def pods(command, labels=None, **more):
+    container = more.pop("container", {})
+    s = spec(command, **more)
+    s["containers"][0].update(container)
+    return {"metadata": {"labels": {"app": "a", **(labels or {})}}, "spec": s}
+
+
+def thing(kind, api, body, name="a"):
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "ml"}, "spec": body}
+
+
+def job(command, count=2, **more):
+    fields = more.pop("fields", {"completionMode": "Indexed"})
+    return thing("Job", "batch/v1", {"completions": count, "parallelism": count, **fields,
+                                     "template": pods(command, **more)})
+
+
+def stateful(command, **more):
+    return thing("StatefulSet", "apps/v1", {"serviceName": "a", "replicas": 2, "selector": {"matchLabels": {"app": "a"}},
+                                            "template": pods(command, **{**more, "restartPolicy": "Always"})})
+
+
+def service(name="a", selector=None, **more):
+    return thing("Service", "v1", {"clusterIP": "None", "publishNotReadyAddresses": True,
+                                   "selector": selector or {"app": "a"}, "ports": [{"port": 29400}], **more}, name)
+
+
+def jobset(*commands, replicas=1, **more):
+    return thing("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": [
+        {"name": "r%d" % i, "replicas": replicas, "template": {"spec": {
+            "completions": 1, "parallelism": 1, "backoffLimit": 0, "template": pods(c, **more)}}}
+        for i, c in enumerate(commands)]})
+
+
+def torchjob(command, policy=None, master=0, workers=2, **more):
+    roles = {"Master": master, "Worker": workers}
+    template = pods(command, **more)
+    template["spec"]["containers"][0]["name"] = "pytorch"
+    return thing("PyTorchJob", "kubeflow.org/v1", {
+        **({"elasticPolicy": policy} if policy else {}),
+        "pytorchReplicaSpecs": {r: {"replicas": n, "restartPolicy": "OnFailure", "template": template}
+                                for r, n in roles.items() if n}})
+
+
+def volcano(command, count=2, **more):
+    return thing("Job", "batch.volcano.sh/v1alpha1", {
+        "minAvailable": count, "plugins": {"svc": ["--publish-not-ready-addresses=true",
+                                                   "--disable-network-policy=true"], "env": []},
+        "tasks": [{"name": "w", "replicas": count, "template": pods(command, **more)}]})
+
+
+def workers(command, replicas=1, size=2):
+    return thing("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", {"replicas": replicas, "leaderWorkerTemplate": {
+        "size": size, "workerTemplate": pods(command)}})
+
+
+def c10d(endpoint, nodes=2, more="--rdzv-id=a", script="t.py"):
+    return "torchrun --nnodes=%s --rdzv-backend=c10d --rdzv-endpoint=%s %s %s" % (nodes, endpoint, more, script)
+
+
+POLICY = {"rdzvBackend": "c10d", "rdzvId": "a", "minReplicas": 2, "maxReplicas": 2}
+DENY = thing("NetworkPolicy", "networking.k8s.io/v1", {
+    "podSelector": {"matchLabels": {"app": "a"}}, "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "b"}}}]}]})
+ALLOW = thing("NetworkPolicy", "networking.k8s.io/v1", {
+    "podSelector": {"matchLabels": {"app": "a"}}, "ingress": [{"from": [{"podSelector": {}}]}]})
+CRON = thing("CronJob", "batch/v1", {"schedule": "@daily", "jobTemplate": {"spec": job(c10d("s.x:29400", 3))["spec"]}})
+CRON_OF_3 = thing("CronJob", "batch/v1", {"schedule": "@daily", "jobTemplate": {
+    "spec": job(c10d("s.x:29400", 3), 3)["spec"]}})
+
+
+def trials(command):
+    return thing("Experiment", "kubeflow.org/v1beta1", {"parallelTrialCount": 3, "trialTemplate": {"trialSpec": {
+        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": torchjob(command)["spec"]}}})
+
+
+# What it is, the rule, the fault, its twin.
+FAULTS = [
+    ("no master: StatefulSet", "rdzv-endpoint-localhost", [stateful("torchrun --nnodes 2 --node_rank=${HOSTNAME##*-} t.py")],
+     [stateful("torchrun --nnodes 2 --node_rank=${HOSTNAME##*-} --master_addr=a-0.a t.py"), service()]),
+    ("no master: Volcano", "rdzv-endpoint-localhost", [volcano(["python", "-m", "torch.distributed.run", "--nnodes=2", "t.py"])],
+     [volcano(["python", "-m", "torch.distributed.run", "--nnodes=2", "--master-addr=a-w-0.a", "t.py"])]),
+    ("the Service of all pods, by its full name", "rdzv-endpoint-localhost",
+     [service(), stateful(c10d("a.ml.svc.cluster.local:29400"))],
+     [service(), service("first", {"statefulset.kubernetes.io/pod-name": "a-0"}), stateful(c10d("first:29400"))]),
+    ("a Service with an address, of all pods", "rdzv-endpoint-localhost", [service(clusterIP="10.0.0.1"), job(c10d("a:29400"))],
+     [service(), job(c10d("a-0.a:29400"), subdomain="a")]),
+    ("the pod's own address", "rdzv-endpoint-localhost", [job(c10d("$POD_IP:29400"), container={"env": [
+        {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]})], [job(c10d("$RDZV_HOST:29400"))]),
+    ("a fallback of an array", "rdzv-endpoint-localhost", [job("A=(--nnodes=2)\n" + c10d("${H:=127.0.0.1}:1").replace("--nnodes=2", '"${A[@]}"'))],
+     [job(c10d("${H:-store.infra}:29400"))]),
+    ("a StatefulSet without its Service", "rdzv-host-no-pod", [stateful(c10d("a-0.a:29400"))], [service(), stateful(c10d("a-0.a:29400"))]),
+    ("a Service with an address for names of pods", "rdzv-host-no-pod",
+     [service(clusterIP="10.0.0.1"), job(c10d("a-0.a:29400"), subdomain="a")], [service(), job(c10d("a-0.a:29400"), subdomain="a")]),
+    ("a Job that says NonIndexed", "rdzv-host-no-pod",
+     [service(), job(c10d("a-0.a.ml:29400"), subdomain="a", fields={"completionMode": "NonIndexed"})],
+     [service(), job(c10d("a-0.a.ml:29400"), subdomain="a")]),
+    ("a worker without the name of its job", "rdzv-host-no-pod", [torchjob(c10d("worker-0:29400"))], [torchjob(c10d("a-worker-0:29400"))]),
+    ("a range that is none", "rdzv-flag-unknown", [job("torchrun --standalone --nproc-per-node=8x t.py")],
+     [job("torchrun --standalone --nproc-per-node=gpu t.py")]),
+    ("no module", "rdzv-flag-unknown", [job(["torchrun", "--standalone", "-m"])], [job(["torchrun", "--standalone", "-m", "pkg.train"])]),
+    ("a short option", "rdzv-flag-unknown", [job(["torchrun", "-n", "2", "t.py"])], [job(["torchrun", "--standalone", "t.py", "-n", "2"])]),
+    ("a name with a dash", "env-not-expanded", [job(["torchrun", "--nnodes=$(num-nodes)", "--rdzv-backend=c10d", "t.py"])],
+     [job("torchrun --nnodes=$(nproc) --rdzv-backend=c10d --rdzv-endpoint=s.x:1 --rdzv-id=a t.py")]),
+    ("a host of a policy without a port", "elastic-policy-field", [torchjob(["torchrun", "t.py"], {**POLICY, "rdzvHost": "store"})],
+     [torchjob(["torchrun", "t.py"], {**POLICY, "rdzvHost": "store", "rdzvPort": 29400})]),
+    ("a field that is misspelt", "elastic-policy-field", [torchjob(["torchrun", "t.py"], {**POLICY, "rdzvID": "b"})],
+     [torchjob(["torchrun", "t.py"], POLICY)]),
+    ("a Master beside a policy", "elastic-policy-field", [torchjob(["torchrun", "t.py"], POLICY, master=1)],
+     [torchjob(["torchrun", "t.py"], POLICY)]),
+    ("two ports in one JobSet", "rdzv-id-differs", [jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29500"))],
+     [jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29400"))]),
+    ("an id of each pod's own name", "rdzv-id-differs", [job(["torchrun", "--nnodes=2", "--rdzv-backend=c10d",
+     "--rdzv-endpoint=s.x:29400", "--rdzv-id=a-$(ME)", "t.py"], container={"env": [
+         {"name": "ME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]})],
+     [job(c10d("s.x:29400", more="--rdzv-id=a-$(cat /etc/run)"))]),
+    ("an id of the time", "rdzv-id-differs", [torchjob("ID=`date +%s`; " + c10d("s.x:29400", more="--rdzv-id=$ID"))],
+     [torchjob(c10d("s.x:29400", more="--rdzv-id=a"))]),
+    ("trials that are PyTorchJobs", "rdzv-id-fixed", [trials(c10d("s.x:29400"))], [trials(c10d("s.x:29400", more="--rdzv-id='${trialSpec.Name}'"))]),
+    ("groups of one id", "rdzv-id-shared", [workers(c10d("s.x:29400"), replicas=3)], [workers(c10d("s.x:29400"))]),
+    ("completions below the pods in a JobSet", "nnodes-too-many", [thing("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": [
+        {"name": "r", "template": {"spec": {"completions": 2, "parallelism": 3, "template": pods(c10d("s.x:29400", 3))}}}]})],
+     [job(c10d("s.x:29400", 3), 3)]),
+    ("the leader of a group", "rdzv-hosted-by-worker", [workers(["torchrun", "--nnodes=$(LWS_GROUP_SIZE)", "--rdzv-backend=c10d",
+                                                        "--rdzv-endpoint=$(LWS_LEADER_ADDRESS):1", "t.py"])],
+     [workers(c10d("s.x:29400"))]),
+    ("JobSet's coordinator by its label", "rdzv-hosted-by-worker", [jobset(c10d("$C:29400", 1 + 1), container={"env": [
+        {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['jobset.sigs.k8s.io/coordinator']"}}}]})],
+     [jobset(c10d("s.x:29400"))]),
+    ("a CronJob with too few pods", "nnodes-too-many", [CRON], [CRON_OF_3]),
+    ("a policy between nodes, by labels", "store-blocked", [service(), stateful(c10d("a-0.a:29400")), DENY],
+     [service(), stateful(c10d("a-0.a:29400")), ALLOW]),
+    ("names of pods that are not ready", "not-ready-addresses", [service(publishNotReadyAddresses=False), job(c10d("a-0.a:29400"), subdomain="a")],
+     [service(), job(c10d("a-0.a:29400"), subdomain="a")]),
+    ("a number of restarts given twice", "option-env-conflict", [job(c10d("s.x:1", more="--max_restarts=1 --max-restarts 2"))], [job(c10d("s.x:1"))]),
+    ("accelerate at a pod", "rdzv-hosted-by-worker", [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d "
+                                                            "--main_process_ip=a-w-0.a --main_process_port=1 t.py")],
+     [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d --main_process_ip=s.x --main_process_port=1 t.py")]),
+    ("a static job that restarts alone", "restarts-none", [torchjob(["torchrun", "t.py"], master=1)],
+     [torchjob(["torchrun", "--max_restarts=3", "t.py"], master=1)]),
+]
+
+
+def faults_have_a_finding():
+    for name, rule, fault, twin in FAULTS:
+        found = findings(dump(*fault))
+        check(rule in found, "%s: %s" % (name, found), dump(*fault))
+        found = findings(dump(*twin))
+        check(rule not in found, "%s, its twin: %s" % (name, found.get(rule)), dump(*twin))
+
+
+ETCD = thing("StatefulSet", "apps/v1", {
+    "serviceName": "e", "replicas": 3, "selector": {"matchLabels": {"app": "e"}}, "template": {
+        "metadata": {"labels": {"app": "e"}}, "spec": {"containers": [{"name": "e", "image": "quay.io/coreos/etcd:v3.5.9", "command": [
+            "sh", "-c", "test -d /d && exec etcd --data-dir=/d; exec etcd --data-dir=/d --initial-cluster=$ALL"]}]}}}, "e")
+AGENT = thing("Deployment", "apps/v1", {"selector": {"matchLabels": {"app": "x"}}, "template": {
+    "metadata": {"labels": {"app": "x"}}, "spec": {"hostNetwork": True, "containers": [
+        {"name": "x", "image": "exporter:1", "ports": [{"containerPort": 9100}, {"containerPort": 9101}]}]}}}, "x")
+PROBED = thing("Pod", "v1", {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet", "containers": [{
+    "name": "e", "image": "quay.io/coreos/etcd:v3.5.9", "command": ["etcd", "--listen-client-urls=http://127.0.0.1:2379"],
+    "readinessProbe": {"tcpSocket": {"host": "localhost", "port": 2379}}}]}, "e")
+# What it is, the rules that must be silent (None: all errors), and the objects.
+NO_FAULTS = [
+    ("a Deployment on the host network", ["host-network-dns"], [AGENT]),
+    ("the second port of a pod on the host network", ["9101"], [AGENT]),
+    ("members of a cluster", ["store-replicas"], [ETCD]),
+    ("a probe of the loopback", ["store-probe-loopback"], [PROBED]),
+    ("a Service of the default subdomain", ["service-name-taken"],
+     [service("a", {"jobset.sigs.k8s.io/jobset-name": "a"}), jobset(["python", "t.py"])]),
+    ("a number that is not known", ["elastic-range", "nnodes-too-few", "nnodes-too-many"],
+     [torchjob(["torchrun", "t.py"], {**POLICY, "maxReplicas": "${MAX}"}, workers="${MAX}")]),
+    ("a host that nothing sets", ["rdzv-endpoint-form", "rdzv-hosted-by-worker"],
+     [job(["torchrun", "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=$(HOST.IP):$(PORT)", "t.py"])]),
+    ("own pods, misspelt", ["rdzv-is-host", "rdzv-id-missing"], [volcano(c10d("w-0:29400", more=""))]),
+    ("a port of peers", ["service-target-port"],
+     [service("e", {"app": "e"}, ports=[{"name": "p", "port": 2380}, {"name": "c", "port": 2379}]), ETCD]),
+]
+
+
+def what_is_right_is_left_alone():
+    for name, rules, objects in NO_FAULTS:
+        found = findings(dump(*objects))
+        check(not any(r in found or any(r in m for m in found.values()) for r in rules), "%s: %s" % (name, found), dump(*objects))
+
+
+STATIC = "torchrun --nnodes=2 --node_rank=$JOB_COMPLETION_INDEX --master_addr=a-0.a t.py"
+MASTER_PORT = {"container": {"env": [{"name": "MASTER_PORT", "value": "29400"}]}}
+LEADER = ["torchrun", "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=a", "--rdzv-endpoint=$(LWS_LEADER_ADDRESS):1", "t.py"]
+# What it is, options, objects, and a part of the sentence that refuses them; None: they move.
+MOVES = [
+    ("a policy, and an endpoint of a shell", [], [torchjob(c10d("$MASTER_ADDR:$MASTER_PORT", more=""),
+                                                           {**POLICY, "rdzvBackend": "etcd"}, master=1, workers=1)], None),
+    ("a variable of no program", ["--rdzv=relay"], [service(), stateful(c10d("a-0.a:29400"), **MASTER_PORT)], None),
+    ("a file of Volcano", [], [volcano(c10d("`cat /etc/volcano/w.host`:29500"))], None),
+    ("a leader", [], [workers(LEADER)], None),
+    ("leaders of two groups", [], [workers(LEADER, replicas=2)], "groups of pods"),
+    ("a policy with a field of its own", [], [torchjob(["torchrun", "t.py"], {**POLICY, "endpoint": "a:1"})], "no field endpoint"),
+    ("two ids", [], [jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29400", more="--rdzv-id=b"))], "the ids `a` and `b`"),
+    ("a policy, and a script of the image", [], [torchjob(["bash", "/opt/run.sh"], POLICY)], "`/opt/run.sh` may hold"),
+    ("accelerate behind relays", ["--rdzv=relay"], [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d "
+     "--main_process_ip=a-w-0.a --main_process_port=1 t.py")], "can have no relays"),
+    ("accelerate without a port", [], [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d --main_process_ip=a-w-0.a t.py")],
+     "write both"),
+    ("accelerate", [], [volcano("python -m accelerate.commands.launch --num_machines=2 --rdzv_backend=c10d "
+                                "--main_process_ip=a-w-0.a --main_process_port=1 t.py")], None),
+]
+
+
+def jobs_move_whole_or_not_at_all():
+    for name, options, objects, refusal in MOVES:
+        text = dump(*objects)
+        code, out, err = run("rewrite", *options, "-", data=text)
+        if refusal:
+            check(code == 2 and out == "" and refusal in err, "%s: %d %s" % (name, code, err), text)
+            continue
+        check(code == 0 and out != text, "%s: %s" % (name, err), text)
+        before = findings(text)
+        after = {r: m for r, m in findings(out).items() if r not in before}
+        check(not after, "%s: the result has %s" % (name, after), out)
+        check(run("rewrite", *options, "-", data=out)[1] == out, "%s: once more" % name, out)
+
+
+def import_takes_nothing_away():
+    text = dump(service(), job("torchrun --nnodes=2 --nproc_per_node=${NGPU:-$(nvidia-smi -L | wc -l)} --rdzv-backend=c10d "
+                               "--rdzv-endpoint=a-0.a:29400 t.py", subdomain="a"))
+    code, out, err = run("import", "-", data=text)
+    check(code == 0 and "nvidia-smi" in out and "29400" not in out, err, out)
+    for command, says in (("accelerate launch --num_machines=2 --main_process_ip=a-0.a t.py", "accelerate"),
+                          ('torchrun --nnodes=2 --rdzv-endpoint=a-0.a:1 "$OPTIONS" t.py'.replace('"', ""), "`$OPTIONS`")):
+        code, out, err = run("import", "-", data=dump(service(), job(command, subdomain="a")))
+        check(code == 2 and out == "" and says in err, err, command)
+    code, out, err = run("import", "-", data=dump(job(c10d("s.x:1"), container={"image": ""})))
+    check(code == 2 and "no image" in err and "runtime" not in err, err)
+    for line in ("mainProgram: accelerate launch t.py", "command: [sh, -c, 'exec accelerate launch t.py']"):
+        code, out, err = run("emit", "-f", "-", data="jobName: a\nplatform: job\ncontainerImage: i:1\nnumPods: 2\n" + line)
+        check(code == 2 and out == "" and "accelerate launch does not read" in err, err, line)
+
+
+TESTS = [faults_have_a_finding, what_is_right_is_left_alone, jobs_move_whole_or_not_at_all, import_takes_nothing_away]
+
+
+def main():
+    failed = 0
+    for test in TESTS:
+        if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
+            continue
+        try:
+            test()
+            print("ok %s" % test.__name__, flush=True)
+        except AssertionError as e:
+            failed += 1
+            print("FAIL %s: %s\n---- again: tests/manifest/kinds.py %s" % (test.__name__, e, test.__name__), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
