@@ -40,9 +40,6 @@ typedef void check_per_run(struct check *c, const struct job_run *r);
 struct check_rule {
     const char *id; /* also the anchor in deploy/README.md */
     enum check_severity severity;
-    const char *title;  /* what it finds */
-    const char *why;    /* what happens then */
-    const char *remedy; /* how to mend it */
     /* The functions of the rule, called in this order: each for every item of its kind. NULL: the
      * rule ignores this kind. */
     check_per_bundle *bundle; /* once, for all files together; also finds what the others look up */
@@ -55,6 +52,17 @@ struct check_rule {
     check_per_probe *probe;       /* that a store has */
     check_per_run *run;
 };
+
+/* What a rule says: see deploy/data/rules.yaml. */
+struct check_text {
+    const char *id;
+    const char *title;  /* what it finds */
+    const char *why;    /* what happens then */
+    const char *remedy; /* how to mend it */
+};
+
+extern const struct check_text check_texts[];
+const struct check_text *check_text(const struct check_rule *rule);
 
 /* The whole table, by subject. */
 extern const struct check_rule check_rules[];
@@ -248,8 +256,8 @@ bool check_admits_port(const struct yaml_node *rule, const struct kube_pods *p, 
 
 /* --- The rules: see check_rules.h. --- */
 
-#define RULE(id, severity, title, why, remedy, functions) functions
-#define PER(kind, name)                                   check_per_##kind check_##name;
+#define RULE(id, severity, functions) functions
+#define PER(kind, name)               check_per_##kind check_##name;
 #include "deploy/check/check_rules.h"
 #undef RULE
 #undef PER

@@ -5,6 +5,7 @@
 #include "deploy/kube/kube_view.h"
 #include "deploy/yaml/diag.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +13,21 @@
 #define WARNING CHECK_WARNING
 #define NOTE    CHECK_NOTE
 
-#define RULE(id, severity, title, why, remedy, functions) \
-    {id, severity, title, why, remedy, functions},
-#define PER(kind, name) .kind = check_##name,
+#define RULE(id, severity, functions) {id, severity, functions},
+#define PER(kind, name)               .kind = check_##name,
 const struct check_rule check_rules[] = {
 #include "deploy/check/check_rules.h"
 };
 
 const size_t check_rule_count = sizeof check_rules / sizeof *check_rules;
+
+const struct check_text *check_text(const struct check_rule *rule)
+{
+    const struct check_text *text = &check_texts[rule - check_rules];
+
+    assert(strcmp(text->id, rule->id) == 0); /* both tables have one order */
+    return text;
+}
 
 const struct check_rule *check_rule_named(const char *id)
 {

@@ -222,7 +222,7 @@ static void launchers_hand_options_on(void **state)
         const struct job_run *r = run_of(commands[i], "[]");
 
         if (strcmp(r->backend, "c10d") != 0 || strcmp(r->host, "a") != 0 || r->port != 1 ||
-            !r->args->opaque)
+            r->args->opaque == r->args->is_accelerate)
             fail_msg("%s: backend %s, host %s, port %ld", commands[i], r->backend, r->host,
                      r->port);
         end(state);
