@@ -103,17 +103,6 @@ bool pickle_take(struct pickle_reader *r, size_t len, struct slice *out);
 
 bool pickle_int(struct pickle_reader *r, int64_t *out);
 
-/* Passes these bytes, if they come next within the frame. Opcodes and references have the same
- * meaning everywhere: bytes that were read once need not be read again. */
-static inline bool pickle_pass_again(struct pickle_reader *r, struct slice bytes)
-{
-    if (bytes.len == 0 || r->end - r->at < bytes.len ||
-        memcmp(r->in.ptr + r->at, bytes.ptr, bytes.len) != 0)
-        return false;
-    r->at += bytes.len;
-    return true;
-}
-
 bool pickle_bool(struct pickle_reader *r, bool *out);
 
 /* A string of UTF-8, written here or referred to. The slice lies within the input. */

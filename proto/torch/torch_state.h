@@ -111,3 +111,26 @@ bool torch_state_insert(struct torch_state *s, const struct torch_node *who,
  * addresses are written once, but their numbers may take four bytes where the reader saw one. */
 #define TORCH_STATE_GROWTH(len) ((len) + (len) / 3 + 2048)
 bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len);
+
+/* --- Texts that begin alike. The views of all agents name participants that are no nodes: node i
+ * has the pid i. A front is the text of a state with `count` of them. A text that begins with the
+ * first few is written and read without going through them. --- */
+
+struct torch_front;
+
+/* `like`: what the texts say beside nodes. NULL: no memory. */
+struct torch_front *torch_front_new(const struct torch_state *like, struct slice addr,
+                                    size_t count);
+void torch_front_free(struct torch_front *f);
+
+/* False, also of NULL: the front says something else, or has less than `count` participants. */
+bool torch_front_fits(const struct torch_front *f, const struct torch_state *like, size_t count);
+
+/* As torch_state_write(), of a state that also has the first `count` participants of the front. */
+bool torch_front_write(const struct torch_front *f, size_t count, const struct torch_state *s,
+                       uint8_t **text, size_t *len);
+
+/* As torch_state_read(), of a text that also has these; *out is without them. NOT_MINE: also if the
+ * text does not begin like the front. */
+enum torch_state_status torch_front_read(const struct torch_front *f, size_t count,
+                                         struct slice value, struct torch_state *out);

@@ -1,6 +1,7 @@
 /* What the reader and the writer of a rendezvous state share. */
 #pragma once
 
+#include "proto/torch/pickle.h"
 #include "proto/torch/torch_state.h"
 
 /* --- The memory that addresses point into: torch_state.c. --- */
@@ -36,6 +37,23 @@ struct torch_class_name {
 
 extern const struct torch_class_name torch_classes[TORCH_CLASSES];
 
+/* Names that all nodes and times have in common are written once. */
+enum torch_name {
+    TORCH_NAME_RENDEZVOUS, /* the module */
+    TORCH_NAME_DATETIME,   /* the module */
+    TORCH_NAME_ADDR,
+    TORCH_NAME_PID,
+    TORCH_NAME_LOCAL_ID,
+    TORCH_NAMES,
+};
+
+/* Their numbers in the pickle's memo. */
+struct torch_numbers {
+    uint32_t names[TORCH_NAMES];
+    uint32_t classes[TORCH_CLASSES];
+    uint32_t utc;
+};
+
 /* --- The lists of nodes in a state; participants and heartbeats are dicts. --- */
 
 enum torch_list {
@@ -63,3 +81,35 @@ bool torch_time_read(const uint8_t bytes[TORCH_TIME_SIZE], int64_t *us);
 
 /* Of a time out of range it writes the nearest that is within. */
 void torch_time_write(int64_t us, uint8_t bytes[TORCH_TIME_SIZE]);
+
+/* --- A front. Its text goes on behind the last of the participants that it names; marks[i] is
+ * where it would if it named the first i. --- */
+
+struct torch_mark {
+    uint32_t len; /* of the pickle so far */
+    uint32_t frame;
+    uint32_t memoed;
+};
+
+#define TORCH_FRONT_MEMO 48
+
+struct torch_front {
+    struct torch_state like; /* without nodes */
+    size_t count;
+    const struct torch_mark *marks;
+    struct slice pickle;
+    const uint8_t *text;
+    struct torch_numbers numbers;
+    struct pickle_ref memo[TORCH_FRONT_MEMO]; /* up to the first participant; others are not
+                                                 referred to */
+};
+
+/* The bytes around the header of the frame that is open at the mark, and the last ones, which
+ * differ in texts that begin alike: all others up to `cut` are the front's. */
+struct torch_seam {
+    size_t header, header_end, cut; /* each is a multiple of 3, where a quad begins */
+};
+struct torch_seam torch_front_seam(const struct torch_front *f, size_t count);
+
+/* Fills the memo. False: no memory. */
+bool torch_front_learn(struct torch_front *f);

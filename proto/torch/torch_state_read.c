@@ -29,22 +29,9 @@ enum kind {
     KIND_UTC,
 };
 
-/* The bytes that every node repeats, and those that every time repeats: opcodes, and references to
- * classes and names. */
-enum part {
-    PART_NODE, /* up to the name of the address */
-    PART_PID,
-    PART_LOCAL_ID,
-    PART_TIME,     /* up to its bytes */
-    PART_TIME_END, /* behind them */
-    PARTS,
-};
-
 struct reading {
     struct pickle_reader pickle;
-    struct slice parts[PARTS]; /* their bytes when they were read first, in the input; empty: not
-                                  yet read */
-    struct torch_node *nodes;  /* one for each object; several may name the same node */
+    struct torch_node *nodes; /* one for each object; several may name the same node */
     size_t count;
     size_t cap;
     bool fqdn;
@@ -71,36 +58,6 @@ static bool read_attribute(struct reading *r, const char *name)
     struct slice s;
 
     return pickle_string(&r->pickle, &s) && slice_is(s, name);
-}
-
-static bool pass_part(struct reading *r, enum part part)
-{
-    return pickle_pass_again(&r->pickle, r->parts[part]);
-}
-
-/* Keeps the part that the reader `from` was about to read, unless a frame ended in it, or more than
- * `objects` of its objects got a number: then a class or a name was spelled there. */
-static void keep_part(struct reading *r, enum part part, const struct pickle_reader *from,
-                      size_t objects)
-{
-    const struct pickle_reader *p = &r->pickle;
-
-    if (p->end == from->end && p->memo_count == from->memo_count + objects)
-        r->parts[part] = (struct slice){p->in.ptr + from->at, p->at - from->at};
-}
-
-/* The name of an attribute of all nodes. */
-static bool read_node_attribute(struct reading *r, enum part part, const char *name)
-{
-    struct pickle_reader from;
-
-    if (pass_part(r, part))
-        return true;
-    from = r->pickle;
-    if (!read_attribute(r, name))
-        return false;
-    keep_part(r, part, &from, 0);
-    return true;
 }
 
 static bool read_class(struct reading *r, enum torch_class which)
@@ -166,22 +123,6 @@ static bool read_addr_name(struct reading *r, bool first)
     return r->fqdn == fqdn;
 }
 
-/* A node up to its address. */
-static bool begin_node(struct reading *r)
-{
-    struct pickle_reader from;
-
-    if (pass_part(r, PART_NODE))
-        return pickle_memo_add(&r->pickle, KIND_NODE, r->count) &&
-               pickle_memo_add(&r->pickle, KIND_PLAIN, 0);
-    from = r->pickle;
-    if (!begin_read_object(r, TORCH_NODE_CLASS, KIND_NODE, r->count) ||
-        !read_addr_name(r, r->count == 0))
-        return false;
-    keep_part(r, PART_NODE, &from, 2);
-    return true;
-}
-
 static bool read_node_desc(struct reading *r, struct torch_node **out)
 {
     struct torch_node *node;
@@ -191,15 +132,16 @@ static bool read_node_desc(struct reading *r, struct torch_node **out)
         *out = &r->nodes[index];
         return true;
     }
-    if (!begin_node(r))
+    if (!begin_read_object(r, TORCH_NODE_CLASS, KIND_NODE, r->count) ||
+        !read_addr_name(r, r->count == 0))
         return false;
     node = append_node(r);
     if (node == NULL || !pickle_string(&r->pickle, &node->addr) || node->addr.len > TORCH_ADDR_MAX)
         return false;
     *out = node;
-    return read_node_attribute(r, PART_PID, "pid") && pickle_int(&r->pickle, &node->pid) &&
-           read_node_attribute(r, PART_LOCAL_ID, "local_id") &&
-           pickle_int(&r->pickle, &node->local_id) && end_read_object(r);
+    return read_attribute(r, "pid") && pickle_int(&r->pickle, &node->pid) &&
+           read_attribute(r, "local_id") && pickle_int(&r->pickle, &node->local_id) &&
+           end_read_object(r);
 }
 
 /* --- Times. --- */
@@ -227,35 +169,16 @@ static bool read_utc(struct reading *r)
            pass_op(r, PICKLE_REDUCE) && memoize_part(r, KIND_UTC, 0);
 }
 
-/* Reads a time up to its bytes. */
-static bool begin_time(struct reading *r)
+/* torch writes each node's time as an object of its own, so a text that refers to a time is none of
+ * torch's states. */
+static bool read_time(struct reading *r, int64_t *us)
 {
-    struct pickle_reader from;
-    struct slice len;
+    struct slice len, bytes;
 
-    if (pass_part(r, PART_TIME))
-        return true;
-    from = r->pickle;
     if (!read_class(r, TORCH_DATETIME_CLASS) || !pass_op(r, PICKLE_SHORT_BINBYTES) ||
-        !pickle_take(&r->pickle, 1, &len) || len.ptr[0] != TORCH_TIME_SIZE)
-        return false;
-    keep_part(r, PART_TIME, &from, 0);
-    return true;
-}
-
-static bool end_time(struct reading *r)
-{
-    struct pickle_reader from;
-
-    if (pass_part(r, PART_TIME_END)) {
-        for (int i = 0; i < 3; i++) {
-            if (!pickle_memo_add(&r->pickle, KIND_PLAIN, 0))
-                return false;
-        }
-        return true;
-    }
-    from = r->pickle;
-    if (!memoize_part(r, KIND_PLAIN, 0))
+        !pickle_take(&r->pickle, 1, &len) || len.ptr[0] != TORCH_TIME_SIZE ||
+        !pickle_take(&r->pickle, TORCH_TIME_SIZE, &bytes) || !torch_time_read(bytes.ptr, us) ||
+        !memoize_part(r, KIND_PLAIN, 0))
         return false;
     if (pass_op(r, PICKLE_TUPLE1)) {
         r->naive = true;
@@ -264,21 +187,8 @@ static bool end_time(struct reading *r)
             return false;
         r->aware = true;
     }
-    if (!memoize_part(r, KIND_PLAIN, 0) || !pass_op(r, PICKLE_REDUCE) ||
-        !memoize_part(r, KIND_PLAIN, 0))
-        return false;
-    keep_part(r, PART_TIME_END, &from, 3);
-    return true;
-}
-
-/* torch writes each node's time as an object of its own, so a text that refers to a time is none of
- * torch's states. */
-static bool read_time(struct reading *r, int64_t *us)
-{
-    struct slice bytes;
-
-    return begin_time(r) && pickle_take(&r->pickle, TORCH_TIME_SIZE, &bytes) &&
-           torch_time_read(bytes.ptr, us) && end_time(r);
+    return memoize_part(r, KIND_PLAIN, 0) && pass_op(r, PICKLE_REDUCE) &&
+           memoize_part(r, KIND_PLAIN, 0);
 }
 
 static bool read_deadline(struct reading *r, struct torch_state *s)
@@ -307,14 +217,21 @@ static bool read_item(struct reading *r, enum torch_list list)
                                            : true;
 }
 
+static bool read_batch(struct reading *r, enum torch_list list, enum pickle_op end)
+{
+    while (!pass_op(r, end)) {
+        if (!read_item(r, list))
+            return false;
+    }
+    return true;
+}
+
 /* The batches of at most 1000 items in which CPython writes a container. */
 static bool read_batches(struct reading *r, enum torch_list list, enum pickle_op end)
 {
     while (pass_op(r, PICKLE_MARK)) {
-        while (!pass_op(r, end)) {
-            if (!read_item(r, list))
-                return false;
-        }
+        if (!read_batch(r, list, end))
+            return false;
     }
     return true;
 }
@@ -355,6 +272,14 @@ static bool read_redundancy_list(struct reading *r, struct torch_state *s)
 
 /* --- The whole. --- */
 
+/* All that stands behind the participants. */
+static bool read_rest(struct reading *r, struct torch_state *s)
+{
+    return read_attribute(r, "wait_list") && read_set(r, TORCH_WAIT_LIST) &&
+           read_redundancy_list(r, s) && read_dict(r, TORCH_LAST_HEARTBEATS) &&
+           end_read_object(r) && pass_op(r, PICKLE_STOP) && r->pickle.at == r->pickle.in.len;
+}
+
 static bool read_pickle(struct reading *r, struct torch_state *s)
 {
     struct pickle_reader *p = &r->pickle;
@@ -373,11 +298,7 @@ static bool read_pickle(struct reading *r, struct torch_state *s)
         return false;
     if (!read_attribute(r, "participants") || !read_dict(r, TORCH_PARTICIPANTS))
         return false;
-    if (!read_attribute(r, "wait_list") || !read_set(r, TORCH_WAIT_LIST))
-        return false;
-    if (!read_redundancy_list(r, s) || !read_dict(r, TORCH_LAST_HEARTBEATS))
-        return false;
-    return end_read_object(r) && pass_op(r, PICKLE_STOP) && p->at == p->in.len;
+    return read_rest(r, s);
 }
 
 static int compare_read_nodes(const void *a, const void *b)
@@ -420,9 +341,10 @@ static bool settle_nodes(struct reading *r)
     return true;
 }
 
-static bool read_state(struct reading *r, struct torch_state *s)
+/* Takes over all that has been read. */
+static bool end_reading(struct reading *r, struct torch_state *s)
 {
-    if (!read_pickle(r, s) || (r->naive && r->aware) || !settle_nodes(r))
+    if ((r->naive && r->aware) || !settle_nodes(r))
         return false;
     s->fqdn = r->count > 0 ? r->fqdn : !s->has_redundancy;
     s->aware = r->aware || (!r->naive && s->has_redundancy);
@@ -471,12 +393,29 @@ static bool has_all_frames(struct slice value)
     return true;
 }
 
+/* NULL: `block` holds no state. */
+static enum torch_state_status give(struct reading *r, struct torch_block *block,
+                                    const struct torch_state *s, struct torch_state *out)
+{
+    bool no_memory = r->pickle.no_memory;
+
+    pickle_reader_fini(&r->pickle);
+    if (s != NULL) {
+        *out = *s;
+        out->memory = block;
+        return TORCH_STATE_OK;
+    }
+    torch_memory.free(r->nodes);
+    torch_memory.free(block);
+    return no_memory ? TORCH_STATE_NO_MEMORY : TORCH_STATE_NOT_MINE;
+}
+
 enum torch_state_status torch_state_read(struct slice value, struct torch_state *out)
 {
     struct reading r = {0};
     struct torch_state s = {0};
     struct torch_block *block;
-    bool done = false, no_memory;
+    bool done = false;
 
     if (!is_likely(value) || !has_all_frames(value))
         return TORCH_STATE_NOT_MINE;
@@ -485,19 +424,8 @@ enum torch_state_status torch_state_read(struct slice value, struct torch_state 
         return TORCH_STATE_NO_MEMORY;
     r.pickle.in.ptr = block->bytes;
     if (base64_decode(value, true, block->bytes, &r.pickle.in.len))
-        done = read_state(&r, &s);
-    if (done) {
-        s.memory = block;
-        *out = s;
-    } else {
-        torch_memory.free(r.nodes);
-        torch_memory.free(block);
-    }
-    no_memory = r.pickle.no_memory;
-    pickle_reader_fini(&r.pickle);
-    if (done)
-        return TORCH_STATE_OK;
-    return no_memory ? TORCH_STATE_NO_MEMORY : TORCH_STATE_NOT_MINE;
+        done = read_pickle(&r, &s) && end_reading(&r, &s);
+    return give(&r, block, done ? &s : NULL, out);
 }
 
 /* A quad of base64 may begin in front of the time, or behind its first bytes, which seldom change.
@@ -530,4 +458,94 @@ bool torch_state_read_beat(struct slice shown, struct slice wanted, int64_t *us)
             return torch_time_read(is + i + 2, us);
     }
     return false;
+}
+
+/* --- Fronts. --- */
+
+bool torch_front_learn(struct torch_front *f)
+{
+    struct reading r = {.pickle.in = f->pickle};
+    struct torch_state s = {0};
+    size_t count = f->marks[1].memoed;
+    bool ok = read_pickle(&r, &s) && count <= TORCH_FRONT_MEMO;
+
+    if (ok)
+        memcpy(f->memo, r.pickle.memo, count * sizeof *f->memo);
+    torch_memory.free(r.nodes);
+    pickle_reader_fini(&r.pickle);
+    return ok;
+}
+
+/* The bytes that are no front's. False: the text does not begin like the front. */
+static bool decode_seam(const struct torch_front *f, size_t count, struct slice value,
+                        uint8_t *bytes, size_t *len)
+{
+    const struct torch_mark *m = &f->marks[count];
+    struct torch_seam seam = torch_front_seam(f, count);
+    size_t header = seam.header / 3 * 4, header_end = seam.header_end / 3 * 4;
+    size_t cut = seam.cut / 3 * 4, last;
+
+    if (value.len <= cut || memcmp(value.ptr, f->text, header) != 0 ||
+        memcmp(value.ptr + header_end, f->text + header_end, cut - header_end) != 0 ||
+        !base64_decode((struct slice){value.ptr + header, header_end - header}, true,
+                       bytes + seam.header, &last) ||
+        !base64_decode(slice_from(value, cut), true, bytes + seam.cut, &last))
+        return false;
+    memcpy(bytes, f->pickle.ptr, seam.header);
+    memcpy(bytes + seam.header_end, f->pickle.ptr + seam.header_end, seam.cut - seam.header_end);
+    *len = seam.cut + last;
+    return *len > m->len &&
+           memcmp(bytes + seam.header, f->pickle.ptr + seam.header, m->frame - 8 - seam.header) ==
+               0 &&
+           memcmp(bytes + m->frame, f->pickle.ptr + m->frame, m->len - m->frame) == 0;
+}
+
+/* Where reading all up to the mark would have led. False: no memory, or the frame ends before. */
+static bool resume_at_mark(struct reading *r, const struct torch_front *f, size_t count)
+{
+    const struct torch_mark *m = &f->marks[count];
+    struct pickle_reader *p = &r->pickle;
+    size_t known = f->marks[1].memoed < m->memoed ? f->marks[1].memoed : m->memoed;
+
+    p->end = m->frame - PICKLE_FRAME_HEADER;
+    if (!pickle_skip_frame(p->in.ptr + p->end, p->in.len, &p->end) || p->end < m->len)
+        return false;
+    p->at = m->len;
+    p->memo_count = m->memoed;
+    p->memo_cap = m->memoed + 64;
+    p->memo = reallocarray(NULL, p->memo_cap, sizeof *p->memo);
+    p->no_memory = p->memo == NULL;
+    if (p->no_memory)
+        return false;
+    memset(p->memo, 0, p->memo_count * sizeof *p->memo);
+    memcpy(p->memo, f->memo, known * sizeof *p->memo);
+    r->has_class[TORCH_STATE_CLASS] = r->has_class[TORCH_NODE_CLASS] = true;
+    r->fqdn = f->like.fqdn;
+    return true;
+}
+
+enum torch_state_status torch_front_read(const struct torch_front *f, size_t count,
+                                         struct slice value, struct torch_state *out)
+{
+    struct reading r = {0};
+    struct torch_state s = {.round = f->like.round,
+                            .complete = f->like.complete,
+                            .closed = f->like.closed,
+                            .protocol = f->like.protocol};
+    struct torch_block *block;
+    bool done;
+
+    if (count == 0 || count > f->count || f->like.has_deadline || !is_likely(value) ||
+        !has_all_frames(value))
+        return TORCH_STATE_NOT_MINE;
+    block = torch_block_new(value.len / 4 * 3);
+    if (block == NULL)
+        return TORCH_STATE_NO_MEMORY;
+    r.pickle.in.ptr = block->bytes;
+    done = decode_seam(f, count, value, block->bytes, &r.pickle.in.len) &&
+           resume_at_mark(&r, f, count) && read_batch(&r, TORCH_PARTICIPANTS, PICKLE_SETITEMS) &&
+           read_batches(&r, TORCH_PARTICIPANTS, PICKLE_SETITEMS) && read_rest(&r, &s) &&
+           end_reading(&r, &s);
+    s.fqdn = f->like.fqdn;
+    return give(&r, block, done ? &s : NULL, out);
 }

@@ -13,16 +13,6 @@
 
 #define BATCH 1000 /* items of a container between two marks */
 
-/* Names that all nodes and times have in common are written once. */
-enum name {
-    NAME_RENDEZVOUS, /* the module */
-    NAME_DATETIME,   /* the module */
-    NAME_ADDR,
-    NAME_PID,
-    NAME_LOCAL_ID,
-    NAMES,
-};
-
 #define UNWRITTEN UINT32_MAX
 
 /* Equal nodes and addresses are written once, and later places refer to them, even if the text that
@@ -39,9 +29,8 @@ struct writing {
     const struct torch_state *state;
     struct written_node *nodes; /* one for each of the state */
     size_t addr_bytes;          /* of all addresses that differ */
-    uint32_t names[NAMES];
-    uint32_t classes[TORCH_CLASSES];
-    uint32_t utc;
+    struct torch_numbers numbers;
+    struct torch_mark *marks; /* of a front; NULL: of none */
 };
 
 static void write_opcode(struct writing *w, enum pickle_op code)
@@ -55,27 +44,28 @@ static void write_numbered(struct writing *w, enum pickle_op code)
     pickle_number(&w->pickle);
 }
 
-static void put_attribute(struct writing *w, enum name name, const char *text)
+static void put_attribute(struct writing *w, enum torch_name name, const char *text)
 {
-    if (w->names[name] != UNWRITTEN)
-        pickle_reference(&w->pickle, w->names[name]);
+    if (w->numbers.names[name] != UNWRITTEN)
+        pickle_reference(&w->pickle, w->numbers.names[name]);
     else
-        w->names[name] = pickle_put_string(&w->pickle, slice_str(text));
+        w->numbers.names[name] = pickle_put_string(&w->pickle, slice_str(text));
 }
 
 static void put_class(struct writing *w, enum torch_class which)
 {
     bool ours = which == TORCH_STATE_CLASS || which == TORCH_NODE_CLASS;
 
-    if (w->classes[which] != UNWRITTEN) {
-        pickle_reference(&w->pickle, w->classes[which]);
+    if (w->numbers.classes[which] != UNWRITTEN) {
+        pickle_reference(&w->pickle, w->numbers.classes[which]);
         return;
     }
     pickle_next_object(&w->pickle);
-    put_attribute(w, ours ? NAME_RENDEZVOUS : NAME_DATETIME, torch_classes[which].module);
+    put_attribute(w, ours ? TORCH_NAME_RENDEZVOUS : TORCH_NAME_DATETIME,
+                  torch_classes[which].module);
     pickle_put_string(&w->pickle, slice_str(torch_classes[which].name));
     write_opcode(w, PICKLE_STACK_GLOBAL);
-    w->classes[which] = pickle_number(&w->pickle);
+    w->numbers.classes[which] = pickle_number(&w->pickle);
 }
 
 /* An object without its attributes; returns its number. */
@@ -103,8 +93,8 @@ static void end_written_object(struct writing *w)
 /* timezone.utc. */
 static void put_utc(struct writing *w)
 {
-    if (w->utc != UNWRITTEN) {
-        pickle_reference(&w->pickle, w->utc);
+    if (w->numbers.utc != UNWRITTEN) {
+        pickle_reference(&w->pickle, w->numbers.utc);
         return;
     }
     pickle_next_object(&w->pickle);
@@ -119,7 +109,7 @@ static void put_utc(struct writing *w)
     write_numbered(w, PICKLE_REDUCE);
     write_numbered(w, PICKLE_TUPLE1);
     write_opcode(w, PICKLE_REDUCE);
-    w->utc = pickle_number(&w->pickle);
+    w->numbers.utc = pickle_number(&w->pickle);
 }
 
 static void put_datetime(struct writing *w, int64_t us)
@@ -159,11 +149,11 @@ static void put_node(struct writing *w, size_t i)
         return;
     }
     *number = begin_written_object(w, TORCH_NODE_CLASS);
-    put_attribute(w, NAME_ADDR, w->state->fqdn ? "fqdn" : "addr");
+    put_attribute(w, TORCH_NAME_ADDR, w->state->fqdn ? "fqdn" : "addr");
     put_addr(w, i);
-    put_attribute(w, NAME_PID, "pid");
+    put_attribute(w, TORCH_NAME_PID, "pid");
     pickle_put_int(&w->pickle, node->pid);
-    put_attribute(w, NAME_LOCAL_ID, "local_id");
+    put_attribute(w, TORCH_NAME_LOCAL_ID, "local_id");
     pickle_put_int(&w->pickle, node->local_id);
     end_written_object(w);
 }
@@ -213,13 +203,13 @@ static uint8_t *encode_node(struct writing *w, uint8_t *p, size_t i)
         return pickle_encode_reference(p, w->nodes[i].number);
     w->nodes[i].number = w->pickle.memoed;
     w->pickle.memoed += 2; /* the node and its attributes */
-    p = pickle_encode_reference(p, w->classes[TORCH_NODE_CLASS]);
+    p = pickle_encode_reference(p, w->numbers.classes[TORCH_NODE_CLASS]);
     p = encode_ops(p, object, sizeof object);
-    p = pickle_encode_reference(p, w->names[NAME_ADDR]);
+    p = pickle_encode_reference(p, w->numbers.names[TORCH_NAME_ADDR]);
     p = encode_addr(w, p, i);
-    p = pickle_encode_reference(p, w->names[NAME_PID]);
+    p = pickle_encode_reference(p, w->numbers.names[TORCH_NAME_PID]);
     p = pickle_encode_int(p, node->pid);
-    p = pickle_encode_reference(p, w->names[NAME_LOCAL_ID]);
+    p = pickle_encode_reference(p, w->numbers.names[TORCH_NAME_LOCAL_ID]);
     p = pickle_encode_int(p, node->local_id);
     *p++ = PICKLE_SETITEMS;
     *p++ = PICKLE_BUILD;
@@ -229,14 +219,14 @@ static uint8_t *encode_node(struct writing *w, uint8_t *p, size_t i)
 static uint8_t *encode_time(struct writing *w, uint8_t *p, int64_t us)
 {
     w->pickle.memoed += 3;
-    p = pickle_encode_reference(p, w->classes[TORCH_DATETIME_CLASS]);
+    p = pickle_encode_reference(p, w->numbers.classes[TORCH_DATETIME_CLASS]);
     *p++ = PICKLE_SHORT_BINBYTES;
     *p++ = TORCH_TIME_SIZE;
     torch_time_write(us, p);
     p += TORCH_TIME_SIZE;
     *p++ = PICKLE_MEMOIZE;
     if (w->state->aware)
-        p = pickle_encode_reference(p, w->utc);
+        p = pickle_encode_reference(p, w->numbers.utc);
     *p++ = w->state->aware ? PICKLE_TUPLE2 : PICKLE_TUPLE1;
     *p++ = PICKLE_MEMOIZE;
     *p++ = PICKLE_REDUCE;
@@ -250,9 +240,10 @@ static bool put_alike(struct writing *w, enum torch_list list, size_t i)
     const struct torch_node *node = &w->state->nodes[i];
     uint8_t *p = pickle_record(&w->pickle, ITEM_MOST + node->addr.len);
 
-    if (p == NULL || w->names[NAME_LOCAL_ID] == UNWRITTEN || node->addr.len > UINT8_MAX ||
-        (list == TORCH_LAST_HEARTBEATS && (w->classes[TORCH_DATETIME_CLASS] == UNWRITTEN ||
-                                           (w->state->aware && w->utc == UNWRITTEN))))
+    if (p == NULL || w->numbers.names[TORCH_NAME_LOCAL_ID] == UNWRITTEN ||
+        node->addr.len > UINT8_MAX ||
+        (list == TORCH_LAST_HEARTBEATS && (w->numbers.classes[TORCH_DATETIME_CLASS] == UNWRITTEN ||
+                                           (w->state->aware && w->numbers.utc == UNWRITTEN))))
         return false;
     p = encode_node(w, p, i);
     if (list == TORCH_PARTICIPANTS)
@@ -276,16 +267,22 @@ static void put_item(struct writing *w, enum torch_list list, size_t i)
         put_datetime(w, node->heartbeat_us);
 }
 
-/* Writes a list in batches, as CPython does: behind each full batch follows another batch, which
- * may be empty. */
-static void put_batches(struct writing *w, enum torch_list list, enum pickle_op end)
+static void note_mark(struct writing *w, size_t i)
 {
-    size_t in_batch = 0;
+    if (w->marks != NULL)
+        w->marks[i] = (struct torch_mark){(uint32_t)w->pickle.out.len, (uint32_t)w->pickle.frame,
+                                          w->pickle.memoed};
+}
 
-    write_opcode(w, PICKLE_MARK);
+/* Writes a list in batches, as CPython does: behind each full batch follows another batch, which
+ * may be empty. The first one is open, and has so many items. */
+static void put_batches(struct writing *w, enum torch_list list, enum pickle_op end,
+                        size_t in_batch)
+{
     for (size_t i = 0; i < w->state->count; i++) {
         if (!is_in_list(&w->state->nodes[i], list))
             continue;
+        note_mark(w, i);
         put_item(w, list, i);
         if (++in_batch == BATCH) {
             write_opcode(w, end);
@@ -293,6 +290,7 @@ static void put_batches(struct writing *w, enum torch_list list, enum pickle_op 
             in_batch = 0;
         }
     }
+    note_mark(w, w->state->count);
     write_opcode(w, end);
 }
 
@@ -317,7 +315,8 @@ static void put_list(struct writing *w, enum torch_list list)
         put_item(w, list, last);
         write_opcode(w, PICKLE_SETITEM);
     } else if (count > 0) {
-        put_batches(w, list, dict ? PICKLE_SETITEMS : PICKLE_ADDITEMS);
+        write_opcode(w, PICKLE_MARK);
+        put_batches(w, list, dict ? PICKLE_SETITEMS : PICKLE_ADDITEMS, 0);
     }
 }
 
@@ -351,6 +350,17 @@ static void put_bool(struct writing *w, const char *name, bool value)
     pickle_put_op(&w->pickle, value ? PICKLE_NEWTRUE : PICKLE_NEWFALSE);
 }
 
+/* All that stands behind the participants. */
+static void put_rest(struct writing *w)
+{
+    put_list(w, TORCH_WAIT_LIST);
+    if (w->state->has_redundancy)
+        put_list(w, TORCH_REDUNDANCY_LIST);
+    put_list(w, TORCH_LAST_HEARTBEATS);
+    end_written_object(w);
+    pickle_stop(&w->pickle);
+}
+
 static void put_state_object(struct writing *w)
 {
     const struct torch_state *s = w->state;
@@ -367,12 +377,7 @@ static void put_state_object(struct writing *w)
         pickle_put_op(&w->pickle, PICKLE_NONE);
     put_bool(w, "closed", s->closed);
     put_list(w, TORCH_PARTICIPANTS);
-    put_list(w, TORCH_WAIT_LIST);
-    if (s->has_redundancy)
-        put_list(w, TORCH_REDUNDANCY_LIST);
-    put_list(w, TORCH_LAST_HEARTBEATS);
-    end_written_object(w);
-    pickle_stop(&w->pickle);
+    put_rest(w);
 }
 
 /* An upper bound of the pickle's size: 600 bytes for all names, a deadline and the lists; for each
@@ -385,36 +390,144 @@ static size_t size_limit(const struct writing *w)
     return size + size / 1024;
 }
 
-/* At *text, as torch_state_write() gives it. */
-static bool encode_base64(struct slice pickle, uint8_t **text, size_t *len)
+/* Room for a pickle that begins with `front` bytes. False: no memory. */
+static bool begin_writing(struct writing *w, size_t front)
 {
-    *len = base64_size(pickle.len);
-    *text = malloc(*len);
-    if (*text == NULL)
+    struct writer *out = &w->pickle.out;
+
+    if (!find_addresses(w))
         return false;
-    base64_encode(pickle, *text);
-    return true;
+    out->cap = front + size_limit(w);
+    out->ptr = malloc(out->cap);
+    memset(&w->numbers, 0xff, sizeof w->numbers);
+    return out->ptr != NULL;
+}
+
+static void end_writing(struct writing *w)
+{
+    assert(w->pickle.out.len <= w->pickle.out.cap);
+    free(w->pickle.out.ptr);
+    free(w->nodes);
 }
 
 bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
 {
-    struct writing w = {.state = s, .utc = UNWRITTEN};
-    struct writer *out = &w.pickle.out;
-    bool ok = false;
+    struct writing w = {.state = s};
+    const struct writer *out = &w.pickle.out;
 
     *text = NULL;
-    if (!find_addresses(&w))
-        return false;
-    out->cap = size_limit(&w);
-    out->ptr = malloc(out->cap);
-    if (out->ptr != NULL) {
-        memset(w.names, 0xff, sizeof w.names);
-        memset(w.classes, 0xff, sizeof w.classes);
+    if (begin_writing(&w, 0)) {
         put_state_object(&w);
-        assert(out->len <= out->cap);
-        ok = encode_base64((struct slice){out->ptr, out->len}, text, len);
+        *len = base64_size(out->len);
+        *text = malloc(*len);
+        if (*text != NULL)
+            base64_encode((struct slice){out->ptr, out->len}, *text);
     }
-    free(out->ptr);
-    free(w.nodes);
-    return ok;
+    end_writing(&w);
+    return *text != NULL;
+}
+
+/* --- Fronts. --- */
+
+/* All in one piece: the marks, the pickle and its text follow the front. */
+static struct torch_front *make_front(const struct writing *w, size_t count)
+{
+    struct slice pickle = {w->pickle.out.ptr, w->pickle.out.len};
+    size_t marks = (count + 1) * sizeof *w->marks;
+    struct torch_front *f =
+        torch_memory.alloc(sizeof *f + marks + pickle.len + base64_size(pickle.len));
+    uint8_t *at = (uint8_t *)(f + 1);
+
+    if (f == NULL)
+        return NULL;
+    *f = (struct torch_front){.like = *w->state, .count = count, .numbers = w->numbers};
+    f->like.nodes = NULL;
+    f->like.count = 0;
+    f->like.memory = NULL;
+    f->marks = memcpy(at, w->marks, marks);
+    f->pickle = (struct slice){memcpy(at + marks, pickle.ptr, pickle.len), pickle.len};
+    base64_encode(pickle, at + marks + pickle.len);
+    f->text = at + marks + pickle.len;
+    return f;
+}
+
+struct torch_front *torch_front_new(const struct torch_state *like, struct slice addr, size_t count)
+{
+    struct torch_state s = *like;
+    struct writing w = {.state = &s};
+    struct torch_front *f = NULL;
+
+    s.nodes = malloc(count * sizeof *s.nodes);
+    s.count = count;
+    w.marks = malloc((count + 1) * sizeof *w.marks);
+    for (size_t i = 0; s.nodes != NULL && i < count; i++)
+        s.nodes[i] = (struct torch_node){.addr = addr, .pid = (int64_t)i, .participant = true};
+    if (s.nodes != NULL && w.marks != NULL && begin_writing(&w, 0)) {
+        put_state_object(&w);
+        f = make_front(&w, count);
+    }
+    end_writing(&w);
+    free(w.marks);
+    free(s.nodes);
+    if (f == NULL || torch_front_learn(f))
+        return f;
+    torch_front_free(f);
+    return NULL;
+}
+
+void torch_front_free(struct torch_front *f)
+{
+    torch_memory.free(f);
+}
+
+bool torch_front_fits(const struct torch_front *f, const struct torch_state *like, size_t count)
+{
+    return f != NULL && f->count >= count && f->like.round == like->round &&
+           f->like.complete == like->complete && f->like.closed == like->closed &&
+           f->like.has_deadline == like->has_deadline &&
+           (!like->has_deadline || f->like.deadline_us == like->deadline_us) &&
+           f->like.fqdn == like->fqdn && f->like.aware == like->aware &&
+           f->like.has_redundancy == like->has_redundancy && f->like.protocol == like->protocol;
+}
+
+struct torch_seam torch_front_seam(const struct torch_front *f, size_t count)
+{
+    const struct torch_mark *m = &f->marks[count];
+    struct torch_seam seam = {.cut = m->len / 3 * 3};
+
+    seam.header = (m->frame - PICKLE_FRAME_HEADER) / 3 * 3;
+    seam.header_end = (m->frame + 2) / 3 * 3;
+    if (seam.header_end > seam.cut)
+        seam.header_end = seam.cut;
+    return seam;
+}
+
+bool torch_front_write(const struct torch_front *f, size_t count, const struct torch_state *s,
+                       uint8_t **text, size_t *len)
+{
+    const struct torch_mark *m = &f->marks[count];
+    struct torch_seam seam = torch_front_seam(f, count);
+    struct writing w = {.state = s};
+    struct writer *out = &w.pickle.out;
+
+    *text = NULL;
+    if (begin_writing(&w, m->len)) {
+        writer_put(out, f->pickle.ptr, m->len);
+        w.pickle.frame = m->frame;
+        w.pickle.memoed = m->memoed;
+        w.numbers = f->numbers;
+        put_batches(&w, TORCH_PARTICIPANTS, PICKLE_SETITEMS, count % BATCH);
+        put_rest(&w);
+        *len = base64_size(out->len);
+        *text = malloc(*len);
+    }
+    if (*text != NULL) {
+        memcpy(*text, f->text, seam.cut / 3 * 4);
+        base64_encode((struct slice){out->ptr + seam.header, seam.header_end - seam.header},
+                      *text + seam.header / 3 * 4);
+        base64_encode((struct slice){out->ptr + seam.cut, out->len - seam.cut},
+                      *text + seam.cut / 3 * 4);
+    }
+    end_writing(&w);
+    return *text != NULL;
 }

@@ -109,6 +109,7 @@ struct agent_view {
     struct slice text; /* owned; ptr NULL: nothing */
     uint64_t changes;  /* by view.changes then */
     size_t own;        /* its node in view.state then */
+    size_t others;     /* so many others were in the last text, also if that is not kept */
     uint64_t until_ms; /* until then, if nothing has changed */
 };
 

@@ -32,7 +32,9 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/parts.h"
 
-#define ANONYMOUS_ADDR "rdzvd.a-node"
+/* In front of all names of hosts, in the order of nodes. */
+#define ANONYMOUS_ADDR "-rdzvd.a-node"
+#define FRONT_LEAST    16
 
 /* An older heartbeat is shown as if it was so old: the agent asks, so it lives, and must not take
  * itself for dead. A younger one is shown as it is, so that the agent sends the next one. */
@@ -177,24 +179,35 @@ static void set_deadline(const struct step *s, enum place place, struct torch_st
     state->deadline_us = s->now->wall_ns / 1000 + (place == PLACE_COMPLETING ? -FAR_US : FAR_US);
 }
 
+/* The others, in a text for `like` that names at least as many. NULL: no memory. */
+static const struct torch_front *front_of(struct run *run, const struct torch_state *like,
+                                          size_t others)
+{
+    size_t count = FRONT_LEAST;
+
+    if (torch_front_fits(run->front, like, others))
+        return run->front;
+    while (count < others)
+        count *= 2;
+    torch_front_free(run->front);
+    run->front = torch_front_new(like, slice_str(ANONYMOUS_ADDR), count);
+    return run->front;
+}
+
 static bool write(struct step *s, struct agent *a, enum place place, const struct torch_node *own,
                   struct slice *text)
 {
     const struct torch_node *waiting = shown_waiting(s, place);
-    size_t others = count_others(s, a, place, own);
-    size_t size = (others + 2) * sizeof(struct torch_node);
+    struct torch_node nodes[2];
     struct torch_state state = s->run->view.state;
-    bool ok;
+    const struct torch_front *front = NULL;
+    size_t others = count_others(s, a, place, own);
+    uint8_t *bytes;
 
-    state.nodes = account_request(ACCOUNT_RUNS, account_class_of(size), size);
-    if (state.nodes == NULL)
-        return false;
-    state.count = others;
+    state.nodes = nodes;
+    state.count = 0;
     state.complete = state.complete || place == PLACE_STRANGER;
     set_deadline(s, place, &state);
-    for (size_t i = 0; i < others; i++)
-        state.nodes[i] = (struct torch_node){
-            .addr = slice_str(ANONYMOUS_ADDR), .pid = (int64_t)i, .participant = true};
     if (own != NULL)
         add_own(s, a, place, own, &state);
     if (waiting != NULL)
@@ -202,9 +215,14 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
                                          .pid = waiting->pid,
                                          .local_id = waiting->local_id,
                                          .waiting = true});
-    ok = step_write_state(s, &state, SIZE_MAX / 2, text);
-    account_free(ACCOUNT_RUNS, state.nodes, size);
-    return ok;
+    a->view.others = others;
+    if (others != 0 && (front = front_of(s->run, &state, others)) == NULL)
+        return false;
+    if (!(others == 0 ? torch_state_write(&state, &bytes, &text->len)
+                      : torch_front_write(front, others, &state, &bytes, &text->len)))
+        return false;
+    text->ptr = bytes;
+    return step_own_text(s, bytes);
 }
 
 /* --- The same text once more, without a step. --- */

@@ -55,14 +55,13 @@ static bool take_out_predecessor(struct step *s, struct agent *a, const struct i
 static bool is_current(const struct step *s, const struct intent *in)
 {
     const struct run_view *v = &s->run->view;
-    size_t shown = torch_state_participants(&in->from);
 
     if (in->from.round != v->state.round || in->from.complete != v->state.complete ||
         !intent_same_place(in->was, place_now(s, in)))
         return false;
     if (in->kind == INTENT_WAIT || in->kind == INTENT_SPARE)
-        return shown == 0 || shown == v->participants;
-    return in->kind != INTENT_COMPLETE || shown <= v->participants;
+        return in->shown == 0 || in->shown == v->participants;
+    return in->kind != INTENT_COMPLETE || in->shown <= v->participants;
 }
 
 static bool change_own(const struct agent *a, const struct intent *in, struct torch_state *next)
@@ -114,7 +113,6 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
 {
     uint64_t completion = s->run->view.completions;
     bool was_in = in->was != NULL && in->was->participant && s->run->view.state.complete;
-    size_t shown = torch_state_participants(&in->from);
     /* the first agent that joins brings the dialect of the state */
     struct torch_state *next = s->run->view.is_state ? step_edit(s) : step_edit_copy(s, &in->to);
 
@@ -122,8 +120,8 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
         return OUTCOME_REFUSED;
     if (!step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) + in->wanted_len))
         return s->is_full ? OUTCOME_NO_ROOM : OUTCOME_REFUSED;
-    if (in->kind == INTENT_WAIT && shown != 0) /* so MAX is more */
-        let_in_note_room(s->run, a, shown + 1);
+    if (in->kind == INTENT_WAIT && in->shown != 0) /* so MAX is more */
+        let_in_note_room(s->run, a, in->shown + 1);
     if (in->kind == INTENT_LEAVE && was_in)
         a->has_left = completion;
     round_written(s, a);
@@ -170,7 +168,7 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
 
 static enum outcome apply(struct step *s, struct agent *a, const struct intent *in)
 {
-    if (!s->run->view.is_state && in->from.count != 0)
+    if (!s->run->view.is_state && in->from.count + in->shown != 0)
         return OUTCOME_REFUSED; /* it was shown a run that was forgotten since */
     if (in->kind == INTENT_CLOSE) {
         if (!s->run->view.state.closed && !closing_ask(s, a))
@@ -293,7 +291,7 @@ static void read_intent(const struct step *s, const struct agent *a,
 {
     if (a->origin == ORIGIN_TOOL || !has_intents(s))
         return;
-    intent_read(a, event->expected, event->desired, in);
+    intent_read(s->run->front, a, event->expected, event->desired, in);
     if (a->origin != ORIGIN_UNNAMED || in->kind == INTENT_CLOSE)
         return;
     intent_free(in);

@@ -149,20 +149,43 @@ static bool find_own(const struct agent *a, struct intent *in)
     return true;
 }
 
-void intent_read(const struct agent *a, struct slice shown, struct slice wanted, struct intent *out)
+/* Both texts begin with the same others, as the agent was shown them. */
+static bool read_behind_front(const struct torch_front *front, size_t others, struct slice shown,
+                              struct slice wanted, struct intent *in)
 {
+    if (front == NULL || torch_front_read(front, others, shown, &in->from) != TORCH_STATE_OK)
+        return false;
+    if (torch_front_read(front, others, wanted, &in->to) == TORCH_STATE_OK)
+        return true;
+    torch_state_free(&in->from);
+    return false;
+}
+
+static bool read_whole(struct slice shown, struct slice wanted, struct intent *in)
+{
+    return (slice_is(shown, TORCH_RUN_SENTINEL) ||
+            torch_state_read(shown, &in->from) == TORCH_STATE_OK) &&
+           torch_state_read(wanted, &in->to) == TORCH_STATE_OK;
+}
+
+void intent_read(const struct torch_front *front, const struct agent *a, struct slice shown,
+                 struct slice wanted, struct intent *out)
+{
+    size_t others = 0;
+
     *out = (struct intent){.wanted_len = wanted.len};
-    if ((!slice_is(shown, TORCH_RUN_SENTINEL) &&
-         torch_state_read(shown, &out->from) != TORCH_STATE_OK) ||
-        torch_state_read(wanted, &out->to) != TORCH_STATE_OK)
+    if (read_behind_front(front, a->view.others, shown, wanted, out))
+        others = a->view.others;
+    else if (!read_whole(shown, wanted, out))
         return;
+    out->shown = torch_state_participants(&out->from) + others;
     if (find_own(a, out))
         out->kind = kind_of(out);
     else if (out->to.closed && !out->from.closed && same_round(out) &&
              out->from.count == out->to.count)
         out->kind = INTENT_CLOSE;
     if (out->kind == INTENT_JOIN)
-        out->number = torch_state_participants(&out->to);
+        out->number = torch_state_participants(&out->to) + others;
 }
 
 void intent_free(struct intent *in)

@@ -23,15 +23,17 @@ struct intent {
     enum intent_kind kind;
     struct torch_node own;             /* the agent's node, in the memory of `from` or `to` */
     const struct torch_node *was, *is; /* the same in the two states; NULL: in no list */
-    struct torch_state from, to; /* the state that the agent was shown, and the one it wants */
-    uint64_t number;             /* INTENT_JOIN */
-    size_t wanted_len;           /* bytes of the text of `to` */
+    struct torch_state from, to;       /* the state that the agent was shown, and the one it wants;
+                                          without the others that a front of both texts names */
+    size_t shown;                      /* participants in the first text */
+    uint64_t number;                   /* INTENT_JOIN */
+    size_t wanted_len;                 /* bytes of the second text */
 };
 
-/* Reads the two texts. `shown` may be torch's text for "no state yet". *out ends with
- * intent_free(). */
-void intent_read(const struct agent *a, struct slice shown, struct slice wanted,
-                 struct intent *out);
+/* Reads the two texts. `front`: of the texts that agents are shown, or NULL. `shown` may be torch's
+ * text for "no state yet". *out ends with intent_free(). */
+void intent_read(const struct torch_front *front, const struct agent *a, struct slice shown,
+                 struct slice wanted, struct intent *out);
 void intent_free(struct intent *intent);
 
 /* The node whose heartbeat differs between `from` and `to`: the

@@ -137,7 +137,8 @@ struct run {
     struct finishing finishing;
     bool failed; /* an agent has closed it whose workers have failed: closing.c */
 
-    uint64_t beats_since_ms; /* view.has_beats: since then */
+    struct torch_front *front; /* the others in the texts of all agents: agent_view.c; or NULL */
+    uint64_t beats_since_ms;   /* view.has_beats: since then */
     struct last_call last_call;
     struct completer completer;
     struct looking looking; /* while looks are held: HELD_LONG, HELD_LONG_ANSWER */

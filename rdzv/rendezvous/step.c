@@ -57,8 +57,7 @@ struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, s
     return o;
 }
 
-/* The outputs own `text`, from malloc(), from now on. False: no memory, it is freed. */
-static bool own_text(struct step *s, uint8_t *text)
+bool step_own_text(struct step *s, uint8_t *text)
 {
     struct policy_text *t = malloc(sizeof *t);
 
@@ -71,26 +70,11 @@ static bool own_text(struct step *s, uint8_t *text)
     return true;
 }
 
-bool step_write_state(struct step *s, const struct torch_state *state, size_t sources,
-                      struct slice *text)
-{
-    uint8_t *bytes;
-    size_t len;
-
-    if (!torch_state_write(state, &bytes, &len))
-        return false;
-    *text = (struct slice){bytes, len};
-    if (len <= sources + STATE_SLACK)
-        return own_text(s, bytes);
-    free(bytes);
-    return false;
-}
-
 uint8_t *step_alloc(struct step *s, size_t len)
 {
     uint8_t *bytes = malloc(len + 1);
 
-    return bytes != NULL && own_text(s, bytes) ? bytes : NULL;
+    return bytes != NULL && step_own_text(s, bytes) ? bytes : NULL;
 }
 
 void policy_out_clear(struct policy_out *out)
@@ -164,10 +148,30 @@ bool step_put_value(struct step *s, struct slice value)
     return true;
 }
 
+/* The text of a state has over STATE_SLACK bytes more than the sources that it was made of: then an
+ * agent would have us write more than agents send. Torch writes no states whose texts grow like
+ * that: see TORCH_STATE_GROWTH. */
+#define STATE_SLACK 4096 /* a node more, and a few times, and what the order of nodes may cost */
+
+/* False: no memory, or the text is longer than that. */
+static bool write_edited(struct step *s, size_t sources, struct slice *text)
+{
+    uint8_t *bytes;
+    size_t len;
+
+    if (!torch_state_write(&s->edited, &bytes, &len))
+        return false;
+    *text = (struct slice){bytes, len};
+    if (len <= sources + STATE_SLACK)
+        return step_own_text(s, bytes);
+    free(bytes);
+    return false;
+}
+
 bool step_put_edited(struct step *s, size_t sent)
 {
     struct slice text;
-    bool ok = step_write_state(s, &s->edited, s->value.len + sent, &text) && put_text(s, text);
+    bool ok = write_edited(s, s->value.len + sent, &text) && put_text(s, text);
 
     if (ok)
         run_view_adopt(&s->run->view, text, &s->edited);

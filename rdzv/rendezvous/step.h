@@ -33,12 +33,8 @@ struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, s
 /* Memory that lives as long as the outputs; NULL when there is none. */
 uint8_t *step_alloc(struct step *s, size_t len);
 
-/* The text of a state, which the outputs own. False: no memory; or it has over STATE_SLACK bytes
- * more than the `sources` it was made of, so that no agent can have us write more than agents send.
- * Torch writes no states whose texts grow like that: see TORCH_STATE_GROWTH. */
-#define STATE_SLACK 4096 /* a node more, and a few times, and what the order of nodes may cost */
-bool step_write_state(struct step *s, const struct torch_state *state, size_t sources,
-                      struct slice *text);
+/* The outputs own `text`, from malloc(), from now on. False: no memory, it is freed. */
+bool step_own_text(struct step *s, uint8_t *text);
 
 /* --- Commands. Each changes the view as well, whose `before` is the state before this command: who
  * tells what has changed does so before the next one. --- */

@@ -69,7 +69,7 @@ class Agent(Peer):
     def is_short(self, state):
         """True if the text names no other nodes, or only placeholders of rdzvd for other nodes."""
         others = (state.participants.keys() | state.wait_list | state.redundancy_list) - {self.node}
-        return all(node.addr.startswith("rdzvd.") for node in others)
+        return all("rdzvd." in node.addr for node in others)
 
     def write(self, change, attempts=100):
         """As torch does: again from each answer until it succeeds."""

@@ -1183,6 +1183,171 @@ static void who_is_in_no_list_is_left_out(void **state)
     free(text);
 }
 
+/* --- Fronts. --- */
+
+#define OTHER "-other"
+
+static struct torch_state make_dialect(bool is_new)
+{
+    return (struct torch_state){.round = 7,
+                                .complete = is_new,
+                                .fqdn = !is_new,
+                                .aware = is_new,
+                                .has_redundancy = is_new,
+                                .protocol = is_new ? 5 : 4};
+}
+
+static void add_to(struct torch_state *s, struct torch_node who)
+{
+    struct torch_node *at;
+
+    assert_true(torch_state_insert(s, &who, &at));
+}
+
+/* A state of so many participants that are no nodes, and of a node or two. `way` has a bit each for
+ * who they are. */
+static struct torch_state view_of(const struct torch_state *like, size_t others, size_t way)
+{
+    struct torch_state s = *like;
+
+    for (size_t i = 0; i < others; i++)
+        add_to(&s, (struct torch_node){
+                       .addr = slice_str(OTHER), .pid = (int64_t)i, .participant = true});
+    if (way & 3)
+        add_to(&s, (struct torch_node){.addr = slice_str("one"),
+                                       .pid = 70000,
+                                       .participant = (way & 1) != 0,
+                                       .waiting = (way & 2) != 0,
+                                       .rank = way & 1 ? 5000 : 0,
+                                       .has_heartbeat = true,
+                                       .heartbeat_us = 1790000000000000});
+    if (way & 4)
+        add_to(&s, (struct torch_node){.addr = slice_str("two"), .waiting = true});
+    return s;
+}
+
+static void check_front(const struct torch_front *f, const struct torch_state *like, size_t others,
+                        size_t way)
+{
+    struct torch_state all = view_of(like, others, way), rest = view_of(like, 0, way), read;
+    uint8_t *whole, *text;
+    size_t whole_len, len;
+
+    assert_true(torch_state_write(&all, &whole, &whole_len));
+    assert_true(torch_front_write(f, others, &rest, &text, &len));
+    if (others + (way & 1) > 1) /* a dict of one item has no mark */
+        assert_true(slice_equal((struct slice){whole, whole_len}, (struct slice){text, len}));
+    assert_int_equal(torch_state_read((struct slice){text, len}, &read), TORCH_STATE_OK);
+    assert_same(&read, &all);
+    torch_state_free(&read);
+    assert_int_equal(torch_front_read(f, others, (struct slice){text, len}, &read), TORCH_STATE_OK);
+    assert_int_equal(read.count, rest.count);
+    if (rest.count != 0)
+        assert_same(&read, &rest);
+    torch_state_free(&read);
+    if (others > 1)
+        assert_int_equal(torch_front_read(f, others - 1, (struct slice){text, len}, &read),
+                         TORCH_STATE_OK); /* the last one of them is a node as any other */
+    assert_int_equal(read.count, others > 1 ? rest.count + 1 : 0);
+    torch_state_free(&read);
+    assert_int_equal(torch_front_read(f, others + 1, (struct slice){text, len}, &read),
+                     TORCH_STATE_NOT_MINE);
+    torch_state_free(&all);
+    torch_state_free(&rest);
+    free(whole);
+    free(text);
+}
+
+/* The same bytes as without it, at each count at which the writing changes; a frame ends near 2620.
+ */
+static void a_front_changes_no_text(void **state)
+{
+    static const size_t ranges[][2] = {{1, 20},     {85, 95},     {120, 130},   {250, 260},
+                                       {998, 1002}, {1999, 2001}, {2600, 2640}, {4998, 4999}};
+
+    (void)state;
+    for (size_t is_new = 0; is_new < 2; is_new++) {
+        const struct torch_state like = make_dialect(is_new == 1);
+        struct torch_front *f = torch_front_new(&like, slice_str(OTHER), 5000);
+
+        assert_non_null(f);
+        assert_true(torch_front_fits(f, &like, 5000));
+        assert_false(torch_front_fits(f, &like, 5001));
+        for (size_t i = 0; i < COUNT(ranges); i++) {
+            for (size_t n = ranges[i][0]; n <= ranges[i][1]; n++)
+                check_front(f, &like, n, (size_t[]){0, 1, 2, 4, 5, 6}[n % 6]);
+        }
+        torch_front_free(f);
+    }
+}
+
+/* Whatever a text says that begins like a front, it is read as the same text without a front. */
+static void a_text_behind_a_front_is_read_as_ever(void **state)
+{
+    const struct torch_state like = make_dialect(true);
+    struct torch_front *f = torch_front_new(&like, slice_str(OTHER), 40);
+    struct torch_state view = view_of(&like, 0, 5), whole, behind;
+    uint8_t *text;
+    size_t len, well = 0;
+
+    (void)state;
+    assert_true(torch_front_write(f, 40, &view, &text, &len));
+    for (size_t i = 0; i < len; i++) {
+        uint8_t was = text[i];
+
+        text[i] = was == 'A' ? 'B' : was == '/' ? '+' : (uint8_t)(was ^ 1);
+        if (torch_front_read(f, 40, (struct slice){text, len}, &behind) == TORCH_STATE_OK) {
+            well++;
+            assert_int_equal(torch_state_read((struct slice){text, len}, &whole), TORCH_STATE_OK);
+            assert_int_equal(whole.count, behind.count + 40);
+            for (size_t n = 0; n < behind.count; n++)
+                assert_non_null(torch_state_find(&whole, &behind.nodes[n]));
+            torch_state_free(&whole);
+            torch_state_free(&behind);
+        }
+        text[i] = was;
+    }
+    assert_in_range(well, 10, 200); /* names, numbers and times */
+    free(text);
+    torch_state_free(&view);
+    torch_front_free(f);
+}
+
+static void a_front_needs_memory(void **state)
+{
+    const struct torch_state like = make_dialect(true);
+    struct torch_state view = view_of(&like, 0, 1), read;
+    enum torch_state_status status = TORCH_STATE_NO_MEMORY;
+    struct torch_front *f = NULL;
+    uint8_t *text = NULL;
+    size_t len, lacks;
+
+    (void)state;
+    for (lacks = 0; f == NULL; lacks++) {
+        fail_at = lacks;
+        f = torch_front_new(&like, slice_str(OTHER), 5);
+        fail_at = SIZE_MAX;
+    }
+    assert_in_range(lacks, 7, 20);
+    for (lacks = 0; text == NULL; lacks++) {
+        fail_at = lacks;
+        torch_front_write(f, 5, &view, &text, &len);
+        fail_at = SIZE_MAX;
+    }
+    assert_int_equal(lacks, 4); /* of the numbers, of the pickle, of the text */
+    for (lacks = 0; status == TORCH_STATE_NO_MEMORY; lacks++) {
+        fail_at = lacks;
+        status = torch_front_read(f, 5, (struct slice){text, len}, &read);
+        fail_at = SIZE_MAX;
+    }
+    assert_int_equal(status, TORCH_STATE_OK);
+    assert_int_equal(lacks, 4); /* of the bytes, of the memo, of the nodes */
+    torch_state_free(&read);
+    free(text);
+    torch_state_free(&view);
+    torch_front_free(f);
+}
+
 /* --- Without memory. --- */
 
 static void every_lack_of_memory_is_told(void **state)
@@ -1364,6 +1529,9 @@ int main(void)
         cmocka_unit_test(all_that_can_be_said_is_written_and_read),
         cmocka_unit_test(a_heartbeat_is_read_by_the_difference),
         cmocka_unit_test(who_is_in_no_list_is_left_out),
+        cmocka_unit_test(a_front_changes_no_text),
+        cmocka_unit_test(a_text_behind_a_front_is_read_as_ever),
+        cmocka_unit_test(a_front_needs_memory),
         cmocka_unit_test(every_lack_of_memory_is_told),
         cmocka_unit_test(a_copy_lives_and_changes_by_itself),
         cmocka_unit_test(a_copy_needs_memory),

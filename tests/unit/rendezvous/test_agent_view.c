@@ -1,7 +1,7 @@
 /* What an agent is shown of the state: agent_view.c. */
 #include "tests/unit/rendezvous/scene.h"
 
-#define ANONYMOUS "rdzvd.a-node"
+#define ANONYMOUS "-rdzvd.a-node"
 
 /* What a view says. */
 struct seen {

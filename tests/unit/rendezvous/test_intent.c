@@ -104,7 +104,7 @@ static enum intent_kind read_row(const struct row *row, const struct agent *a, u
     scene_init(&s);
     to = scene_text(&s, &wanted);
     from = scene_text(&s, &shown);
-    intent_read(a, slice_str(row->shown == NULL ? SENTINEL : from), slice_str(to), &in);
+    intent_read(NULL, a, slice_str(row->shown == NULL ? SENTINEL : from), slice_str(to), &in);
     *number = in.number;
     intent_free(&in);
     scene_fini(&s);
@@ -154,10 +154,10 @@ static void other_texts_are_unknown(void **state)
     struct intent in;
 
     (void)state;
-    intent_read(&a, slice_str("x"), slice_str("y"), &in);
+    intent_read(NULL, &a, slice_str("x"), slice_str("y"), &in);
     assert_int_equal(in.kind, INTENT_UNKNOWN);
     intent_free(&in);
-    intent_read(&a, slice_str(SENTINEL), slice_str("y"), &in);
+    intent_read(NULL, &a, slice_str(SENTINEL), slice_str("y"), &in);
     assert_int_equal(in.kind, INTENT_UNKNOWN);
     intent_free(&in);
 }

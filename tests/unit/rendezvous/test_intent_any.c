@@ -45,7 +45,7 @@ static void garble_node(struct scene *s, struct torch_node *node)
 
 static void garble(struct scene *s, struct torch_state *st)
 {
-    static const char *const others[] = {"a", "d", "rdzvd.a-node", "rdzvd.a-node-is-lost"};
+    static const char *const others[] = {"a", "d", "-rdzvd.a-node", "rdzvd.a-node-is-lost"};
 
     switch (draw(6)) {
     case 0:
