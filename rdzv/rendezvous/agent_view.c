@@ -11,15 +11,10 @@
  * itself takes out a node that is lost (loss.c). All times in a view are by the agent's clock, and
  * all times in the state by ours.
  *
- *   the agent             is shown, beside its own node
- *   joins an open round   a participant for each that has a lower number (numbers.c)
- *   has joined it         a deadline far away; when the last call is over, one agent is shown all
- *                         participants and a deadline that has passed, so that it completes the
- * round looks for its rank    the round as it was completed: torch 1.13 makes an IndexError of a
- * rank that is not below the number of nodes trains                a node that waits, once all
- * participants are to meet (meeting.c) waits                 nothing is a spare, or new    a
- * participant for each that there is: torch compares that with MAX has left the round    nothing:
- * so it adds itself to the wait list
+ * POLICY.md has the table of what each agent sees. When the last call is over, one agent is shown a
+ * deadline that has passed, so that it completes the round. An agent that looks for its rank is
+ * shown the round as it was completed: torch 1.13 makes an IndexError of a rank that is not below
+ * the number of nodes.
  *
  * An agent that is back after a start, whose node is in no list and may still train, is shown a
  * complete round for which a node waits: so it joins again in any case.
@@ -371,7 +366,7 @@ static bool make(struct step *s, struct agent *a, struct slice *text)
     return true;
 }
 
-void agent_view_answer(struct step *s, struct agent *a)
+static void show(struct step *s, struct agent *a, bool looks)
 {
     struct slice text;
 
@@ -380,23 +375,21 @@ void agent_view_answer(struct step *s, struct agent *a)
     } else {
         agent_view_drop(a);
         step_put_beats(s);
-        step_agent(s, POLICY_ANSWER_CURRENT, a);
+        if (!looks)
+            step_agent(s, POLICY_ANSWER_CURRENT, a);
     }
     note_seen(s, a);
 }
 
+void agent_view_answer(struct step *s, struct agent *a)
+{
+    show(s, a, false);
+}
+
 void agent_view_look(struct step *s, struct agent *a)
 {
-    struct slice text;
-
     note_looks_again(s, a);
-    if (make(s, a, &text)) {
-        step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
-    } else {
-        agent_view_drop(a);
-        step_put_beats(s);
-    }
-    note_seen(s, a);
+    show(s, a, true);
 }
 
 /* What rdzvd itself has put on the wait list trains (repair.c), and does not wait for anything. */

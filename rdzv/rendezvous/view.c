@@ -91,19 +91,15 @@ void run_view_update(struct run_view *v, struct slice value)
         run_view_take(v, value, next, status == TORCH_STATE_OK);
 }
 
-void run_view_adopt(struct run_view *v, struct slice value, const struct torch_state *state)
+void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *state)
 {
-    struct torch_state next;
-
-    if (value.len > TORCH_STATE_MAX || !torch_state_copy(state, &next)) {
+    if (value.len > TORCH_STATE_MAX || !torch_state_settle(state)) {
         run_view_update(v, value);
-    } else if (!torch_state_settle(&next)) {
-        torch_state_free(&next);
-        run_view_update(v, value);
-    } else {
-        v->changes++;
-        run_view_take(v, value, next, true);
+        return;
     }
+    v->changes++;
+    run_view_take(v, value, *state, true);
+    *state = (struct torch_state){0};
 }
 
 bool run_view_set_record(struct run_view *v, const struct view_record *record)

@@ -60,8 +60,9 @@ void run_view_fini(struct run_view *v);
  */
 void run_view_update(struct run_view *v, struct slice value);
 
-/* The same, of a value that torch_state_write() has made of that state: it is not read again. */
-void run_view_adopt(struct run_view *v, struct slice value, const struct torch_state *state);
+/* The same, of a value that torch_state_write() has made of that state, which becomes the view's
+ * instead of being read again, or stays the caller's. */
+void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *state);
 
 /* The value says that state, which is the view's from now on; an empty one if it says none. */
 void run_view_take(struct run_view *v, struct slice value, struct torch_state next, bool is_state);
