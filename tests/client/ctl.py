@@ -146,7 +146,7 @@ def status_says_what_is_waited_for():
             pass
         out, _ = rdzvctl("status", server=daemon)
         has(out, "none missing")
-        check(re.search(r"^ +3 +/config/\\x1b\[31mred$", out, re.M), out)
+        check(re.search(r"^ +3 +/config/\\x1b\[31mred +- +-$", out, re.M), out)
         check("\x1b" not in out, "a key reached the terminal as it is")
         out, _ = rdzvctl("waiters", server=daemon)
         check(out.count("/config/") == 3, out)
