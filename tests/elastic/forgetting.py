@@ -3,7 +3,7 @@
 
 import torch_state as ts
 from agents import Agent, meet, rejoin
-from c10d import Peer, modern
+from c10d import Peer
 from cases import case, check
 from scene import daemon, http_request, knock, same, settle
 
