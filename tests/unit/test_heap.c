@@ -9,19 +9,12 @@
 
 #include <cmocka.h>
 
-/* A sanitizer has a malloc() of its own, which gives nothing back. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define OTHER_MALLOC
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define OTHER_MALLOC
-#endif
+#include "tests/support/sanitized.h"
 
+/* A sanitizer has a malloc() of its own, which gives nothing back. */
 static void need_malloc_of_libc(void)
 {
-#ifdef OTHER_MALLOC
+#ifdef SANITIZED
     skip();
 #endif
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/sim/dump.h"
+#include "tests/support/sanitized.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -270,7 +271,8 @@ static void whatever_is_left_a_command_is_whole_or_nothing(void **state)
     for (size_t i = 0; i < COUNT(commands); i++) {
         size_t least = 2, most = 0;
 
-        for (long bytes = 0; bytes < 5 * LARGE + HEAP_STEPS; bytes += 24 + bytes / 5) {
+        for (long bytes = (long)i % ALLOCATION_STEP * 24; bytes < 5 * LARGE + HEAP_STEPS;
+             bytes += ALLOCATION_STEP * (24 + bytes / 5)) {
             for (int with = 0; with < 2; with++) {
                 size_t done = try_with(&commands[i], bytes, with != 0);
 

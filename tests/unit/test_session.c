@@ -14,6 +14,7 @@
 #include "rdzv/engine/recovery.h"
 #include "store/snapshot.h"
 #include "tests/sim/dump.h"
+#include "tests/support/sanitized.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 #define NAME     "default"
@@ -731,7 +732,7 @@ static void without_memory_a_request_is_refused_before(void **state)
     bool more = true;
 
     (void)state;
-    for (long k = 1; more; k++) {
+    for (long k = 1; more; k += ALLOCATION_STEP) {
         begin();
         more = try_refusal(k, &refusals);
         restart_from_journal();

@@ -13,8 +13,9 @@
 #include "proto/torch/pickle.h"
 #include "proto/torch/torch_state.h"
 #include "proto/torch/torch_state_internal.h"
+#include "tests/support/sanitized.h"
 
-#define ROUNDS     3000
+#define ROUNDS     SANITIZED_OR(600, 3000)
 #define TEXTS_MAX  24  /* different addresses, and times */
 #define COPIES_MAX 300 /* equal objects before a reference to one of them */
 #define NODES_MAX  600
