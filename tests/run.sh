@@ -2,7 +2,7 @@
 # Everything that is tested, from nothing: installs, builds with gcc and with clang (sanitizers on),
 # and runs every test.
 #
-#   tests/run.sh [--all] [--seed N] [--fuzz SECONDS] [--at-once N] [--only STEP[,STEP…]] [--list]
+#   tests/run.sh [--all] [--seed N] [--fuzz SECONDS] [--at-once N] [--only STEP[,STEP…]] [--list [-v]]
 #
 #   --all        also torch 2.6 and 2.14 (from Debian trixie and forky, some gigabytes), etcd 3.5, every
 #                compiler with and without sanitizers, a fresh seed, a minute of each fuzzer, and a
@@ -10,7 +10,8 @@
 #   --seed N     the seed of every test that takes one (1; with --all a fresh one, which is printed)
 #   --fuzz N     N seconds of each fuzzer from its latest inputs on, not a fixed number of runs
 #   --at-once N  so many steps at a time (one more than there are CPUs, at most 5)
-#   --only       those steps alone (their names: --list); installing and building always come first
+#   --only       only those steps; installing and building always come first
+#   --list       prints the names of the steps; with -v, also what each of them does
 #
 # Each step's output is in build-test/logs/. The last line is the sum: `N passed, N failed, N skipped`.
 # Exit 0 when nothing failed. Needs root, or sudo, where something is missing.
@@ -20,7 +21,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 WORK=$ROOT/build-test
 LOGS=$WORK/logs
 PYTHON=/usr/bin/python3
-ALL=no SEED= FUZZ=0 ONLY= LIST=no AT_ONCE=
+ALL=no SEED= FUZZ=0 ONLY= LIST=no VERBOSE=no AT_ONCE=
 
 while [ $# -gt 0 ]; do
     case $1 in
@@ -30,6 +31,7 @@ while [ $# -gt 0 ]; do
     --at-once) AT_ONCE=${2:?run.sh: --at-once needs a number}; shift ;;
     --only) ONLY=${2:?run.sh: --only needs steps}; shift ;;
     --list) LIST=yes ;;
+    -v) VERBOSE=yes ;;
     *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
     esac
     shift
@@ -104,13 +106,13 @@ on_its_own()
     fi
 }
 
-# meson_tests FOLDER [TEST…]: those, or all
+# meson_tests FOLDER [TEST…]: those, or all but tidy, which is a step of its own
 meson_tests()
 {
     local status=0 report folder=$1
     shift
 
-    report=$(meson test -C "$folder" --print-errorlogs --no-rebuild --timeout-multiplier 8 "$@" 2>&1) || status=$?
+    report=$(meson test -C "$folder" --no-suite tidy --print-errorlogs --no-rebuild --timeout-multiplier 8 "$@" 2>&1) || status=$?
     echo "$report"
     sed -nE 's/^Ok: +([0-9]+).*/\1/p' <<<"$report" >"$folder/ok"
     echo "$(cat "$folder/ok") passed, $(sed -nE 's/^Fail: +([0-9]+).*/\1/p' <<<"$report") failed," \
@@ -141,12 +143,12 @@ fuzz_one()
     "$target" "${args[@]}"
 }
 
-# Built here, while other steps run.
+# Built here, while other steps run; at -O1, since compiling takes longer than what the fuzzers gain from -O2.
 fuzz_all()
 {
     local folder failed=0 count=0
 
-    TARGET=fuzzers build fuzzers clang $SAN -Dfuzzers=true
+    TARGET=fuzzers build fuzzers clang $SAN -Dfuzzers=true -Doptimization=1
     for folder in tests/fuzz/corpus/*/; do
         count=$((count + 1))
         fuzz_one "$(basename "$folder")" || failed=$((failed + 1))
@@ -164,8 +166,9 @@ if [ "$LIST" = no ]; then
     aside install-test install_test
 fi
 
-SAN="-Db_sanitize=address,undefined -Db_lundef=false"
-build gcc gcc
+# -g1 has the lines for backtraces, and makes compiling a fifth shorter than -g.
+SAN="-Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-g1"
+build gcc gcc -Dc_args=-g1
 joined
 aside install-more install_more
 build asan clang $SAN
@@ -185,7 +188,7 @@ CHECKED=$WORK/asan/rdzv/rdzvd
 export RDZVD=$CHECKED # what is not said otherwise runs with sanitizers
 export RDZV_MANIFEST=$WORK/asan/deploy/rdzv-manifest
 
-step tidy env BUILD="$WORK/gcc" tests/tidy.sh
+step tidy env BUILD="$WORK/gcc" tests/tidy.sh --self-test
 step unit-gcc meson_tests "$WORK/gcc"
 step unit-asan meson_tests "$WORK/asan"
 if [ "$ALL" = yes ]; then
@@ -269,13 +272,16 @@ step etcd-differential $PYTHON tests/etcd/differential.py --requests 12000 --see
 step etcd-relay $PYTHON tests/etcd/differential.py --requests 5000 --seed "$SEED" --b relay
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
-step manifest $PYTHON tests/manifest/run_emit.py golden examples readme bad_input values own_files store_pod restarts litgpt mlbatch
+step manifest $PYTHON tests/manifest/run_emit.py golden examples readme bad_input own_files restarts litgpt mlbatch
 step manifest-many env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" RDZV_SEED="$SEED" RDZV_WALK="${RELEASES:+20000}" \
-    $PYTHON tests/manifest/run_emit.py walk matrix # thousands of starts of the tool: without sanitizers
+    $PYTHON tests/manifest/run_emit.py values store_pod walk matrix # thousands of starts of the tool: without sanitizers
 step manifest-check $PYTHON tests/manifest/check.py
-step manifest-cost env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/check.py \
-    cost_grows_with_the_file
-step manifest-workflows $PYTHON tests/manifest/workflows.py
+step manifest-workflows env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/workflows.py
+if [ "$ALL" = yes ]; then
+    step manifest-many-asan $PYTHON tests/manifest/run_emit.py values store_pod
+    step manifest-cost env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/check.py cost_grows_with_the_file
+    step manifest-workflows-asan $PYTHON tests/manifest/workflows.py
+fi
 step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
 step manifest-corpus env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/corpus.py
 step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/agree.py

@@ -5,8 +5,8 @@
 #                            in each: one at a time, beside other steps
 #   run_steps                runs what has been named, in that order; 0 when nothing failed
 #
-# Before: LOGS, a folder; ONLY, names with commas between, or empty for all; LIST, `yes` to print the
-# names alone; AT_ONCE, how many run at a time. Behind it: passed, failed, skipped; broken, the names
+# Before: LOGS, a folder; ONLY, names with commas between, or empty for all; LIST, `yes` to only print the
+# names, and with VERBOSE also the line of support/steps.txt; AT_ONCE, how many run at a time. Behind it: passed, failed, skipped; broken, the names
 # of those that failed.
 
 passed=0 failed=0 skipped=0 broken=()
@@ -23,7 +23,9 @@ queue()
     local name=$2
     shift 2
 
-    if [ "$LIST" = yes ]; then
+    if [ "$LIST" = yes ] && [ "$VERBOSE" = yes ]; then
+        awk -F'\t' -v name="$name" '$1 == name { printf "%-24s %s\n", $1, $2 }' "$ROOT/tests/support/steps.txt"
+    elif [ "$LIST" = yes ]; then
         echo "$name"
     elif wanted "$name"; then
         list+=("$name")

@@ -115,11 +115,11 @@ SCENARIOS = {"plain": plain, "worker-crash": worker_crash, "agent-death": agent_
 
 def is_usual(torch, backend, scenario):
     """Whether a run of all tests has it here. `plain` is how worker-crash begins and ends. repair.py scales up over
-    c10d. With 2.13.0, status.py loses an agent and replaces it over each backend, where etcd's workers fail, too; and
-    torch 2.13.0 sends the same requests to etcd as 1.13.1."""
+    c10d. torch 2.13.0 sends the same requests to etcd as 1.13.1, and status.py loses and replaces an agent of 2.13.0 over
+    each backend."""
     if scenario == "plain" or (backend, scenario) == ("c10d", "scale-up"):
         return False
-    return torch.name != "2.13.0" or (backend != "etcd" and scenario != "agent-death")
+    return torch.name != "2.13.0" or (backend, scenario) == ("c10d", "worker-crash")
 
 
 # ------------------------------------------------------------ running them
