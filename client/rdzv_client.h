@@ -194,7 +194,7 @@ RDZV_API int rdzv_client_fd(const struct rdzv_client *c);
  * from a callback. */
 RDZV_API void rdzv_client_process(struct rdzv_client *c);
 
-/* --- Calls that block. Callbacks of submitted requests may be called meanwhile; not from one. ---
+/* --- Blocking calls. Other callbacks may run meanwhile. Not to be used in a callback. ---
  */
 
 /* Submits `op` and waits for its end. *result may be NULL; it is valid until the client's next
@@ -224,8 +224,7 @@ RDZV_API enum rdzv_status rdzv_delete(struct rdzv_client *c, const char *key);
 RDZV_API enum rdzv_status rdzv_check(struct rdzv_client *c, const char *const *keys, size_t count);
 RDZV_API enum rdzv_status rdzv_wait(struct rdzv_client *c, const char *const *keys, size_t count,
                                     int64_t timeout_ms);
-/* `values` has room for `count` values, each of which the caller frees; so has `lens`, or it is
- * NULL. */
+/* `values` has room for `count` values, which the caller frees; so has `lens`, unless NULL. */
 RDZV_API enum rdzv_status rdzv_multi_get(struct rdzv_client *c, const char *const *keys,
                                          size_t count, char **values, size_t *lens);
 RDZV_API enum rdzv_status rdzv_multi_set(struct rdzv_client *c, const char *const *keys,

@@ -1,5 +1,4 @@
-/* Requests of the library: from a struct rdzv_op to bytes, from answers to a result; see request.h.
- */
+/* Requests of the library: from a struct rdzv_op to bytes, from answers to a result. */
 #include "client/request.h"
 
 #include <stdio.h>

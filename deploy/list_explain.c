@@ -149,8 +149,8 @@ static int run_verb_list(int argc, char **argv)
     return diag_end(&d);
 }
 
-/* Finds `name` or `name.name`, in mappings and in lists of mappings. NULL: there is none, and an
- * error in d. */
+/* Finds `name` or `name.name`, in mappings and in lists of mappings. NULL: the name is absent, or
+ * has a fault, which is in d. */
 static const struct yaml_node *find_setting(const struct yaml_node *settings, const char *path,
                                             struct diag *d)
 {

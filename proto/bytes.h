@@ -61,8 +61,7 @@ static inline int slice_compare(struct slice a, struct slice b)
     return (a.len > b.len) - (a.len < b.len);
 }
 
-/* Reads decimal digits alone (no sign, no blanks), up to `max`. False for anything else, and for
- * nothing. */
+/* Reads only decimal digits (no sign, no blanks), up to `max`. False for all other texts. */
 static inline bool slice_to_u64(struct slice s, uint64_t max, uint64_t *out)
 {
     uint64_t v = 0;

@@ -24,8 +24,7 @@ struct lookup *lookup_start(const struct address *address, int *fd);
  * gai_strerror() and NULL. Ends the lookup. */
 int lookup_finish(struct lookup *l, struct addrinfo **list);
 
-/* Ends it whether or not the name was found; the thread ends when the system answers it. NULL is
- * allowed. */
+/* Ends a lookup, finished or not; its thread ends with the system's answer. NULL is allowed. */
 void lookup_cancel(struct lookup *l);
 
 /* An address of digits is none to look up: 0 and *list at once, or EAI_NONAME. Never blocks. */

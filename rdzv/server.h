@@ -43,8 +43,7 @@ struct role {
      * must not sleep. */
     bool (*end_iteration)(struct server *s);
 
-    /* Called while the daemon stops and has no connections left: true if the role has finished,
-     * too. */
+    /* Called while the daemon stops, without connections: true if the role has finished, too. */
     bool (*may_stop)(struct server *s);
 
     /* Called when the daemon begins to stop, before all connections are closed. NULL: no action. */

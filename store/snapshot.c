@@ -168,8 +168,8 @@ static bool begin_space(struct snapshot *s, struct space *space)
     return !s->cow.failed;
 }
 
-/* Allocates the snapshot with the moments of all spaces and keymaps in one block; NULL: memory is
- * short. */
+/* Allocates the snapshot and the moments of all spaces and keymaps at once; NULL: no memory.
+ */
 static struct snapshot *snapshot_new(struct store *store)
 {
     size_t spaces = 0, keymaps = 0, size;

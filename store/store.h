@@ -39,8 +39,7 @@ void store_init(struct store *s, const struct store_options *options);
 /* All waiters and watches must have ended before. */
 void store_fini(struct store *s);
 
-/* Returns the space of that name; creates it if it does not exist. Spaces live as long as the
- * store. */
+/* Returns the space of that name, and creates it if necessary. It lives as long as the store. */
 struct space *store_space(struct store *s, const char *name);
 struct space *store_find_space(const struct store *s, struct slice name);
 
@@ -54,8 +53,7 @@ bool store_check(struct store *s, struct space *space, const struct command *com
  * change assumes, and there is memory. */
 bool store_can_apply(struct store *s, struct space *space, const struct change *change);
 
-/* Carries out a change that was let through. Cannot fail. *out is what store_check() left, or all
- * zeros. */
+/* Applies an admitted change, and cannot fail. *out is what store_check() left, or all zeros. */
 void store_apply(struct store *s, struct space *space, const struct change *change,
                  struct store_result *out);
 
@@ -68,8 +66,7 @@ bool store_execute(struct store *s, struct space *space, const struct command *c
  * memory suffices or no event is left. */
 bool store_spare_history(struct store *s);
 
-/* True when so many bytes may be taken; old events of etcd's trees go for it. Not from within a
- * change. */
+/* True if so many bytes are free, perhaps without old events of etcd. Not within a change. */
 bool store_make_room(struct store *s, enum account_class class, size_t len);
 
 /* Executes a change that has no command. STORE_ABSENT: the change does not fit the present state.

@@ -191,8 +191,7 @@ static int option_by_word(const char *word, size_t len)
     return -1;
 }
 
-/* The option at argv[*at], with its value in the same word ("--name=value", "-nvalue") or the next.
- */
+/* Reads the option at argv[*at], with its value in the same word ("--name=value") or the next. */
 static bool parse_option(struct parse *p, char **argv, int argc, int *at)
 {
     const char *word = argv[*at], *value = NULL;

@@ -102,8 +102,7 @@ void print_yaml(FILE *out, const cJSON *json);
  * gives it to cJSON_Delete(). */
 cJSON *print_pair(const char *key, size_t key_len, const char *value, size_t len);
 
-/* --- The answer of /rdzv/v1/status as text: the missing nodes and the awaited keys on one screen.
- * --- */
+/* --- The answer of /rdzv/v1/status as text: missing nodes and awaited keys on one screen. --- */
 
 /* One run of the space `space`, as an element of "runs". `now_us` is the server's time. */
 void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const cJSON *run,

@@ -317,8 +317,7 @@ enum ctl_exit run_watch(const struct ctl *ctl, struct rdzv_client *c)
 
 /* --- set, add, delete --- */
 
-/* All of standard input; the caller frees it. NULL: reading failed, and an error message was
- * printed. */
+/* Reads all of standard input; the caller frees it. NULL: it failed, and has printed an error. */
 static char *read_input(size_t *len)
 {
     char *bytes = NULL, part[16384];

@@ -32,8 +32,7 @@ static char *status_path(const struct ctl *ctl, bool streamed)
     return path;
 }
 
-/* Makes the answer of one space look like the answer of all: {"now", "spaces": [json]}. Takes
- * `json`. */
+/* Turns the answer of one space into the form of all: {"now", "spaces": [json]}. Takes `json`. */
 static cJSON *as_all(cJSON *json)
 {
     cJSON *all;
@@ -79,8 +78,7 @@ static bool keep_run(cJSON *spaces, const char *id)
     return found;
 }
 
-/* A store that every client may read does not refuse a wrong token: it answers as if there were
- * none. */
+/* A store that every client may read ignores a wrong token, and answers as without a token. */
 static void warn_of_token(const struct ctl *ctl, const cJSON *json)
 {
     const cJSON *first = cJSON_GetArrayItem(member_item(json, "spaces"), 0);

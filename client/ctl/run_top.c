@@ -80,8 +80,7 @@ static double of_space(const char *text, const char *name, const char *space)
     return metric_sum(text, line);
 }
 
-/* What the daemon is: "store", "relay" or "standby", a replica that does not lead; "": it does not
- * say. */
+/* The daemon's role: "store", "relay", or "standby" (a replica without the lead); "": unknown. */
 static void read_role(const char *text, char *role, size_t size)
 {
     const char *info = strstr(text, "\nrdzvd_build_info{");

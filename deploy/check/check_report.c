@@ -73,7 +73,7 @@ struct check_position check_at_store(const struct job_store *s)
     return check_at_first(s->container->node, "name image");
 }
 
-/* The index of the file with this very name; the number of files if there is none. */
+/* The index of the file with exactly this name; the number of files if none has it. */
 static size_t file_index(const struct check *c, const char *name)
 {
     size_t i = 0;

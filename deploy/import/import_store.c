@@ -8,7 +8,7 @@
 #define SCHEME "etcd://"
 
 /* The value of a flag; NULL: it is not set. */
-static const char *flag(struct importer *m, const struct job_store *s, const char *name)
+static const char *import_flag(struct importer *m, const struct job_store *s, const char *name)
 {
     struct job_setting found;
 
@@ -17,7 +17,7 @@ static const char *flag(struct importer *m, const struct job_store *s, const cha
 
 bool import_is_replica(struct importer *m, const struct job_store *s)
 {
-    const char *journal = flag(m, s, "journal");
+    const char *journal = import_flag(m, s, "journal");
 
     return journal != NULL && strncmp(journal, SCHEME, strlen(SCHEME)) == 0;
 }
@@ -25,7 +25,7 @@ bool import_is_replica(struct importer *m, const struct job_store *s)
 /* The Secret and the key in it that are the file a flag names; NULL: it is none. */
 static struct yaml_node *key_at(struct importer *m, const struct job_store *s, const char *name)
 {
-    const char *path = flag(m, s, name);
+    const char *path = import_flag(m, s, name);
     const struct yaml_node *secret = path == NULL ? NULL : kube_secret_at(s->container, path);
     const struct yaml_node *item;
     struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
@@ -105,7 +105,7 @@ static void read_own_pod(struct importer *m, const struct kube_pods *p, struct y
 
 static struct yaml_node *read_etcd_tls(struct importer *m, const struct job_store *s)
 {
-    const char *ca = flag(m, s, "journal-ca");
+    const char *ca = import_flag(m, s, "journal-ca");
     const struct yaml_node *secret = ca == NULL ? NULL : kube_secret_at(s->container, ca);
     struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
 
@@ -117,15 +117,15 @@ static struct yaml_node *read_etcd_tls(struct importer *m, const struct job_stor
     if (secret == NULL)
         return NULL;
     import_put(m, out, "secret", kube_get(secret, "secretName"));
-    if (flag(m, s, "journal-cert") == NULL)
+    if (import_flag(m, s, "journal-cert") == NULL)
         import_put_plain(m, out, "clientCertificate", "false");
-    import_put_text(m, out, "serverName", flag(m, s, "journal-server-name"));
+    import_put_text(m, out, "serverName", import_flag(m, s, "journal-server-name"));
     return out;
 }
 
 static void read_url(struct importer *m, const struct job_store *s, struct yaml_node *journal)
 {
-    const char *text = flag(m, s, "journal") + strlen(SCHEME), *slash = strchr(text, '/');
+    const char *text = import_flag(m, s, "journal") + strlen(SCHEME), *slash = strchr(text, '/');
     const char *namespace = job_store_object(s)->namespace;
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
     const char *usual = /* as emit writes it */
@@ -170,8 +170,8 @@ static void read_journal(struct importer *m, const struct job_store *s, struct y
     long count = s->container->pods->replicas;
 
     read_url(m, s, journal);
-    import_put_text(m, journal, "lease", flag(m, s, "journal-lease"));
-    import_put_text(m, journal, "user", flag(m, s, "journal-user"));
+    import_put_text(m, journal, "lease", import_flag(m, s, "journal-lease"));
+    import_put_text(m, journal, "user", import_flag(m, s, "journal-user"));
     import_put(m, journal, "password", key_at(m, s, "journal-password-file"));
     import_put(m, journal, "tls", read_etcd_tls(m, s));
     import_put(m, journal, "namespace", read_namespace(m, s));
@@ -201,8 +201,9 @@ static const struct kube_object *issued_certificate(struct importer *m, const st
 static const char *client_secret(struct importer *m)
 {
     const struct job_store *relay = m->run->store;
-    const char *ca =
-        relay != NULL && relay->kind == JOB_STORE_RELAY ? flag(m, relay, "upstream-ca") : NULL;
+    const char *ca = relay != NULL && relay->kind == JOB_STORE_RELAY
+                         ? import_flag(m, relay, "upstream-ca")
+                         : NULL;
 
     if (ca != NULL)
         return kube_text(kube_secret_at(relay->container, ca), "secretName");
@@ -212,7 +213,7 @@ static const char *client_secret(struct importer *m)
 /* The first of the names that clients have to have, unless emit would choose it. */
 static const char *client_name(struct importer *m, const struct job_store *s, bool issued)
 {
-    const char *names = flag(m, s, "client-names"), *namespace = m->job->namespace, *usual;
+    const char *names = import_flag(m, s, "client-names"), *namespace = m->job->namespace, *usual;
 
     if (names == NULL)
         return NULL;
@@ -224,10 +225,11 @@ static const char *client_name(struct importer *m, const struct job_store *s, bo
 
 static void read_tls(struct importer *m, const struct job_store *s, struct yaml_node *rdzv)
 {
-    const char *cert = flag(m, s, "cert"), *store = job_store_object(s)->name, *secret, *client;
+    const char *cert = import_flag(m, s, "cert"), *store = job_store_object(s)->name, *secret,
+               *client;
     struct yaml_node *tls = yaml_new(&m->arena, YAML_MAPPING), *issuer;
     const struct kube_object *made;
-    bool asks = flag(m, s, "client-ca") != NULL;
+    bool asks = import_flag(m, s, "client-ca") != NULL;
 
     if (cert == NULL)
         return;
@@ -300,12 +302,12 @@ bool import_relays(struct importer *m, struct yaml_node *rdzv)
     import_put(m, rdzv, "image", kube_field(relay->container, "image"));
     if (port > 0 && port != usual)
         yaml_put_number(&m->arena, rdzv, "relayPort", port);
-    if (flag(m, relay, "upstream-ca") == NULL)
+    if (import_flag(m, relay, "upstream-ca") == NULL)
         return true;
     import_put_text(m, tls, "clientSecret", client_secret(m));
-    if (flag(m, relay, "upstream-cert") == NULL)
+    if (import_flag(m, relay, "upstream-cert") == NULL)
         import_put_plain(m, tls, "clientCertificates", "false");
-    import_put_text(m, tls, "serverName", flag(m, relay, "upstream-name"));
+    import_put_text(m, tls, "serverName", import_flag(m, relay, "upstream-name"));
     import_put(m, rdzv, "tls", tls);
     return true;
 }

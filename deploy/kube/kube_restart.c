@@ -43,7 +43,7 @@ static enum kube_restart of_pytorchjob(const struct kube_pods *p)
 }
 
 /* A policy of the task wins over one of the job. RestartTask restarts the pods of one task, which
- * are all that train in most jobs. */
+ * most jobs train with. */
 static enum kube_restart of_volcano_job(const struct kube_pods *p)
 {
     const struct yaml_node *lists[] = {kube_get(p->part, "policies"),

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* An entry, with its key and its value: bytes [start, end) of the text, without the blanks around
- * them. A missing value starts and ends at the end of the entry. */
+/* The position of an entry with its key and value: bytes [start, end) of the text, without
+ * surrounding blanks. A missing value starts and ends at the end of the entry. */
 struct rdzv_conf_entry {
     size_t start, end;
     size_t key_end;

@@ -14,8 +14,8 @@ void edit_value(struct rewrite *w, const struct yaml_node *n, const char *text);
 void edit_part(struct rewrite *w, const struct yaml_node *n, size_t from, size_t to,
                const char *text);
 
-/* `block` is a whole node in block style: its lines end with \n, and its outermost level is not
- * indented. Within flow collections it is written in flow style. */
+/* `block` is a whole node in block style: its lines end with \n, and its outermost level has no
+ * indentation. Within flow collections it is written in flow style. */
 void edit_add_pair(struct rewrite *w, const struct yaml_node *mapping,
                    const struct yaml_pair *after, const char *block);
 void edit_add_pair_before(struct rewrite *w, const struct yaml_node *mapping,
@@ -37,7 +37,7 @@ void edit_wrap(struct rewrite *w, const struct yaml_node *n, const char *before,
 
 /* Removes the document; comments around it stay. */
 void edit_remove_document(struct rewrite *w, const struct yaml_doc *doc);
-/* Whole documents, joined by `---` lines, with one more `---` behind them where it is needed. */
+/* Whole documents with `---` lines between them, and one more `---` at the end if necessary. */
 void edit_add_documents(struct rewrite *w, const struct yaml_doc *before, const char *documents);
 
 /* Makes the new text of the file. Errors: two edits at one place, edits of what an anchor or alias

@@ -1,6 +1,6 @@
-/* Edits a setting where it is written: in a list, in a script, or in variables. A conf is edited
- * entry by entry, so that quotes and substitutions of a shell stay as they are; only where quotes
- * stand within an entry, the whole conf is written anew. */
+/* Edits a setting in its place: in a list, in a script, or in variables. A conf is edited entry by
+ * entry, so that quotes and substitutions of a shell stay; if an entry contains quotes, the whole
+ * conf is written again. */
 #include "deploy/rewrite/rewrite_job.h"
 
 #include "deploy/kube/rdzv_conf.h"
@@ -78,7 +78,8 @@ bool setting_write_part(struct rewrite *w, const struct job_setting *s, size_t f
 
 /* --- One more. --- */
 
-/* The index of the item that is the node, or has it as its `value`; the count if there is none. */
+/* The index of the item that equals the node, or whose `value` is the node; the count if no item
+ * matches. */
 static size_t index_in(const struct yaml_node *list, const struct yaml_node *node)
 {
     size_t i = 0;

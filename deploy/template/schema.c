@@ -23,8 +23,8 @@ const char *schema_nearest(const struct yaml_node *keys, const char *name)
     return n.found;
 }
 
-static struct yaml_node *wrong(struct schema *s, const struct yaml_node *value, const char *at,
-                               const char *what, const char *remedy)
+static struct yaml_node *report_wrong(struct schema *s, const struct yaml_node *value,
+                                      const char *at, const char *what, const char *remedy)
 {
     const char *text = yaml_text(value);
 
@@ -53,7 +53,7 @@ static struct yaml_node *check_int(struct schema *s, const struct yaml_node *sch
     int64_t number, limit;
 
     if (!yaml_to_int(value, &number))
-        return wrong(s, value, at, "a whole number", "write digits alone, without quotes");
+        return report_wrong(s, value, at, "a whole number", "write digits alone, without quotes");
     if ((yaml_to_int(yaml_get(schema, "min"), &limit) && number < limit) ||
         (yaml_to_int(yaml_get(schema, "max"), &limit) && number > limit)) {
         yaml_error(s->diag, value, "%s: %lld is too %s: write %lld or %s", at, (long long)number,
@@ -70,7 +70,7 @@ static struct yaml_node *check_bool(struct schema *s, const struct yaml_node *va
     bool flag;
 
     if (!yaml_to_bool(value, &flag))
-        return wrong(s, value, at, "true or false", "write one of them, without quotes");
+        return report_wrong(s, value, at, "true or false", "write one of them, without quotes");
     return copy_marks(yaml_new_plain(s->arena, flag ? "true" : "false"), value);
 }
 
@@ -102,9 +102,9 @@ static struct yaml_node *check_text(struct schema *s, const struct yaml_node *sc
     struct yaml_node *text;
 
     if (value->kind != YAML_SCALAR)
-        return wrong(s, value, at, type != NULL ? type->what : "a text", "write one value");
+        return report_wrong(s, value, at, type != NULL ? type->what : "a text", "write one value");
     if (type != NULL && !value_type_fits(type, value->text))
-        return wrong(s, value, at, type->what, type->remedy);
+        return report_wrong(s, value, at, type->what, type->remedy);
     if (values != NULL && !is_allowed_value(s, values, value, at))
         return NULL;
     text = yaml_new_text(s->arena, value->text, value->len);
@@ -118,8 +118,8 @@ static struct yaml_node *check_text(struct schema *s, const struct yaml_node *sc
     return copy_marks(text, value);
 }
 
-static void unknown(struct schema *s, const struct yaml_node *keys, const struct yaml_node *key,
-                    const char *at)
+static void report_unknown(struct schema *s, const struct yaml_node *keys,
+                           const struct yaml_node *key, const char *at)
 {
     const char *near = schema_nearest(keys, key->text);
 
@@ -139,7 +139,7 @@ static struct yaml_node *new_mapping(struct schema *s, const struct yaml_node *v
                                      const char *at)
 {
     if (value->kind != YAML_MAPPING)
-        return wrong(s, value, at, "a mapping", "write `key: value` lines below it");
+        return report_wrong(s, value, at, "a mapping", "write `key: value` lines below it");
     return copy_marks(yaml_new(s->arena, YAML_MAPPING), value);
 }
 
@@ -155,7 +155,7 @@ static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node 
         struct yaml_node *result;
 
         if (schema == NULL) {
-            unknown(s, keys, pair->key, at);
+            report_unknown(s, keys, pair->key, at);
             continue;
         }
         result = check_setting(s, schema, pair->value, below);
@@ -189,7 +189,8 @@ static struct yaml_node *check_list(struct schema *s, const struct yaml_node *sc
     struct yaml_node *n;
 
     if (value->kind != YAML_SEQUENCE)
-        return wrong(s, value, at, "a list", "write each value on a line of its own behind `- `");
+        return report_wrong(s, value, at, "a list",
+                            "write each value on a line of its own behind `- `");
     n = copy_marks(yaml_new(s->arena, YAML_SEQUENCE), value);
     for (size_t i = 0; i < value->count; i++) {
         const char *below = arena_text(s->arena, "%s[%zu]", at, i);

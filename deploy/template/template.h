@@ -1,6 +1,5 @@
-/* Fills in templates: YAML whose texts contain ${expressions} and whose mappings contain directives
- * such as $if and $for. deploy/data/README.md describes the language. Values are nodes, and null is
- * NULL. */
+/* Fills in templates: YAML with ${expressions} in texts and directives such as $if and $for in
+ * mappings. deploy/data/README.md describes the language. Values are nodes, and null is NULL. */
 #pragma once
 
 #include "deploy/yaml/yaml_doc.h"
@@ -35,7 +34,7 @@ struct template_loop {
     struct scope scope; /* with the variable */
 };
 
-/* Sets the variable to the next item of a list, or {key, value} of a mapping. False: there is none,
+/* Sets the variable to the next item of a list, or {key, value} of a mapping. False: no more items,
  * or an error (t->failed). */
 bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
                         const struct scope *s, struct template_loop *l);
@@ -46,8 +45,8 @@ bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
 struct yaml_node *expr_eval(struct template_state *t, const char *text, size_t len,
                             const struct scope *s, const struct yaml_node *at);
 
-/* Replaces every ${...} in the text. If the text is one ${...} and nothing else, returns its value,
- * of any type, else a string. */
+/* Replaces every ${...} in the text. A text that is one ${...} gives its value, of any type; any
+ * other text gives a string. */
 struct yaml_node *expr_interpolate(struct template_state *t, const struct yaml_node *text,
                                    const struct scope *s);
 

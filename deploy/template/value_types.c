@@ -1,4 +1,5 @@
-/* Names, quantities, durations, paths: the form of each type of text, and what no form says. */
+/* Names, quantities, durations, paths: the form of each type of text, and checks beyond the
+ * form. */
 #include "deploy/template/schema.h"
 
 #include "deploy/template/values.h"
@@ -88,7 +89,7 @@ const struct value_type *value_type_find(const char *name)
     return NULL;
 }
 
-/* Where the pattern is more than POSIX knows, `fits` checks all of it. */
+/* If the pattern needs more than POSIX has, `fits` checks the whole text. */
 static bool has_form(const struct value_type *type, const char *text)
 {
     static regex_t forms[TYPE_COUNT]; /* compiled when they are needed first */

@@ -60,7 +60,7 @@ int options_next(int argc, char **argv, const struct verb_option *options, struc
     assert(count <= OPTIONS_MAX);
     make_tables(options, names, letters);
     opterr = 0;
-    optopt = 0; /* then set for single letters, and for long options that are known */
+    optopt = 0; /* getopt_long() sets it for single letters, and for known long options */
     c = getopt_long(argc, argv, letters, names, NULL);
     if (c != ':' && c != '?')
         return c;

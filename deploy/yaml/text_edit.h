@@ -12,7 +12,7 @@ struct text_edit {
     size_t at, len; /* the bytes of the old text to remove; len 0 inserts before `at` */
     const char *text;
     size_t text_len;
-    size_t order; /* insertions at one place keep the order in which they were added */
+    size_t order; /* insertions at one place keep their order */
 };
 
 struct text_edits {

@@ -27,7 +27,7 @@ struct scalar_walk {
     const char *src; /* the whole file */
     size_t pos, end; /* in src */
     const char *value;
-    size_t len, at; /* of the value, and how much of it was passed */
+    size_t len, at; /* the value's length, and the position in it */
     size_t indent;  /* of a block scalar */
 };
 
@@ -94,8 +94,8 @@ static void next_line(struct scalar_walk *w)
 
 /* --- Flow scalars: plain and quoted. --- */
 
-/* At blanks and line breaks that YAML may fold. If it does, skips them and their result. */
-static bool fold(struct scalar_walk *w)
+/* At blanks and line breaks that YAML may fold. If YAML folds them, skips them and their result. */
+static bool skip_fold(struct scalar_walk *w)
 {
     size_t pos = w->pos, lines = 0;
 
@@ -152,7 +152,7 @@ static void walk_flow(struct scalar_walk *w, enum yaml_style style, size_t at)
     if (style != YAML_PLAIN)
         w->pos++; /* the quote */
     while (w->at < at && w->pos < w->end) {
-        if (is_space_or_break(source_char(w)) && fold(w))
+        if (is_space_or_break(source_char(w)) && skip_fold(w))
             continue;
         if (style == YAML_DOUBLE && source_char(w) == '\\') {
             skip_escape(w);

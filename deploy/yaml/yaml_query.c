@@ -117,7 +117,7 @@ static const char *const odd_floats[] = {".inf",  ".Inf",  ".INF",  "+.inf", "+.
                                          "+.INF", "-.inf", "-.Inf", "-.INF", ".nan",
                                          ".NaN",  ".NAN",  NULL};
 
-/* The digits of an integer without its `_`, and its base; false if it is none. */
+/* Takes the digits of an integer without its `_`, and its base; false if the text is none. */
 static bool int_digits(const char *text, char *digits, size_t size, bool *negative, int *base)
 {
     size_t len = 0;

@@ -123,9 +123,9 @@ const char *scalar_text(struct arena *a, const char *text)
     return out.text;
 }
 
-/* The length of one UTF-8 character that YAML may show as it is, and its code; 0 if it must be
+/* The length and code of a UTF-8 character that YAML may show unescaped; 0 if it must be
  * escaped. */
-static size_t printable(const unsigned char *p, uint32_t *code)
+static size_t printable_length(const unsigned char *p, uint32_t *code)
 {
     size_t len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
 
@@ -145,7 +145,7 @@ static void write_in_quotes(FILE *out, const char *text)
     fputc('"', out);
     while (*p != '\0') {
         uint32_t code;
-        size_t len = printable(p, &code);
+        size_t len = printable_length(p, &code);
 
         if (*p == '"' || *p == '\\')
             fprintf(out, "\\%c", *p);
@@ -179,7 +179,7 @@ static void write_scalar(FILE *out, const struct yaml_node *scalar)
         write_in_quotes(out, scalar->text);
 }
 
-/* Whether it can be written as it is, line by line, after a `|`. */
+/* True if the text can stand unchanged, line by line, after a `|`. */
 static bool may_be_literal(const struct yaml_node *n)
 {
     const unsigned char *p = (const unsigned char *)n->text;
@@ -190,7 +190,7 @@ static bool may_be_literal(const struct yaml_node *n)
     if (strspn(n->text, " \n") == n->len) /* blanks only: no line shows the indentation */
         return false;
     while (*p != '\0') {
-        size_t len = printable(p, &code);
+        size_t len = printable_length(p, &code);
 
         if (len == 0 && *p != '\n' && *p != '\t')
             return false;
@@ -199,7 +199,7 @@ static bool may_be_literal(const struct yaml_node *n)
     return true;
 }
 
-static void indent(FILE *out, unsigned depth)
+static void write_indent(FILE *out, unsigned depth)
 {
     for (unsigned i = 0; i < depth; i++)
         fputs("  ", out);
@@ -220,7 +220,7 @@ static void write_literal(FILE *out, const struct yaml_node *n, unsigned depth)
         size_t line = strcspn(p, "\n");
 
         if (line > 0)
-            indent(out, depth);
+            write_indent(out, depth);
         fwrite(p, 1, line, out);
         fputc('\n', out);
         p += line + (p[line] == '\n');
@@ -234,7 +234,7 @@ static void write_comment(FILE *out, const char *comment, unsigned depth)
     while (comment != NULL && *comment != '\0') {
         size_t len = strcspn(comment, "\n");
 
-        indent(out, depth);
+        write_indent(out, depth);
         fprintf(out, "# %.*s\n", (int)len, comment);
         comment += len + (comment[len] == '\n');
     }
@@ -255,13 +255,13 @@ static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, 
         key.style = YAML_DOUBLE; /* keys are always texts */
         if (!(first && i == 0)) {
             write_comment(out, value->comment, depth);
-            indent(out, depth);
+            write_indent(out, depth);
         }
         if (key.len > (may_be_plain(key.text, key.len) ? 10 * LONG_KEY : LONG_KEY)) {
             fputs("? ", out);
             write_scalar(out, &key);
             fputc('\n', out);
-            indent(out, depth);
+            write_indent(out, depth);
         } else {
             write_scalar(out, &key);
         }
@@ -278,11 +278,11 @@ static void write_sequence(FILE *out, const struct yaml_node *n, unsigned depth)
         write_comment(out, item->comment, depth);
         if (item->kind == YAML_MAPPING && item->count > 0) {
             write_comment(out, item->pairs[0].value->comment, depth);
-            indent(out, depth);
+            write_indent(out, depth);
             fputs("- ", out);
             write_mapping(out, item, depth + 1, true);
         } else {
-            indent(out, depth);
+            write_indent(out, depth);
             fputc('-', out);
             write_yaml_node(out, item, depth, true);
         }

@@ -1,5 +1,5 @@
-/* Writes trees as human-style YAML or as JSON; also single values on one line, for edits of files.
- */
+/* Writes trees as human-style YAML or as JSON; and single values on one line, for edits of
+   files. */
 #pragma once
 
 #include "deploy/yaml/yaml_doc.h"

@@ -341,8 +341,7 @@ const char *tls_why(SSL *ssl, char text[TLS_WHY_MAX])
 
 /* --- Bytes. --- */
 
-/* What was read before the end, or before a failure, is told first. The next call then finds the
- * end. */
+/* Read bytes come before the end or a failure, which the next call then finds. */
 static ssize_t return_read_bytes(SSL *ssl, size_t got, int error)
 {
     if (error != -EAGAIN)

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The ciphers of TLS 1.2 that have forward secrecy and no known attack. All ciphers of TLS 1.3 do.
- */
+/* The ciphers of TLS 1.2 with forward secrecy and without known attack, as all of TLS 1.3 are. */
 static const char ciphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
 static bool fail_with_file(char why[TLS_WHY_MAX], const char *file, const char *text)

@@ -67,8 +67,7 @@ enum torch_list {
 /* Where in struct torch_node the bool is that says that the node is in the list. */
 extern const size_t torch_list_flags[TORCH_LISTS];
 
-/* --- The ten bytes in which Python pickles a datetime, and microseconds since 1970: torch_time.c.
- * --- */
+/* --- The ten bytes of a pickled datetime, and microseconds since 1970: torch_time.c. --- */
 
 #define TORCH_TIME_SIZE 10
 

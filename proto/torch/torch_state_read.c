@@ -354,8 +354,7 @@ static bool end_reading(struct reading *r, struct torch_state *s)
     return true;
 }
 
-/* Checks the minimal length and the first characters of a state: other values are rarely read
- * further. */
+/* Checks the length and the first characters of a state: other values are rarely read further. */
 static bool is_likely(struct slice value)
 {
     return value.len >= 160 && value.len <= TORCH_STATE_MAX &&

@@ -9,8 +9,7 @@
 /* An event of one line of data; NULL: there is no memory. It is counted as ACCOUNT_WATCHES. */
 struct blob *event_make(const char *name, struct slice data);
 
-/* The same with the text of `body`, which it frees. NULL if the text is incomplete or memory is
- * short. */
+/* The same with the text of `body`, which it frees. NULL: incomplete text, or memory is short. */
 struct blob *event_make_of_body(const char *name, struct reply_body *body);
 
 /* How many bytes of it stand before the data. */
@@ -79,6 +78,6 @@ static inline bool event_client_is_blocked(const struct event_client *client)
 /* Queues an event; nothing if the client's stream has ended. */
 void event_client_send(struct event_client *client, struct blob *event);
 
-/* Ends all replies, and their connections: without a timer nothing more would come, and clients
- * ask again. */
+/* Ends all replies and connections: without a timer no event would come; clients ask again.
+ */
 void event_stream_end_replies(struct event_stream *s);

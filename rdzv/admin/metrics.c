@@ -44,8 +44,7 @@ static void write_etcd_tree(FILE *out, const struct tree *t)
                 writes[i].action, t->succeeded[writes[i].counter]);
 }
 
-/* The space stands for the database: its size, with c10d's keys, is the one that --space-limit
- * limits. */
+/* The space stands for the database: --space-limit limits its size, with c10d's keys. */
 static void write_etcd_database(FILE *out, const struct http_request *r)
 {
     static const char *const names[] = {"etcd_debugging_mvcc_db_total_size_in_bytes",

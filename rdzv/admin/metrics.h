@@ -39,8 +39,7 @@ static inline void metric_seconds(FILE *out, const char *name, const char *type,
 /* The value of a label, without its quotes. */
 void metric_label(FILE *out, struct slice value);
 
-/* The lines of one histogram, after its head. Each line has `labels`, such as `protocol="c10d"`, or
- * "". */
+/* The lines of one histogram, after its head, each with `labels` like `protocol="c10d"`, or "". */
 void metric_durations(FILE *out, const char *name, const char *labels, const struct durations *d,
                       uint64_t first_ns);
 

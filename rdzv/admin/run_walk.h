@@ -24,8 +24,7 @@ struct run_walk {
 void run_walk_begin(struct run_walk *w, const struct engine *engine,
                     const struct engine_space *only);
 
-/* Calls `visit` for each place of the walk for about that long, or until the end. True: that was
- * the end. */
+/* Calls `visit` for each place of the walk, for about that long. True: the walk has ended. */
 bool run_walk_continue(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg);
 
 /* How its run stands; borrowed until anything changes. False: it does not exist, or no longer. */

@@ -33,8 +33,7 @@ void status_node_write(struct writer *w, const struct run_facts *f, const struct
  * clients outside all runs. */
 void status_waits_write_run(struct writer *w, const struct engine_space *space,
                             const struct engine *engine, const struct run *run);
-/* Once a second: logs the waits of a round's workers that have lasted for 30 s, once for each
- * round. */
+/* Called once a second: logs, once per round, worker waits that have lasted for 30 s. */
 void status_waits_log(struct engine *engine);
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
                               const struct engine *engine);

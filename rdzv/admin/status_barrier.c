@@ -128,8 +128,7 @@ static bool waits_for(const struct agent *a, const struct entry *at)
     return false;
 }
 
-/* Finds the agents that do not wait for this key, if their number equals the number of missing
- * arrivals. */
+/* Finds the agents that do not wait for this key, if they are as many as the missing arrivals. */
 static void find_agents(const struct run *run, const struct entry *at, uint64_t short_of,
                         struct absent *out)
 {

@@ -1,10 +1,10 @@
-/* Requests that take more than one turn. See requests.h for the contract. */
+/* Requests that need more than one slice. See requests.h for the contract. */
 
 #include <string.h>
 
 #include "rdzv/c10d/requests.h"
 
-/* So many keys of a list are written in one costly turn. */
+/* The keys of a list that one slice writes. */
 #define LISTED_AT_A_TIME 4096u
 
 /* Above this number of keys, a request that is not fast looks up this many keys in a slice, or this
@@ -13,10 +13,10 @@
 #define LOOKUPS_AT_A_TIME      256u
 #define LOOKUP_BYTES_AT_A_TIME (256u << 10)
 
-/* So many values of a MULTI_GET are answered in one costly turn. */
+/* The values of a MULTI_GET that one slice answers. */
 #define ANSWERED_AT_A_TIME 4096u
 
-/* A value of so many bytes is copied in several costly turns. */
+/* A value of this many bytes is copied in several slices. */
 #define LARGE_VALUE      (1u << 20)
 #define COPIED_AT_A_TIME (256u << 10)
 
@@ -197,8 +197,7 @@ static enum store_status take_keys(struct conn *c, struct c10d_job *job, struct 
     return status;
 }
 
-/* The values of one moment, bit by bit: true when all are answered. A backend is told of whole
- * answers. */
+/* Answers the values of one moment in slices; true at the end. A backend gets whole answers. */
 static bool answer_some(struct conn *c, struct c10d_job *job)
 {
     size_t most = c->backend == NULL ? ANSWERED_AT_A_TIME : SIZE_MAX;
@@ -211,7 +210,7 @@ static bool answer_some(struct conn *c, struct c10d_job *job)
     return job->answered == p->count;
 }
 
-/* All its keys are found. False: it takes more turns. */
+/* True if all its keys are found; false: it needs more slices. */
 static bool finish_job(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;

@@ -10,8 +10,7 @@
 #define REQUEST_COST 64u
 #define ENTRY_COST   64u
 
-/* A request of up to so many bytes is cheap, and a list of up to so many keys; they are not
- * measured. */
+/* Requests of up to so many bytes, and lists of up to so many keys, are fast and not measured. */
 #define FAST_SIZE (16u << 10)
 #define FAST_LIST 1024u
 
@@ -39,8 +38,7 @@ static struct slice first_key(const struct c10d_request *req)
     return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
 }
 
-/* True if the client is known to be no agent, so the rendezvous' hooks need not see its requests.
- */
+/* True if the client is known to be no agent, so the rendezvous need not see its requests. */
 static inline bool is_no_agent(const struct c10d_session *s)
 {
     return s->role == C10D_PLAIN || s->role == C10D_WORKER;
@@ -186,7 +184,7 @@ static void give_up_wait(struct conn *c)
         c10d_drop_wait(c);
 }
 
-/* The request that has begun gets one more turn; its bytes begin there. */
+/* Runs one more slice of the unfinished request, whose bytes begin at `start`. */
 static enum protocol_result resume_request(struct conn *c, const uint8_t *start, size_t *size)
 {
     const struct c10d_request req = c10d_long_request(c, start, size);

@@ -1,4 +1,4 @@
-/* Sessions that are carried. See session.h and requests.h for the contract. */
+/* Sessions of relays' clients. See session.h and requests.h for the contract. */
 #include "rdzv/c10d/requests.h"
 
 /* --- Requests, each of which counts once. --- */

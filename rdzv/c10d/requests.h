@@ -1,6 +1,6 @@
-/* What the files of this folder share: protocol.c reads the requests; requests.c carries out what
- * takes one turn, long_requests.c what takes several, so that others are not kept waiting; and
- * relayed.c sees to it that each request of a carried session counts once. */
+/* What the files of this folder share: protocol.c reads the requests; requests.c executes
+ * requests of one slice, and long_requests.c those of several, so that other clients do not wait;
+ * relayed.c ensures that each request of a relayed session counts once. */
 #pragma once
 
 #include "rdzv/c10d/session.h"
@@ -18,7 +18,7 @@ static inline struct keymap *c10d_keys(struct conn *c)
     return space_keys(conn_space(c)->store, c10d_worker_store(c));
 }
 
-/* A request has begun, and takes more turns. */
+/* True while a request has begun and needs more slices. */
 static inline bool c10d_is_busy(const struct conn *c)
 {
     const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
@@ -34,8 +34,7 @@ void c10d_await_barrier(struct conn *c, const struct c10d_request *req);
 
 /* --- requests.c --- */
 
-/* What telling a client of a change is charged to a peer's budget, and what else ready_list.work
- * counts. */
+/* The charge for notifying one client, to the peer that causes it; a unit of ready_list.work. */
 #define C10D_NOTIFY_COST 128u
 
 /* The most keys of elastic jobs that one MULTI_SET may have. The request looks up the run that owns
@@ -84,16 +83,14 @@ void c10d_drop_watches(struct conn *c);
  * C10D_LISTS: by c10d_list_keys(). An agent's next request may depend on the result of this one. */
 enum c10d_busy c10d_slices_of(struct conn *c, const struct c10d_request *req, size_t size);
 
-/* Begins a large request: `size` bytes from `start`. False: memory is short, and the session has
- * ended. */
+/* Begins a large request: `size` bytes from `start`. False: no memory; the session has ended. */
 bool c10d_begin_long(struct conn *c, const struct c10d_request *req, const uint8_t *start,
                      size_t size, enum c10d_busy busy);
 
 /* The unfinished request, whose bytes lie at `start` now, and its size. */
 struct c10d_request c10d_long_request(struct conn *c, const uint8_t *start, size_t *size);
 
-/* One more turn of it; c10d_is_busy() says whether it takes another. The session may have ended
- * then. */
+/* Runs one more slice. If c10d_is_busy() then, it needs another. The session may have ended. */
 void c10d_run_long(struct conn *c, const struct c10d_request *req);
 
 /* Carries LIST_KEYS out in one slice, or begins its slices. */
@@ -116,7 +113,7 @@ enum relayed relayed_begin_request(struct conn *c, const struct c10d_request *re
 void relayed_end_request(struct c10d *c10d, struct conn *c, const struct c10d_request *req,
                          uint64_t changes);
 
-/* The request has taken that element off a queue; the backend is told when the request is done. */
+/* The request has taken an element off a queue; the backend learns of it when the request ends. */
 static inline void relayed_note_popped(const struct conn *c, const struct store_result *result)
 {
     c10d_of(c)->popped = result->value;

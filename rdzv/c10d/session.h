@@ -43,12 +43,12 @@ struct c10d_session {
 
 /* What a hook did with a request of an agent. */
 enum c10d_verdict {
-    C10D_PROCEED, /* nothing: it is carried out as any other */
+    C10D_PROCEED, /* executed like any other request */
     C10D_HELD,    /* it stays in the input, and is shown again after input_unpark() */
     C10D_ANSWERED /* all that there is to do; or the connection has ended */
 };
 
-/* Whether the client of a carried session is there. */
+/* Whether the client of a relayed session is connected. */
 enum c10d_presence {
     C10D_HERE,
     C10D_AWAY, /* its backend has lost it for now */
@@ -79,7 +79,7 @@ struct c10d {
     struct engine *engine;
     struct c10d_hooks hooks;
     struct c10d_limits limits;
-    struct blob *popped; /* by the request that is carried out just now, of a carried session */
+    struct blob *popped; /* taken off a queue by the present request of a relayed session */
     uint64_t popped_of;
 };
 
@@ -118,7 +118,7 @@ void c10d_drop_wait(struct conn *c);
 /* --- Sessions without a socket, for those who carry them (net/backend.h): each of their requests
  * counts once. --- */
 
-/* Begins the session of a carried connection; `p` is the protocol of this c10d. `pinged`: the
+/* Begins the session of a relayed connection; `p` is the protocol of this c10d. `pinged`: the
  * backend has answered a PING. */
 void c10d_begin_relayed(const struct protocol *p, struct conn *c, enum c10d_version version,
                         bool pinged);
@@ -127,14 +127,12 @@ void c10d_begin_relayed(const struct protocol *p, struct conn *c, enum c10d_vers
  * False: those keys are not there. */
 bool c10d_restore(struct conn *c, uint64_t worker_store);
 
-/* A request that has begun, and takes more turns, begins anew: its bytes come again. What it waits
- * for stays. */
+/* Restarts an unfinished request, whose bytes come again. Its registered waits stay. */
 void c10d_rewind(struct conn *c);
 
 /* Notifies the run of an agent whether the session's relay is connected. False if the session is no
  * agent's. */
 bool c10d_set_presence(struct conn *c, enum c10d_presence presence);
 
-/* All sessions of the space that existed before a restart, and will return at all, have
- * returned. */
+/* All sessions of the space from before a restart that will return at all have returned. */
 void c10d_note_returned(const struct protocol *p, struct engine_space *space);

@@ -46,8 +46,7 @@ TAILQ_HEAD(engine_space_list, engine_space);
 
 /* A room that follows the changes. */
 struct engine_observer {
-    /* Called from engine_apply(), after a command has changed something. May apply commands of its
-     * own. */
+    /* Called from engine_apply(), after a command has changed something. It may apply commands. */
     void (*applied)(void *arg, struct engine_space *space, const struct command *command);
     /* Called from engine_session_end() and engine_session_bind() when the last session of this
      * worker store has left it, so that the observer may drop the worker store. */

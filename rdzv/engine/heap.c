@@ -185,8 +185,7 @@ static bool has_no_time(const struct heap *h, uint64_t now_ns, size_t resident, 
     return now_ns < h->after_ns || h->check_ns + fresh / h->page * HOLE_NS > HEAP_CHECK_MOST_NS;
 }
 
-/* The least bytes of holes that make a look worth its time, given the bytes of holes that exist
- * now. */
+/* The least bytes of holes that make a check worth its time, if `holes` bytes of them exist. */
 static size_t least_holes(const struct heap *h, uint64_t now_ns, size_t holes, size_t worth)
 {
     size_t part = 0;

@@ -17,8 +17,8 @@ struct engine_journal {
      * while another replica may have taken over. NULL: the number of engine_committed() counts. */
     uint64_t (*vouch)(void *arg);
 
-    /* NULL: changes are taken. Else why not, a sentence for people, until the next poll() or
-     * commit(). */
+    /* NULL: changes are admitted. Else the reason, valid until the next poll() or commit().
+     */
     const char *(*refuses)(void *arg);
 
     /* True if another process takes the changes, and this process has all committed changes and may
@@ -41,8 +41,7 @@ struct engine_journal {
      * snapshot, about a millisecond's. True: there is more to do at once. */
     bool (*work)(void *arg);
 
-    /* All changes are committed: waits until they are kept, and takes the table out of the engine.
-     */
+    /* All changes are committed: waits until they are durable, and detaches the table. */
     void (*close)(void *arg);
 
     void *arg;

@@ -48,7 +48,7 @@ struct journal_writer_stats {
     uint64_t batches, bytes; /* committed, payloads alone */
     uint64_t syncs;
     uint64_t slowest_sync_ns;
-    uint64_t failures;                     /* writes, syncs and others that failed, each try anew */
+    uint64_t failures; /* failed writes, syncs and other calls; each retry counts */
     size_t pending_batches, pending_bytes; /* not known to be synced */
     struct journal_figures journal;
     uint64_t snapshot_ns; /* how long the last one of this process took */

@@ -231,8 +231,7 @@ static bool step_fault(struct journal_writer *w)
     return true;
 }
 
-/* Gives the parts of a failed or abandoned snapshot to the loop, which frees them, and removes the
- * file. */
+/* Gives the parts of a failed or abandoned snapshot to the loop to free, and removes the file. */
 static bool clean_up_snapshot(struct journal_writer *w)
 {
     TAILQ_CONCAT(&w->written_parts, &w->parts, entry);

@@ -1,5 +1,4 @@
-/* Makes a line of an event and writes it; a line that the reader of the log does not take is
- * counted. */
+/* Makes a line of an event and writes it; counts a line that the log's reader does not take. */
 #include "rdzv/engine/log.h"
 
 #include "proto/utf8.h"

@@ -24,8 +24,7 @@ void recovery_begin(struct recovery *r, struct engine *engine);
 bool recovery_take_snapshot(void *recovery, struct slice bytes);
 bool recovery_take_batch(struct recovery *r, struct slice bytes);
 
-/* Called between the frames and the batches. False if the snapshot lacks its last frame; `fault`
- * says so. */
+/* Called between frames and batches. False without the snapshot's last frame; `fault` says so. */
 bool recovery_end_snapshot(void *recovery);
 
 /* Ends recovery: all records up to batch `last` have come, in a snapshot or behind it; the engine

@@ -287,7 +287,7 @@ static void commit_refused(struct journal_etcd *j, const Etcd3__TxnResponse *t)
         report_conflict(j);
 }
 
-/* etcd takes less than this entry: true, it is made anew, smaller. Not if a copy may have been
+/* etcd takes less than this entry: true: it is made again, smaller. Not if a copy may have been
  * taken: then it is sent as it is. */
 static bool commit_shrink(struct journal_etcd *j, const struct grpc_answer *a)
 {

@@ -80,7 +80,7 @@ void follow_pump(struct journal_etcd *j)
 }
 
 /* This version cannot read the log in etcd, or the log is damaged: the replica uses nothing of it,
- * and repairs nothing. Some time later all begins anew, in case a person has seen to it. */
+ * and repairs nothing. Some time later it starts again, in case a person has repaired the log. */
 static bool refuse_log(struct journal_etcd *j, const char *why)
 {
     log_event(LOG_ERROR, "journal_unreadable", log_str("journal", j->options.config->url),

@@ -43,7 +43,7 @@ void grpc_end_call(struct grpc_call *call)
 
     if (call->code == 0)
         grpc_message(call, &answer);
-    call->in = NULL; /* until it is told: it may make the call again */
+    call->in = NULL; /* until its end is notified: it may make the call again */
     call->in_cap = 0;
     drop_call(call);
     call->tell(call->arg, &answer);
@@ -79,7 +79,7 @@ static void grpc_close_socket(struct grpc *g)
     g->fd = -1;
 }
 
-/* The name is looked up anew, for its next address; or the next endpoint follows. */
+/* Looks the name up again, for its next address; or the next endpoint follows. */
 static void choose_next(struct grpc *g, bool was_up)
 {
     g->next_ms = grpc_now_ms(g);
@@ -467,7 +467,7 @@ void grpc_free(struct grpc *g)
         drop_call(call);
     while ((call = LIST_FIRST(&g->calls)) != NULL)
         drop_call(call);
-    g->state = GRPC_LOOKS_UP; /* nobody is told of the end */
+    g->state = GRPC_LOOKS_UP; /* no caller is notified of the end */
     grpc_disconnect(g, "is let go");
     account_free(ACCOUNT_JOURNAL, g, sizeof *g);
 }

@@ -63,7 +63,7 @@ struct grpc_options {
 /* NULL: memory is short. Begins to connect. */
 struct grpc *grpc_new(const struct grpc_options *options);
 
-/* No call is told any more. Takes NULL. */
+/* No call is notified any more. Takes NULL. */
 void grpc_free(struct grpc *g);
 
 /* A message is sent with so many bytes before it, which are the caller's room. */

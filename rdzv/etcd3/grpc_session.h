@@ -29,7 +29,7 @@ struct grpc {
     bool goes_away;                  /* it takes no more calls */
     struct nghttp2_session *session; /* NULL: none */
     struct slice out;                /* the session's bytes, still to be sent */
-    struct grpc_calls calls, ended;  /* under way; and those that are to be told */
+    struct grpc_calls calls, ended; /* under way; and ended ones that wait for their notification */
     char where[300];
     char reason[GRPC_TEXT_MAX + 300];
     char failed_endpoint[300];  /* whose it was: the next try may be another endpoint's */

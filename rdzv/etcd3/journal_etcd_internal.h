@@ -106,12 +106,13 @@ struct journal_log {
     struct snapshot_pointer pointer; /* the newest snapshot; at.index 0: none */
     uint32_t chunk, chunks_checksum; /* of the snapshot that is being loaded: the next one */
     uint64_t chunk_bytes;
-    char leader[WHO_MAX];     /* the present leader, if known; empty: none */
-    uint64_t restart_ms;      /* what is there cannot be read: all begins anew then; 0: it can */
-    bool is_outdated;         /* a newer rdzvd writes the log, and this one's log says so */
-    uint32_t entries;         /* so many are read with the next look */
-    uint64_t whole_ms;        /* lease_now_ms() when this replica last had all of etcd's log; 0:
-                                 never yet */
+    char leader[WHO_MAX]; /* the present leader, if known; empty: none */
+    uint64_t
+        restart_ms;    /* the time of a restart, because the log is unreadable; 0: it is readable */
+    bool is_outdated;  /* a newer rdzvd writes the log, and this one's log says so */
+    uint32_t entries;  /* so many are read with the next look */
+    uint64_t whole_ms; /* lease_now_ms() when this replica last had all of etcd's log; 0:
+                          never yet */
     int64_t whole_wall_ms;    /* the same, by the wall clock */
     uint64_t batch_seen_ms;   /* when the last batch came, by lease_now_ms(); 0: it may have been
                                  written long before */

@@ -16,7 +16,7 @@
 #define REQUEST_COST 512u /* of a peer's budget, beside its bytes */
 #define NOTIFY_COST  128u /* the same, per notified watch */
 
-/* A request is cheap up to this; it is not measured then. */
+/* Requests of up to this many bytes are fast and not measured. */
 #define FAST_SIZE (32u << 10)
 
 /* A byte of the path counts as this many bytes of the body: a path of slashes names a directory for
@@ -41,7 +41,7 @@ struct http_session {
     struct http_chunks chunks;
     size_t body_len;      /* decoded bytes of a chunked body, right behind the head */
     size_t raw_at;        /* end of its decoded bytes */
-    bool is_whole;        /* the body has all come; the request may wait for its turn */
+    bool is_whole;        /* the body is complete; the request may wait for a slice */
     bool closes;          /* what follows the head is no next request, whatever the head says */
     struct http_job *job; /* of a request that replies later */
     bool job_waits;       /* until http_wake_job() */
@@ -591,7 +591,7 @@ static enum parse_result http_read_body(struct conn *c, uint8_t *in, size_t len,
     return result;
 }
 
-/* A whole request. False: it has to wait for its turn. */
+/* Handles a whole request. False: it must wait for a slice. */
 static bool http_run_request(struct conn *c, const struct http_head *head, struct slice body,
                              size_t size)
 {

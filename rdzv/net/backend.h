@@ -36,7 +36,7 @@ struct backend_functions {
 
     /* --- Only of a connection without a socket: --- */
 
-    /* Before each turn of a request. `changes`: it may change something. `barrier`: the key of a
+    /* Before each slice of a request. `changes`: it may change something. `barrier`: the key of a
      * BARRIER; else empty. */
     enum backend_verdict (*begin)(struct conn *c, bool changes, struct slice barrier);
     /* The journal takes no changes at present, and the request may make one: its input is parked,
@@ -45,7 +45,7 @@ struct backend_functions {
     /* After the last slice of the request, if the connection is open then, or was dropped in this
      * slice. */
     void (*done)(struct conn *c, const struct backend_result *result);
-    /* What the session waited for has come. False: the client is not told now. */
+    /* The wait of the session is over. False: the client must not be notified now. */
     bool (*woken)(struct conn *c);
     /* The session uses the keys of that worker store from now on; see engine_session_bind(). */
     enum store_status (*bound)(struct conn *c, uint64_t worker_store);

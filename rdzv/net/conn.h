@@ -18,7 +18,7 @@ enum conn_input {
     INPUT_HELD,     /* they stay in the socket, since an earlier request must wait */
     INPUT_PAUSED,   /* they are left in the socket: the peer has to read its answers first */
     INPUT_DEFERRED, /* they are left in the socket until a later iteration: in net->deferred, or
-                       with a costly request at their head in net->slow */
+                       with a slow request at their head in net->slow */
 };
 
 /* The state of the bytes that are queued for the peer. */
@@ -81,7 +81,7 @@ struct conn {
     uint8_t probation; /* enum conn_probation */
     uint8_t wire;      /* enum conn_wire */
     uint8_t short_of;  /* while on probation: enum refusal_reason */
-    bool slow;         /* its next request waits for its turn: conn_begin_slice() */
+    bool slow;         /* its next request waits for a slice: conn_begin_slice() */
     bool was_push;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
     bool peer_left;    /* the peer's side has said that it ends: FIN or RST */
 
@@ -114,7 +114,7 @@ static inline bool conn_is_bare(const struct conn *c)
     return ((uintptr_t)c->backend | (uintptr_t)c->tls) == 0;
 }
 
-/* The socket; -1: it has none, and is carried. */
+/* The socket; -1: it has none, and is relayed. */
 static inline int conn_fd(const struct conn *c)
 {
     return c->event.ev_fd;
@@ -153,7 +153,7 @@ static inline enum account_class conn_class(const struct conn *c)
     return peer_is_loopback(&c->peer) ? ACCOUNT_WATCHING : ACCOUNT_SMALL;
 }
 
-/* True until its end has begun: its requests are carried out. */
+/* True until its end has begun: its requests are executed. */
 static inline bool conn_is_open(const struct conn *c)
 {
     return c->end == CONN_OPEN || c->end == CONN_PEER_ENDED;
@@ -330,7 +330,7 @@ static inline void conn_set_output(struct conn *c, enum conn_output next)
 void conn_update_events(struct conn *c);
 
 /* A connection is stalled while half a request is here, or while the peer does not read its
- * answers; an idle one never is. `moved`: bytes came or went, so its time starts anew. */
+ * answers; an idle one never is. `moved`: bytes came or went, so its time starts again. */
 void conn_update_stall(struct conn *c, bool moved);
 
 /* For logs: the peer, and through whom it came: "10.1.0.7:4711 via node-7". */

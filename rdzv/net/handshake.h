@@ -4,7 +4,7 @@
  * through the bare socket.
  *
  * A handshake costs far more time than the bytes that start it. So each step of a handshake is a
- * costly request (conn_begin_slice()): all costly requests together get half a millisecond of each
+ * slow request (conn_begin_slice()): all slow requests together get half a millisecond of each
  * iteration, in turn. At most HANDSHAKES_MAX handshakes are open, because each of them holds
  * memory; another one ends the oldest handshake, whose client has most likely stopped. A handshake
  * that takes longer than HANDSHAKE_MS is dropped. OpenSSL's memory is counted (ACCOUNT_TLS), and an

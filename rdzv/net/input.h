@@ -1,4 +1,4 @@
-/* The bytes that a peer sends, on their way to the protocol: whole requests are carried out where
+/* The bytes that a peer sends, on their way to the protocol: whole requests are executed where
  * they were received, and only the rest of a half one is kept. */
 #pragma once
 

@@ -3,8 +3,8 @@
 
 /* --- How much of an iteration is left. --- */
 
-/* The first look of a part takes it that what was estimated before is what was spent, so that an
- * iteration with a few cheap requests reads no clock. */
+/* The first reading of a part counts the estimates as the spent time, so that an iteration with a
+ * few fast requests reads no clock. */
 static void budget_note_time(struct budget *b, uint64_t now_ns)
 {
     if (b->began_ns == 0)

@@ -20,7 +20,7 @@
 
 #define BUDGET_READ_NS     1000000u /* requests that have just come */
 #define BUDGET_DEFERRED_NS 500000u  /* requests that earlier iterations deferred */
-#define BUDGET_SLOW_NS     500000u  /* costly requests in the two parts above */
+#define BUDGET_SLOW_NS     500000u  /* slow requests in the two parts above */
 #define BUDGET_END_NS      1000000u /* waking and sending */
 #define BUDGET_LATE_NS     500000u  /* the same, for notices and bulk output */
 #define BUDGET_SMALL_NS    500000u  /* each of the rest: closing, freeing */
@@ -44,7 +44,7 @@ static inline void budget_begin_part(struct budget *b, uint64_t limit_ns)
 }
 
 /* Begins an iteration with its first part. `behind`: the previous iteration had no time for all
- * woken clients, so this one carries out one costly request at most, because each may wake more
+ * woken clients, so this one executes at most one slow request, because each may wake more
  * clients. */
 static inline void budget_begin_iteration(struct budget *b, bool behind)
 {

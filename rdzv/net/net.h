@@ -60,11 +60,11 @@ struct net {
     struct conn_list uncommitted; /* have output that shows an uncommitted change */
     /* They go on in a later iteration, first come first served: */
     struct conn_list deferred; /* have used up their budget, or found the iteration's used up */
-    struct conn_list slow;     /* a costly request is the next */
+    struct conn_list slow;     /* their next request is slow */
     size_t deferred_count;     /* of both */
     const struct conn *slice_owner; /* runs its slice now, and stood in `slow` before */
-    const struct conn *measured;    /* carries out a costly request just now */
-    const struct conn *served;      /* its HTTP request is carried out just now; NULL: none is */
+    const struct conn *measured;    /* runs a slow request now */
+    const struct conn *served;      /* its HTTP request is executed now; NULL: none */
     struct budget budget;
     unsigned cut_off; /* number of consecutive iterations without time to read all */
     struct latency latency;

@@ -26,7 +26,7 @@ static inline bool transport_has_deferred(const struct net *n)
 
 /* Sends the answers of this iteration, then resumes connections that an earlier iteration deferred,
  * each with a new budget, as many as the iteration has time for. If reading was cut off there is
- * less time, and most such iterations carry out no costly request. */
+ * less time, and most such iterations run no slow request. */
 void transport_run_deferred(struct net *n);
 
 /* Serves woken clients, commits, and sends committed answers, until no work is left or the budget

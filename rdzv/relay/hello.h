@@ -34,8 +34,7 @@ uint32_t hello_version(const Rdzv__RelayHello *hello, char why[HELLO_WHY_MAX]);
 /* True: this build speaks the version that the store has taken. */
 bool hello_is_spoken(const Rdzv__RelayWelcome *welcome);
 
-/* The journal in which the store says that it keeps its state, also for logs; empty if WELCOME
-   names none. */
+/* The journal with the store's state, as WELCOME names it, also for logs; empty: none named. */
 struct hello_journal hello_journal_of(const Rdzv__RelayWelcome *welcome);
 
 /* False: two different journals: a store of one does not know the promises of a store of the other.

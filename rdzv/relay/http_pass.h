@@ -17,7 +17,7 @@
  * else's.
  * - A watch goes on where it was (http_text.h). If that cannot be, since the store's history does
  *   not reach back, or the store has lost its memory, the client's connection ends, and the client
- *   reads and watches anew, as after an end of etcd.
+ *   reads and watches again, as after an end of etcd.
  *
  * A request is kept until its answer begins, since the relay may have to repeat it: with its body
  * it may be as large as the store allows (--http-form-limit). Answers are passed on as they arrive;

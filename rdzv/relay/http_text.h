@@ -16,8 +16,7 @@ void relay_write_request(struct writer *w, const struct http_head *head, struct 
 /* Sets the waitIndex of such a head, in place. */
 void relay_set_wait_index(uint8_t *request, size_t len, uint64_t index);
 
-/* The head of an answer for the client: HTTP/1.minor; with `keep_alive` it says that the connection
- * stays. */
+/* The head of an answer for the client: HTTP/1.minor; `keep_alive`: the connection stays. */
 void relay_write_answer(struct writer *w, unsigned minor, bool keep_alive,
                         const struct http_answer *answer);
 
@@ -50,7 +49,7 @@ struct watch_trace {
 /* The waitIndex to go on with. */
 uint64_t watch_trace_next(const struct watch_trace *t);
 
-/* The body begins anew, at the next event. */
+/* The body starts again, at the next event. */
 void watch_trace_restart(struct watch_trace *t);
 
 /* Takes the bytes of one event from the front of *in. *out becomes the part that the client lacks.

@@ -90,8 +90,7 @@ void relay_session_free(struct relay_session *s)
     account_free(ACCOUNT_SESSIONS, s, sizeof *s);
 }
 
-/* --- Sessions that the store has dropped by itself: their records are kept until their relays
- * know. --- */
+/* --- Sessions that the store has dropped: it keeps their records until their relays know. --- */
 
 /* Frees the session and ends its record, now or as soon as the journal takes that. */
 static void relayed_session_end(struct relay_session *s)

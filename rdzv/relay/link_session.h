@@ -24,7 +24,7 @@
  * lead soon. */
 #define RELAY_STANDBY_MS 2000u
 
-/* What a relay is told then. */
+/* The text that such a relay gets. */
 #define RELAY_LEADER_MAX 160
 
 struct relay_link;

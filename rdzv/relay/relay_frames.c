@@ -5,7 +5,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/relay/hello.h"
 
-/* What one session sends before the next one has its turn. */
+/* The bytes that a session sends before the next session has its turn. */
 #define TURN_BYTES (64u << 10)
 
 #define OPEN_MAX 160u /* bytes of struct RelayOpen: two addresses as text, and numbers */

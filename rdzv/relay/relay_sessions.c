@@ -4,7 +4,7 @@
 
 #include "proto/c10d_client.h"
 
-/* Of a long request, so much is copied in one turn. */
+/* The bytes of a long request that are copied at a time. */
 #define TAKEN_AT_A_TIME (16 * RELAY_PAYLOAD_MAX)
 
 /* A shorter one is taken though the requests of all fill their room. */

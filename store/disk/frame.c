@@ -1,5 +1,4 @@
-/* Encodes headers and frames, and reads and writes files of frames. See frame.h for the contract.
- */
+/* Encodes headers and frames; reads and writes their files. See frame.h for the contract. */
 #include "store/disk/frame.h"
 
 #include <errno.h>

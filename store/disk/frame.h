@@ -158,6 +158,5 @@ enum frame_file_result {
 /* The frame at f->at. After FRAME_FILE_FRAME f->at is behind it, else it stays. */
 enum frame_file_result frame_file_next(struct frame_file *f, struct frame *out, int *error);
 
-/* The next intact header of a frame from *at on. 1: it stands at *at; 0: there is none; or -errno.
- */
+/* Finds the next intact frame header from *at on. 1: it is at *at; 0: none; or -errno. */
 int frame_file_find(struct frame_file *f, uint64_t *at, struct frame *out);

@@ -1,5 +1,4 @@
-/* Appending, syncing, writing again after a fault, and snapshots. See journal.h for the contract.
- */
+/* Appending, syncing, rewriting after a fault, and snapshots. See journal.h for the contract. */
 #include "store/disk/journal.h"
 
 #include <assert.h>

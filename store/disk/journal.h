@@ -207,8 +207,7 @@ struct journal_snapshot {
  * The next batch begins a new segment. */
 void journal_snapshot_begin(struct journal *j, uint64_t number, struct journal_snapshot *s);
 
-/* Adds a part, which must not be empty. Syncs the file from time to time, so that the last sync is
- * short. */
+/* Adds a part, which must not be empty. Syncs now and then, so that the last sync is short. */
 int journal_snapshot_put(struct journal_snapshot *s, struct slice part);
 
 /* Syncs it and gives it its name. */

@@ -427,8 +427,7 @@ bool batch_add(struct batch *b, const char *space, const struct change *change)
     return true;
 }
 
-/* --- Bytes to changes. An unknown field makes the batch invalid, and so does a truncated message.
- * --- */
+/* --- Bytes to changes. Unknown fields and truncated messages make the batch invalid. --- */
 
 struct wire_field {
     uint64_t number;
@@ -563,7 +562,7 @@ static bool record_take(struct slice in, struct slice space, struct record *out)
     return c->kind != CHANGE_NONE && (c->worker_store == 0 || may_have_worker_store(c->kind));
 }
 
-/* A batch that was added to another one begins anew within it (batch_append()). */
+/* A batch that was added to another one begins again within it (batch_append()). */
 bool record_next(struct record_reader *r, struct record *out)
 {
     struct wire_field w;

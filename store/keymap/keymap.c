@@ -584,8 +584,7 @@ void forgotten_keys_add(struct forgotten_keys *keys, struct entry_list *entries,
         lazy_free_add(keys->lazy_free, &keys->lazy, bytes);
 }
 
-/* All other keys go with `old`. A key that a client waits for keeps its entry, without the
- * value. */
+/* All other keys go with `old`. An awaited key keeps its entry, without the value. */
 static void keep_waited_entry(struct keymap *m, struct table *old, struct entry *e)
 {
     if (keymap_find(m, e->node.key) == e)

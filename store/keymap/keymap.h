@@ -112,7 +112,8 @@ struct batch_item {
     const struct blob *value;
 };
 
-/* The keys of one request, found in many turns and held for one moment; see batch_lookup_add(). */
+/* The keys of one request, looked up in many slices and held for one moment; see
+ * batch_lookup_add(). */
 struct batch_lookup {
     struct lazy lazy;                /* once its request has ended; the first member */
     TAILQ_ENTRY(batch_lookup) entry; /* of the keymap */
@@ -356,8 +357,7 @@ struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w);
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out);
 
-/* Ends a waiter and unregisters it from its keys. A waiter with many keys is freed in slices. Takes
- * NULL. */
+/* Ends a waiter and unregisters it from its keys, in slices if they are many. Takes NULL. */
 void keymap_cancel(struct keymap *m, struct waiter *w);
 
 /* --- Sessions that stand in a barrier without a client that waits. `w` is memory of theirs with

@@ -33,8 +33,7 @@ static size_t key_cost(const struct place *at)
     return at->entry == NULL ? entry_size(at->groups, at->key.len) : entry_allocated(at->entry);
 }
 
-/* True when the space's quota has room for a value of `len` bytes in place of the key's present
- * value. */
+/* True if the space's quota has room for a value of `len` bytes in place of the present one. */
 static bool place_has_room(const struct keymap *m, const struct place *at, size_t len)
 {
     const struct entry *e = at->entry;
@@ -91,8 +90,7 @@ static struct slice format_number(int64_t v, uint8_t room[CHANGE_NUMBER_MAX])
 
 /* --- Outcomes. --- */
 
-/* Values of at least this length are compared, so that the journal holds only the bytes that
- * differ. */
+/* Values of at least this length are compared, so the journal holds only the differing bytes. */
 #define PATCH_VALUE_MIN 256
 
 static size_t common_start(struct slice a, struct slice b)

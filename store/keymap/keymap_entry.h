@@ -60,8 +60,7 @@ static inline struct entry *keymap_look_up(const struct keymap *m, struct slice 
     return (struct entry *)table_find_hashed(&m->keys, key, hash); /* node is the first member */
 }
 
-/* Finds the entry, or adds an absent one that a client is going to wait for. NULL when memory is
- * short. */
+/* Finds the entry, or adds an absent one for a client that will wait. NULL: memory is short. */
 struct entry *keymap_get_or_create(struct keymap *m, struct slice key);
 
 /* The same, of a key that keymap_look_up() has not found. */
@@ -189,7 +188,7 @@ static inline void key_cursor_loses(struct key_cursor *c, const struct entry *e)
         key_cursor_move(c, TAILQ_NEXT(e, order));
 }
 
-/* The list that there is goes; who waits for it begins anew. */
+/* Frees the present list; requests that wait for it begin again. */
 void keymap_forget_list(struct keymap *m);
 
 /* For the two that follow. */
@@ -217,8 +216,7 @@ struct queue *keymap_find_queue(const struct keymap *m, struct slice name);
 size_t keymap_push_memory(const struct key_put *c);
 void keymap_push(struct keymap *m, const struct key_put *c);
 
-/* The oldest element, off its queue; the reference passes to the caller. Ends the queue when it was
- * the last. */
+/* Takes the oldest element, whose reference passes to the caller; the last one ends the queue. */
 struct blob *keymap_pop(struct keymap *m, struct queue *q);
 
 /* The key exists now: counts for all who wait for it. */

@@ -30,8 +30,7 @@ struct keymap_moment {
 void keymap_moment_begin(struct keymap_moment *k, struct keymap *m, struct cow_buffer *cow,
                          const char *name, uint64_t worker_store, uint32_t snapshot);
 
-/* Adds unwritten keys and elements to the batch until it has about `bytes` bytes. False: memory is
- * short. */
+/* Adds unwritten keys and elements until the batch has about `bytes` bytes. False: no memory. */
 bool keymap_moment_write(struct keymap_moment *k, struct batch *out, size_t bytes);
 
 static inline bool keymap_moment_is_written(const struct keymap_moment *k)

@@ -40,8 +40,7 @@ static inline size_t blob_size(const struct blob *b)
     return sizeof *b + b->len + b->spare;
 }
 
-/* A blob of one reference and that length, whose bytes the caller writes; NULL when memory is
- * short. */
+/* A blob of that length with one reference; the caller writes its bytes. NULL: memory is short. */
 static inline struct blob *blob_alloc(enum account_kind kind, size_t len)
 {
     struct blob *b = len > SIZE_MAX - sizeof *b

@@ -49,8 +49,7 @@ static inline bool reserve_hold(struct reserve *r, size_t need)
 /* For reserve_settle(). */
 void reserve_restore(struct reserve *r);
 
-/* The change is applied: the reserve shrinks or grows back to its standing size, if memory is
- * available. */
+/* The change is applied: the reserve returns to its standing size, if memory is available. */
 static inline void reserve_settle(struct reserve *r)
 {
     if (r->size != RESERVE_STANDING)

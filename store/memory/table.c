@@ -181,8 +181,7 @@ static void bucket_push(struct table_node **buckets, size_t mask, struct table_n
     *bucket = node;
 }
 
-/* Appends to the chain, behind newer nodes, so that a lookup finds the newest node of a key
- * first. */
+/* Appends to the chain, so that a lookup finds the newest node of a key first. */
 static void move_bucket(struct table *t)
 {
     struct table_node *n = t->old[t->moved], *next;
@@ -242,8 +241,7 @@ static size_t moved_at_a_time(const struct table *t)
     return t->mask < t->old_mask ? EMPTY_AT_A_TIME : MOVED_AT_A_TIME;
 }
 
-/* A quarter of the buckets: the table is then half full, so it neither grows nor shrinks again
- * soon. */
+/* A quarter of the buckets: then the table is half full, and neither grows nor shrinks soon. */
 __attribute__((cold, noinline)) static void shrink(struct table *t)
 {
     if (t->still)

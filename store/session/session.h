@@ -156,8 +156,7 @@ struct session_moment {
 void session_moment_begin(struct session_moment *m, struct sessions *s, struct cow_buffer *cow,
                           const char *name, uint32_t snapshot);
 
-/* Adds unwritten sessions to the batch until it has about `bytes` bytes. False: memory is
- * short. */
+/* Adds unwritten sessions until the batch has about `bytes` bytes. False: memory is short. */
 bool session_moment_write(struct session_moment *m, struct batch *out, size_t bytes);
 
 /* Before its time or after it; also twice. */

@@ -42,8 +42,7 @@ static inline size_t tree_node_cost(const struct node *n)
 struct node *tree_add_node(struct tree *t, struct node *parent, struct slice path,
                            struct blob *value, uint64_t index);
 
-/* True if each component follows a '/', no component is empty, and their number is within the
- * limit. */
+/* True if each component follows a '/' and is not empty, and their number is within the limit. */
 bool tree_is_path(struct slice path);
 
 /* Frees the memory of a node that is in no list, table or heap. */

@@ -1,4 +1,4 @@
-/* The visible children of a directory by name, collected and sorted in slices; for tree_reader.c.
+/* The visible children of a directory by name, collected and sorted in slices, for a reader.
  */
 #pragma once
 
@@ -26,8 +26,7 @@ struct tree_sort {
 void tree_sort_init(struct tree_sort *s);
 void tree_sort_fini(struct tree_sort *s);
 
-/* Goes on, for *work nanoseconds, with what the walk of the snapshot gives. False: memory is
- * short. */
+/* Sorts for *work nanoseconds what the walk of the snapshot gives. False: memory is short. */
 bool tree_sort_run(struct tree_sort *s, struct tree_snapshot *walk, int64_t *work);
 
 static inline bool tree_sort_is_ready(const struct tree_sort *s)

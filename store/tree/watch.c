@@ -306,8 +306,7 @@ static bool load_value(const struct watch_hub *h, struct etcd_node *n, struct bl
     return *value != NULL;
 }
 
-/* Loads the values before and after the event. A refresh keeps the value, so both are the same
- * blob. */
+/* Loads the values before and after the event; a refresh keeps the value, so both are one blob. */
 static bool load_values(const struct watch_hub *h, struct tree_event *e)
 {
     if (!load_value(h, &e->prev, &e->prev_value))

@@ -76,7 +76,7 @@ static void slow_requests_share_one_budget(void **state)
 {
     enum { CLIENTS = 6 };
     const struct stats *stats = &loop.server.engine.stats;
-    int fds[CLIENTS], cheap;
+    int fds[CLIENTS], fast;
     uint64_t before;
 
     (void)state;
@@ -85,7 +85,7 @@ static void slow_requests_share_one_budget(void **state)
         fds[i] = loop_connect(&loop, false);
         tell(fds[i], TEXT(METRICS));
     }
-    cheap = loop_connect_modern(&loop);
+    fast = loop_connect_modern(&loop);
     LOOP_UNTIL(&loop, stats->http_requests == CLIENTS);
     for (int i = 0; i < CLIENTS; i++)
         loop_expect_answer(&loop, fds[i], NULL, 0);
@@ -96,10 +96,10 @@ static void slow_requests_share_one_budget(void **state)
     for (int round = 0; stats->http_requests < before + 2 * CLIENTS; round++) {
         uint64_t done = stats->http_requests;
 
-        tell(cheap, TEXT(PING));
+        tell(fast, TEXT(PING));
         loop_iterate(&loop);
         assert_in_range(stats->http_requests - done, 0, 3); /* loop_iterate() may be two */
-        loop_expect(&loop, cheap, "abcd", 4);
+        loop_expect(&loop, fast, "abcd", 4);
         assert_in_range(round, 0, 100);
     }
     step_ns = 0;
@@ -107,7 +107,7 @@ static void slow_requests_share_one_budget(void **state)
         assert_int_equal(loop_expect_answer(&loop, fds[i % CLIENTS], NULL, 0), 200);
     for (int i = 0; i < CLIENTS; i++)
         loop_leave(&loop, fds[i]);
-    loop_leave(&loop, cheap);
+    loop_leave(&loop, fast);
     loop_close(&loop);
 }
 
@@ -266,7 +266,7 @@ static void an_iteration_sends_so_much(void **state)
     const size_t answer = 8 + LEN;
     uint64_t iterations;
     uint8_t *value = calloc(1, LEN);
-    int fds[CLIENTS], cheap;
+    int fds[CLIENTS], fast;
     size_t before;
 
     (void)state;
@@ -275,7 +275,7 @@ static void an_iteration_sends_so_much(void **state)
     set_large(LEN);
     for (int i = 0; i < CLIENTS; i++)
         fds[i] = loop_connect_modern(&loop);
-    cheap = loop_connect_modern(&loop);
+    fast = loop_connect_modern(&loop);
     for (int i = 0; i < CLIENTS; i++)
         tell(fds[i], TEXT(GET_LARGE));
     before = CLIENTS * answer;
@@ -283,13 +283,13 @@ static void an_iteration_sends_so_much(void **state)
     while (before > 0) {
         size_t now;
 
-        tell(cheap, TEXT(PING));
+        tell(fast, TEXT(PING));
         loop_iterate(&loop);
         now = to_send(fds, CLIENTS, answer);
         assert_in_range(before - now, 0, SENT_MAX * (stats->loop_iterations - iterations));
         before = now;
         iterations = stats->loop_iterations;
-        loop_expect(&loop, cheap, "abcd", 4);
+        loop_expect(&loop, fast, "abcd", 4);
     }
     for (int i = 0; i < CLIENTS; i++) {
         loop_expect(&loop, fds[i], "\0\0\x10\0\0\0\0\0", 8);
@@ -297,7 +297,7 @@ static void an_iteration_sends_so_much(void **state)
         loop_leave(&loop, fds[i]);
     }
     free(value);
-    loop_leave(&loop, cheap);
+    loop_leave(&loop, fast);
     loop_close(&loop);
 }
 
@@ -575,11 +575,11 @@ static void those_who_stall_are_dropped_over_several_iterations(void **state)
     const struct stats *stats = &loop.server.engine.stats;
     static int fds[CLIENTS];
     uint64_t before;
-    int cheap;
+    int fast;
 
     (void)state;
     open_loop(NULL);
-    cheap = loop_connect_modern(&loop);
+    fast = loop_connect_modern(&loop);
     for (int i = 0; i < CLIENTS; i++) {
         fds[i] = loop_connect_modern(&loop);
         loop_send(&loop, fds[i], "\1", 1);
@@ -588,8 +588,8 @@ static void those_who_stall_are_dropped_over_several_iterations(void **state)
     before = stats->loop_iterations;
     transport_drop_stalled(&loop.server.net, UINT64_MAX);
     assert_true(transport_has_work(&loop.server.net));
-    tell(cheap, TEXT(PING));
-    loop_expect(&loop, cheap, "abcd", 4);
+    tell(fast, TEXT(PING));
+    loop_expect(&loop, fast, "abcd", 4);
     assert_in_range(stats->dropped[DROP_STALLED], 1, CLIENTS / 2);
     LOOP_UNTIL(&loop, stats->dropped[DROP_STALLED] == CLIENTS);
     assert_in_range(stats->loop_iterations - before, 5, CLIENTS);
@@ -597,7 +597,7 @@ static void those_who_stall_are_dropped_over_several_iterations(void **state)
     step_ns = 0;
     for (int i = 0; i < CLIENTS; i++)
         close(fds[i]);
-    loop_leave(&loop, cheap);
+    loop_leave(&loop, fast);
     loop_close(&loop);
 }
 

@@ -1,4 +1,4 @@
-/* What one client's requests may take of an iteration, by the real clock: costly ones, large
+/* What one client's requests may take of an iteration, by the real clock: slow ones, large
  * values, runs that are due; and what is deferred goes on. */
 #include <setjmp.h>
 #include <stdarg.h>

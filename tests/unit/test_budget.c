@@ -93,7 +93,7 @@ static void what_is_measured_has_one_limit_in_an_iteration(void **state)
     now_ns += BUDGET_SLOW_NS / 2;
     budget_measured(&budget);
     assert_true(budget_slow_is_over(&budget));
-    assert_false(budget.over); /* what is cheap goes on */
+    assert_false(budget.over); /* fast requests go on */
     begin();
     assert_false(budget_slow_is_over(&budget));
 }

@@ -783,7 +783,7 @@ static void other_bytes_are_refused_or_read_well(void **state)
     free(whole.bytes);
 }
 
-/* --- What would be costly, were it taken for a state or followed. --- */
+/* --- Pickles that would be expensive to read as states. --- */
 
 static struct pickle repeated(struct slice before, struct slice again, size_t count,
                               struct slice after)
