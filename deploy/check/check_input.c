@@ -241,21 +241,22 @@ bool check_input_read(struct check_options *o, struct check *c, struct diag *d)
 {
     struct finder f = {.options = o, .check = c, .diag = d};
 
-    bool ok;
+    bool ok = true;
 
-    for (int folders = 0; folders < 2; folders++) {
-        for (size_t i = 0; i < o->paths.count; i++) {
-            const char *path = o->paths.list[i];
-            struct stat st;
-            bool folder = strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    for (size_t i = 0; i < 2 * o->paths.count; i++) {
+        const char *path = o->paths.list[i % o->paths.count];
+        bool folders = i >= o->paths.count; /* after all named files */
+        struct stat st;
+        bool folder = strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 
-            if (folder && folders)
-                read_folder(&f, path);
-            else if (!folder && !folders)
-                read_named(&f, path);
-        }
-        c->named_count = folders ? c->named_count : c->file_count;
-        ok = folders ? ok : d->errors == 0;
+        if (folder && folders)
+            read_folder(&f, path);
+        else if (!folder && !folders)
+            read_named(&f, path);
+        if (folders)
+            continue;
+        c->named_count = c->file_count;
+        ok = d->errors == 0;
     }
     if (o->patches.count > 0)
         drop_patches(&f);

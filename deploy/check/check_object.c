@@ -130,31 +130,19 @@ void check_storage_class_nil(struct check *c, const struct kube_object *o)
 /* So many of one file are reported: the others have the same cause. */
 #define TWICE_MAX 100
 
-/* The object in which the node stands, or NULL. */
-static const struct kube_object *object_around(const struct check *c, const struct yaml_node *n)
+void check_duplicate_key(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = c->bundle.count; i-- > 0;) {
-        const struct yaml_node *o = c->bundle.objects[i]->node;
+    const struct yaml_file *f = c->files;
 
-        if (o->file == n->file && o->start.offset <= n->start.offset &&
-            o->end.offset >= n->end.offset)
-            return c->bundle.objects[i];
-    }
-    return NULL;
-}
+    while (f->name != o->node->file)
+        f++;
+    for (size_t k = 0; k < f->twice_count && k < TWICE_MAX; k++) {
+        const struct yaml_twice *t = &f->twice[k];
 
-void check_duplicate_key(struct check *c)
-{
-    for (size_t i = 0; i < c->file_count; i++) {
-        const struct yaml_file *f = &c->files[i];
-
-        for (size_t k = 0; k < f->twice_count && k < TWICE_MAX; k++) {
-            const struct kube_object *o = object_around(c, f->twice[k].last);
-
-            if (o != NULL)
-                check_report_on(c, o, check_at(f->twice[k].last), "%s stands in line %u, too",
-                                f->twice[k].last->text, f->twice[k].first->start.line);
-        }
+        if (o->node->start.offset <= t->first->start.offset &&
+            o->node->end.offset >= t->last->start.offset)
+            check_report(c, check_at(t->last), "%s stands in line %u, too", t->last->text,
+                         t->first->start.line);
     }
 }
 

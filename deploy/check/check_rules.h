@@ -146,5 +146,5 @@ RULE("quantity-fraction", ERROR,
      PER(object, object_quantity_fraction) PER(container, quantity_fraction))
 RULE("pvc-access-mode", WARNING, PER(bundle, find_claims) PER(object, pvc_access_mode))
 RULE("storage-class-nil", ERROR, PER(object, storage_class_nil))
-RULE("duplicate-key", WARNING, PER(bundle, duplicate_key))
+RULE("duplicate-key", WARNING, PER(object, duplicate_key))
 RULE("duplicate-object", ERROR, PER(bundle, duplicate_object))

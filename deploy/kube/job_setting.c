@@ -300,36 +300,23 @@ bool job_is_local(const char *host)
 }
 
 /* The host is one reference to the name or the address of the pod in which the run is:
- * `$(hostname -f):29500`, `$HOSTNAME:29500`, `$POD_IP:29500`. */
+ * `$(hostname -f):29500`, `$HOSTNAME:29500`, `$POD_IP:29500`, `$(hostname -I | awk ...)`. */
 static bool is_name_of_pod(const struct job_value *endpoint)
 {
-    static const char *const own[] = {"$(hostname)", "`hostname`", "$HOSTNAME", "${HOSTNAME}"};
-    bool computed = strncmp(endpoint->text, "$(hostname -", 12) == 0;
-    static const char *const with_option[] = {"$(hostname -", "`hostname -"};
-    static const char *const fields[] = {"status.podIP", "metadata.name"};
-    const char *text = endpoint->text, *colon = strrchr(text, ':');
-    size_t len = colon == NULL ? strlen(text) : (size_t)(colon - text);
+    const char *text = endpoint->text, *colon = strrchr(text, ':'), *field = endpoint->fields[0];
+    size_t len = colon == NULL ? strlen(text) : (size_t)(colon - text), inner;
 
-    if (endpoint->known)
+    if (endpoint->known || len < 3)
         return false; /* what looks like a reference is plain text there */
-    if (computed && text[len - 1] == ')' && memchr(text, '|', len) != NULL)
-        return true; /* $(hostname -I | awk ...) */
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        if (strlen(own[i]) == len && strncmp(text, own[i], len) == 0)
-            return true;
-    }
-    for (size_t i = 0; i < sizeof with_option / sizeof *with_option; i++) {
-        size_t start = strlen(with_option[i]);
-
-        if (len == start + 2 && strncmp(text, with_option[i], start) == 0 &&
-            strchr("fiIs", text[start]) != NULL)
-            return true;
-    }
-    for (size_t i = 0; i < sizeof fields / sizeof *fields && endpoint->field_count == 1; i++) {
-        if (strcmp(endpoint->fields[0], fields[i]) == 0)
-            return text[0] == '$' && len > 1 && strcspn(text + 1, ".-$`:") == len - 1;
-    }
-    return false;
+    inner = *text == '`' ? 1 : 2;
+    if ((len == 9 && strncmp(text, "$HOSTNAME", 9) == 0) ||
+        (len == 11 && strncmp(text, "${HOSTNAME}", 11) == 0))
+        return true;
+    if ((strncmp(text, "$(", 2) == 0 || *text == '`') && strncmp(text + inner, "hostname", 8) == 0)
+        return strchr(" )`", text[inner + 8]) != NULL && strchr(")`", text[len - 1]) != NULL;
+    return endpoint->field_count == 1 && *text == '$' &&
+           (strcmp(field, "status.podIP") == 0 || strcmp(field, "metadata.name") == 0) &&
+           strcspn(text + 1, ".-$`:") == len - 1;
 }
 
 static bool is_yes(const char *text)

@@ -201,20 +201,18 @@ static void find_volcano(struct pods_maker *m, const struct kube_object *o)
 /* Adds the labels that JobSet and its Jobs set at each pod. */
 static void add_labels_of_each(struct pods_maker *m)
 {
-    static const char *const keys[] = {
-        "jobset.sigs.k8s.io/jobset-uid",
-        "jobset.sigs.k8s.io/job-index",
-        "jobset.sigs.k8s.io/job-global-index",
-        "jobset.sigs.k8s.io/job-key",
-        "jobset.sigs.k8s.io/global-replicas",
-        "jobset.sigs.k8s.io/replicatedjob-replicas",
-        "jobset.sigs.k8s.io/restart-attempt",
-        "batch.kubernetes.io/job-completion-index",
-        "batch.kubernetes.io/job-name",
-        "batch.kubernetes.io/controller-uid",
-        "job-name",
-        "controller-uid",
-    };
+    static const char *const keys[] = {"jobset.sigs.k8s.io/jobset-uid",
+                                       "jobset.sigs.k8s.io/job-index",
+                                       "jobset.sigs.k8s.io/job-global-index",
+                                       "jobset.sigs.k8s.io/job-key",
+                                       "jobset.sigs.k8s.io/global-replicas",
+                                       "jobset.sigs.k8s.io/replicatedjob-replicas",
+                                       "jobset.sigs.k8s.io/restart-attempt",
+                                       "batch.kubernetes.io/job-completion-index",
+                                       "batch.kubernetes.io/job-name",
+                                       "batch.kubernetes.io/controller-uid",
+                                       "job-name",
+                                       "controller-uid"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         add_made_label(m, keys[i], NULL);

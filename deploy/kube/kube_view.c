@@ -149,54 +149,40 @@ const struct yaml_node *kube_secret_at(const struct kube_container *container, c
     return kube_get(kube_item(volumes, "name", name), "secret");
 }
 
-/* A path that is looked for, and what has it. */
-struct file_search {
-    const struct kube_bundle *bundle;
-    const struct kube_container *container;
-    const char *path;
-    bool by_name;
-    struct kube_file found;
-};
-
-/* Takes the file, if it has the path, or its name and nothing was found before. */
-static void try_file(struct file_search *s, const char *folder, const char *below,
-                     const struct kube_file *file)
+/* Looks for the path among the files of a ConfigMap: all keys, or those of `items`, below the
+ * mount. */
+static void find_file(const struct kube_bundle *b, const struct kube_container *c,
+                      const struct yaml_node *source, const struct yaml_node *mount,
+                      const char *path, bool by_name, struct kube_file *found)
 {
+    const char *name = kube_text(source, "name"), *sub = kube_text(mount, "subPath");
+    const char *folder = kube_text(mount, "mountPath");
+    struct kube_hits maps = kube_index_find(&b->named, "ConfigMap", name, strlen(name));
+    const struct yaml_node *items = kube_get(source, "items");
     size_t len = strlen(folder);
-    bool whole = *below == '\0', at;
 
     while (len > 0 && folder[len - 1] == '/')
         len--;
-    at = strncmp(s->path, folder, len) == 0 &&
-         (whole ? s->path[len] == '\0'
-                : s->path[len] == '/' && strcmp(s->path + len + 1, below) == 0);
-    if (at || (s->by_name && s->found.text == NULL &&
-               strcmp(kube_base_name(s->path), kube_base_name(whole ? folder : below)) == 0))
-        s->found = *file;
-}
-
-/* The files of a ConfigMap: all keys, or those of `items`, below the folder. */
-static void try_map(struct file_search *s, const struct yaml_node *source,
-                    const struct yaml_node *mount)
-{
-    const char *name = kube_text(source, "name"), *sub = kube_text(mount, "subPath");
-    struct kube_hits maps = kube_index_find(&s->bundle->named, "ConfigMap", name, strlen(name));
-    const struct yaml_node *items = kube_get(source, "items");
-
     for (size_t i = 0; i < maps.count; i++) {
-        const struct kube_object *map = s->bundle->objects[maps.list[i]];
+        const struct kube_object *map = b->objects[maps.list[i]];
         const struct yaml_node *data = kube_get(map->node, "data");
-        bool here = kube_same_namespace(map, s->container->pods->object);
+        size_t count = data == NULL || data->kind != YAML_MAPPING ? 0 : data->count;
 
-        for (size_t k = 0; here && data != NULL && data->kind == YAML_MAPPING && k < data->count;
-             k++) {
+        for (size_t k = 0; k < count && kube_same_namespace(map, c->pods->object); k++) {
             struct kube_file file = {data->pairs[k].value, map, data->pairs[k].key->text};
             const struct yaml_node *item = kube_item(items, "key", file.key);
             const char *below = item == NULL ? file.key : kube_text(item, "path");
+            const char *rest = strncmp(path, folder, len) == 0 ? path + len : NULL;
+            bool here = *sub != '\0' ? strcmp(sub, below) == 0 : true;
+            bool at = rest != NULL &&
+                      (*sub != '\0' ? *rest == '\0' : *rest == '/' && strcmp(rest + 1, below) == 0);
 
-            if (file.text->kind == YAML_SCALAR && (items == NULL || item != NULL) &&
-                (*sub == '\0' || strcmp(sub, below) == 0))
-                try_file(s, kube_text(mount, "mountPath"), *sub == '\0' ? below : "", &file);
+            if (file.text->kind != YAML_SCALAR || (items != NULL && item == NULL) || !here)
+                continue;
+            if (at ||
+                (by_name && found->text == NULL &&
+                 strcmp(kube_base_name(path), kube_base_name(*sub != '\0' ? folder : below)) == 0))
+                *found = file;
         }
     }
 }
@@ -206,18 +192,19 @@ struct kube_file kube_file_at(const struct kube_bundle *b, const struct kube_con
 {
     const struct yaml_node *mounts = kube_get(container->node, "volumeMounts");
     const struct yaml_node *volumes = kube_get(container->pods->spec, "volumes");
-    struct file_search s = {b, container, path, by_name, {0}};
+    struct kube_file found = {0};
 
     for (size_t i = 0; i < yaml_length(mounts) && *path != '\0'; i++) {
-        const struct yaml_node *volume =
-            kube_item(volumes, "name", kube_text(mounts->items[i], "name"));
+        const struct yaml_node *mount = mounts->items[i];
+        const struct yaml_node *volume = kube_item(volumes, "name", kube_text(mount, "name"));
         const struct yaml_node *sources = kube_get(volume, "projected.sources");
 
-        try_map(&s, kube_get(volume, "configMap"), mounts->items[i]);
+        find_file(b, container, kube_get(volume, "configMap"), mount, path, by_name, &found);
         for (size_t k = 0; k < yaml_length(sources); k++)
-            try_map(&s, kube_get(sources->items[k], "configMap"), mounts->items[i]);
+            find_file(b, container, kube_get(sources->items[k], "configMap"), mount, path, by_name,
+                      &found);
     }
-    return s.found;
+    return found;
 }
 
 /* --- Files with placeholders. --- */
