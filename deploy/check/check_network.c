@@ -230,7 +230,9 @@ static bool bypasses_proxy(const struct kube_pods *p)
 
 static bool has_run_or_store(const struct check *c, const struct kube_pods *p)
 {
-    return job_runs_in(&c->jobs, p).count > 0 || job_store_in(&c->jobs, p) != NULL;
+    /* Ranks of a PyTorchJob without torchrun meet at the Master. */
+    return job_runs_in(&c->jobs, p).count > 0 || job_store_in(&c->jobs, p) != NULL ||
+           (p->object->type == KUBE_PYTORCHJOB && p->object->pods_count > 1);
 }
 
 /* The place for the annotation, or the nearest thing that exists. */

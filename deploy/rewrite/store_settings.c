@@ -102,6 +102,27 @@ const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *
     return rdzv;
 }
 
+/* A selector of the files is nothing but the label with the name of the job, which its store would
+ * have, too. */
+static bool label_selects(const struct rewrite *w, const struct kube_object *job)
+{
+    static const char *const paths[] = {"selector", "selector.matchLabels",
+                                        "podSelector.matchLabels"};
+
+    for (size_t i = 0; i < w->bundle.count; i++) {
+        const struct kube_object *o = w->bundle.objects[i];
+
+        for (size_t k = 0; k < 3 && !kube_makes_pods(o->type) && kube_same_namespace(o, job); k++) {
+            const struct yaml_node *labels = kube_get(o->spec, paths[k]);
+
+            if (labels != NULL && labels->kind == YAML_MAPPING && labels->count == 1 &&
+                strcmp(kube_text(labels, "app\\.kubernetes\\.io/instance"), job->name) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
                         const struct store_settings *s, struct emit_job *out)
 {
@@ -115,6 +136,8 @@ bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
     }
     yaml_put_text(&w->arena, all, "namespace", *o->namespace == '\0' ? NULL : o->namespace);
     yaml_put_text(&w->arena, all, "platform", s->platform);
+    if (s->name != NULL && label_selects(w, o))
+        yaml_put_text(&w->arena, all, "instance", s->name);
     yaml_put_plain(&w->arena, all, "hostNetwork", s->host_network ? "true" : NULL);
     set_number(w, all, "numPods", s->nodes);
     if (s->resources != NULL)

@@ -98,6 +98,7 @@ def c10d(endpoint, nodes=2, more="--rdzv-id=a", script="t.py"):
 
 
 POLICY = {"rdzvBackend": "c10d", "rdzvId": "a", "minReplicas": 2, "maxReplicas": 2}
+ISTIO = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml", "labels": {"istio-injection": "enabled"}}}
 DENY = thing("NetworkPolicy", "networking.k8s.io/v1", {
     "podSelector": {"matchLabels": {"app": "a"}}, "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "b"}}}]}]})
 ALLOW = thing("NetworkPolicy", "networking.k8s.io/v1", {
@@ -174,6 +175,8 @@ FAULTS = [
     ("accelerate at a pod", "rdzv-hosted-by-worker", [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d "
                                                             "--main_process_ip=a-w-0.a --main_process_port=1 t.py")],
      [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d --main_process_ip=s.x --main_process_port=1 t.py")]),
+    ("Istio before a Master without torchrun", "istio-injected", [ISTIO, torchjob(["python", "t.py"], master=1)],
+     [ISTIO, torchjob(["python", "t.py"], workers=1)]),
     ("a static job that restarts alone", "restarts-none", [torchjob(["torchrun", "t.py"], master=1)],
      [torchjob(["torchrun", "--max_restarts=3", "t.py"], master=1)]),
 ]
@@ -225,7 +228,11 @@ STATIC = "torchrun --nnodes=2 --node_rank=$JOB_COMPLETION_INDEX --master_addr=a-
 MASTER_PORT = {"container": {"env": [{"name": "MASTER_PORT", "value": "29400"}]}}
 LEADER = ["torchrun", "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=a", "--rdzv-endpoint=$(LWS_LEADER_ADDRESS):1", "t.py"]
 # What it is, options, objects, and a part of the sentence that refuses them; None: they move.
+LABEL = {"app.kubernetes.io/instance": "a"}
 MOVES = [
+    ("a budget and a Service by the label of the job's name", [], [
+        service(selector=LABEL, ports=[{"port": 29500}]), thing("PodDisruptionBudget", "policy/v1", {
+            "maxUnavailable": 1, "selector": {"matchLabels": LABEL}}), job(c10d("a-0.a:29500"), subdomain="a", labels=LABEL)], None),
     ("a policy, and an endpoint of a shell", [], [torchjob(c10d("$MASTER_ADDR:$MASTER_PORT", more=""),
                                                            {**POLICY, "rdzvBackend": "etcd"}, master=1, workers=1)], None),
     ("a variable of no program", ["--rdzv=relay"], [service(), stateful(c10d("a-0.a:29400"), **MASTER_PORT)], None),
@@ -258,6 +265,41 @@ def jobs_move_whole_or_not_at_all():
         check(run("rewrite", *options, "-", data=out)[1] == out, "%s: once more" % name, out)
 
 
+ANCHORS = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: &meta {name: a, namespace: ml}
+spec: &spec
+  minAvailable: 2
+  plugins: {svc: &flow ["--publish-not-ready-addresses=true"], env: []}
+  tasks:
+  - &task
+    name: w
+    replicas: 2
+    template: {spec: {restartPolicy: OnFailure, containers: [&c {name: t, image: t, command: [torchrun, --nnodes=2,
+      --rdzv-backend=c10d, --rdzv-id=a, "--rdzv-endpoint=a-w-0.a:1", t.py]}]}}
+"""
+
+
+def texts_are_read_as_they_are():
+    code, out, err = run("rewrite", "-", data=ANCHORS)
+    check(code == 0 and "a-rdzv:29400" in out, "anchors without an alias: " + err)
+    train = thing("TrainJob", "trainer.kubeflow.org/v1alpha1", {"runtimeRef": {"name": "torch-distributed"}, "trainer": {
+        "image": "t", "command": ["torchrun", "t.py"]}})
+    check(run("rewrite", "-", data=dump(train))[1] == dump(train), "a TrainJob of one node moves")
+    train["spec"]["trainer"]["numNodes"] = 3
+    check("a-rdzv" in run("rewrite", "-", data=dump(train))[1], "a TrainJob of three nodes stays")
+    etcd = json.loads(json.dumps(ETCD))
+    etcd["spec"]["replicas"], etcd["spec"]["template"]["spec"]["containers"][0]["command"] = 1, ["etcd", "--enable-v2"]
+    backup = json.loads(json.dumps(CRON))
+    backup["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", "etcdctl --endpoints=$E snapshot save x"]
+    code, out, err = run("rewrite", "--etcd=e", "-", data=dump(etcd, service("e", {"app": "e"}, ports=[{"port": 2379}]), backup))
+    check(code == 0 and "CronJob a runs etcdctl" in err, "etcdctl: " + err)
+    note = run("check", "-", data=dump({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+                                        "text": "private words {{ .Values.x }} and more"}))[2]
+    check("a template ({{ .Values.x }})" in note and "private" not in note, note)
+
+
 def import_takes_nothing_away():
     text = dump(service(), job("torchrun --nnodes=2 --nproc_per_node=${NGPU:-$(nvidia-smi -L | wc -l)} --rdzv-backend=c10d "
                                "--rdzv-endpoint=a-0.a:29400 t.py", subdomain="a"))
@@ -274,7 +316,7 @@ def import_takes_nothing_away():
         check(code == 2 and out == "" and "accelerate launch does not read" in err, err, line)
 
 
-TESTS = [faults_have_a_finding, what_is_right_is_left_alone, jobs_move_whole_or_not_at_all, import_takes_nothing_away]
+TESTS = [faults_have_a_finding, what_is_right_is_left_alone, jobs_move_whole_or_not_at_all, texts_are_read_as_they_are, import_takes_nothing_away]
 
 
 def main():
