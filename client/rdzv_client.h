@@ -194,8 +194,7 @@ RDZV_API int rdzv_client_fd(const struct rdzv_client *c);
  * from a callback. */
 RDZV_API void rdzv_client_process(struct rdzv_client *c);
 
-/* --- Blocking calls. Other callbacks may run meanwhile. Not to be used in a callback. ---
- */
+/* --- Blocking calls. Other callbacks may run meanwhile. Not to be used in a callback. --- */
 
 /* Submits `op` and waits for its end. *result may be NULL; it is valid until the client's next
  * blocking call. */

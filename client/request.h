@@ -65,8 +65,7 @@ enum request_answer {
     REQUEST_WRONG,    /* this is no answer to it */
 };
 
-/* Parses as much of the answer as `in` contains. If the request has already ended, its answer is
- * parsed and dropped. */
+/* Parses the answer as far as `in` has it. The answer to an ended request is dropped. */
 enum request_answer request_take(struct rdzv_request *r, struct slice in,
                                  const struct c10d_reply_limits *limits, size_t *used,
                                  size_t *size);

@@ -32,8 +32,7 @@ void secure_why(SSL *ssl, char why[SECURE_WHY_MAX]);
 #define SECURE_PEER_MAX 200
 void secure_peer(SSL *ssl, char text[SECURE_PEER_MAX]);
 
-/* Bytes on their way into TLS. It takes a whole record or nothing; if nothing, it must get the same
- * bytes again. */
+/* Bytes on their way into TLS, which takes a whole record, or must get the same bytes again. */
 struct secure_out {
     size_t len; /* that are here still; 0: none */
     uint8_t bytes[TLS_RECORD_MAX];

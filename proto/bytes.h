@@ -79,8 +79,7 @@ static inline bool slice_to_u64(struct slice s, uint64_t max, uint64_t *out)
     return true;
 }
 
-/* Walks `in` from `at`. If a read does not fit, `at` stays, and `need` is the input length with
- * which it would fit. */
+/* Walks `in` from `at`. If a read does not fit, `at` stays, and `need` is the sufficient length. */
 struct reader {
     struct slice in;
     size_t at;

@@ -20,8 +20,7 @@ static const bool is_token_byte[256] = {
     ['^' ... 'z'] = true, ['|'] = true,          ['~'] = true,
 };
 
-/* Letters, digits and !$%&'()*+,-.:;=[]_~: generous, every byte that any form of a host may have.
- */
+/* Letters, digits and !$%&'()*+,-.:;=[]_~: every byte that any form of a host may have. */
 static const bool is_host_byte[256] = {
     ['!'] = true, ['$' ... '.'] = true, ['0' ... ';'] = true, ['='] = true, ['A' ... '['] = true,
     [']'] = true, ['_'] = true,         ['a' ... 'z'] = true, ['~'] = true,

@@ -44,8 +44,7 @@ static const struct escape escapes[256] = {
 static const struct escape no_character = {NUMBER("fffd")}, line_separator = {NUMBER("2028")},
                            paragraph_separator = {NUMBER("2029")};
 
-/* What a character becomes that begins with a byte above 0x7f; NULL: it stands for itself. *len is
- * its own length. */
+/* The replacement of a character above 0x7f; NULL: none. *len is the character's length. */
 static const struct escape *find_escape(struct slice text, size_t *len)
 {
     uint32_t point = 0;

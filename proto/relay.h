@@ -47,8 +47,7 @@
  */
 #define RELAY_PAYLOAD_MAX (64u << 10)
 
-/* HELLO and OPEN contain only names and numbers: a longer payload is invalid, and is refused
- * undecoded. */
+/* HELLO and OPEN have only names and numbers: a longer payload is refused undecoded. */
 #define RELAY_MESSAGE_MAX 4096u
 
 /* Requests without an answer that a relay may have open in a session, and their bytes: one request

@@ -70,8 +70,7 @@ static size_t skip_good(struct slice s, size_t at)
     return at;
 }
 
-/* The place of the first bad escape from `at` on, where there is a '%'; or s.len. Escapes mostly
- * come in a row. */
+/* The place of the first bad escape from `at` on, or s.len. Escapes mostly come in a row. */
 __attribute__((noinline)) static size_t check_escapes(struct slice s, size_t at)
 {
     at = skip_good(s, at);

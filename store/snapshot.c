@@ -168,8 +168,7 @@ static bool begin_space(struct snapshot *s, struct space *space)
     return !s->cow.failed;
 }
 
-/* Allocates the snapshot and the moments of all spaces and keymaps at once; NULL: no memory.
- */
+/* Allocates the snapshot and the moments of all spaces and keymaps; NULL: no memory. */
 static struct snapshot *snapshot_new(struct store *store)
 {
     size_t spaces = 0, keymaps = 0, size;
@@ -497,8 +496,7 @@ static struct space *space_to_load(struct store *s, struct slice name)
     return space;
 }
 
-/* The counts of a snapshot preallocate tables only up to this size: larger tables grow by
- * themselves. */
+/* Tables get room for a snapshot's counts only up to this; larger ones grow by themselves. */
 #define EXPECTED_MAX (16u << 20)
 
 static size_t expected_size(uint64_t count)

@@ -68,6 +68,5 @@ typedef bool http_event_fn(void *arg, const char *event, const char *data);
 enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn *on_event,
                           void *arg);
 
-/* "/rdzv/v1/spaces/NAME/status", NAME escaped; `tail`, `name` may be NULL. The caller frees it.
- */
+/* "/rdzv/v1/spaces/NAME/status", NAME escaped; `tail`, `name`: or NULL. The caller frees it. */
 char *http_path(const char *head, const char *name, const char *tail);

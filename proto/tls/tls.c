@@ -110,8 +110,7 @@ static void put_certificate_name(X509 *certificate, char *text, size_t size)
     BIO_free(bio);
 }
 
-/* Appends ", a.example" while there is room. Leaves out characters that would end a line or a
- * word. */
+/* Appends ", a.example" while there is room, without characters that would end a line or word. */
 static bool add_name(const struct tls_name *name, void *arg)
 {
     char *text = arg;

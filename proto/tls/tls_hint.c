@@ -11,8 +11,7 @@
 #define NAME  "connect by a name of that certificate, or set the name to expect"
 #define OURS  "the server accepts only clients of its own CA: give such a certificate, and its key"
 
-/* OpenSSL's words for the fault -> the remedy. The first match counts; the last matches all.
- */
+/* OpenSSL's words for the fault -> the remedy. The first match counts; the last is for all. */
 static const struct tls_hint hints[] = {
     {"unable to get local issuer certificate", OF_CA, TLS_MATTER_CA},
     {"unable to get issuer certificate", OF_CA, TLS_MATTER_CA},

@@ -43,8 +43,7 @@ enum pickle_op {
 /* --- Reading. Only the spelling that CPython's own pickler writes is read: the shortest opcode for
  * each number, string and reference. --- */
 
-/* The caller's kind of a memoized object. A reference to an object of kind 0 is an error.
- */
+/* The caller's kind of a memoized object; objects of kind 0 must not be referred to. */
 struct pickle_ref {
     uint32_t kind;
     uint32_t value;

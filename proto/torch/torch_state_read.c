@@ -169,8 +169,7 @@ static bool read_utc(struct reading *r)
            pass_op(r, PICKLE_REDUCE) && memoize_part(r, KIND_UTC, 0);
 }
 
-/* torch writes each node's time as an object of its own, so a text that refers to a time is none of
- * torch's states. */
+/* torch writes each node's time as an object of its own: a reference to a time is no state. */
 static bool read_time(struct reading *r, int64_t *us)
 {
     struct slice len, bytes;

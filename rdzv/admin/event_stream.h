@@ -78,6 +78,5 @@ static inline bool event_client_is_blocked(const struct event_client *client)
 /* Queues an event; nothing if the client's stream has ended. */
 void event_client_send(struct event_client *client, struct blob *event);
 
-/* Ends all replies and connections: without a timer no event would come; clients ask again.
- */
+/* Ends all replies and connections: without a timer no event would come. */
 void event_stream_end_replies(struct event_stream *s);

@@ -353,8 +353,7 @@ static void write_store_counts(FILE *out, const struct net *n)
     write_journal(out, n->engine);
 }
 
-/* --- The answer: it must also work if malloc() has little left, since then it is needed most. ---
- * */
+/* --- The answer: it must also work when malloc() has little left. --- */
 
 /* What a request is charged for the system calls that it takes. */
 #define METRICS_COST (32u << 10)

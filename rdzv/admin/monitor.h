@@ -29,7 +29,6 @@ struct monitor {
     uint64_t shown;                        /* since then */
 };
 
-/* All three outlive it. The c10d table is the one that connections have; only the monitor changes
- * it from here on. */
+/* All three outlive it. The c10d table is the connections' own; only the monitor changes it. */
 void monitor_init(struct monitor *m, struct net *net, struct protocol *c10d,
                   struct request_watch *http);

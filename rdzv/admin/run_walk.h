@@ -1,5 +1,4 @@
-/* Walks the runs of one space, or of all, in slices: with many runs this takes long, and runs come
- * and go meanwhile. */
+/* Walks the runs of one space, or of all, in slices, while runs come and go. */
 #pragma once
 
 #include "rdzv/etcd_runs/etcd_runs.h"

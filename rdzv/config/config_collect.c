@@ -193,8 +193,7 @@ bool config_check_pairs(struct parse *p)
     return true;
 }
 
-/* Images set ETCD_VERSION to say which etcd they carry; etcd itself takes it for a flag and fails.
- */
+/* Images set ETCD_VERSION to their etcd's version; etcd itself takes it for a flag and fails. */
 static bool is_variable_flag(const struct etcd_flag *flag)
 {
     return flag != NULL && strcmp(flag->name, "version") != 0;

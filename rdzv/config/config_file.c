@@ -1,5 +1,4 @@
-/* Reads a flat file of settings with libyaml. It is stricter than YAML, so that no file has two
- * readings. */
+/* Reads a flat file of settings with libyaml; stricter than YAML, so no file has two readings. */
 #include "rdzv/config/config_file.h"
 
 #include "store/memory/xalloc.h"

@@ -37,8 +37,7 @@ struct option {
     enum config_action action;  /* OPTION_ACTION */
     enum option_on_relay on_relay;
     bool is_for_files; /* refused beside --journal, where no state is in files */
-    /* OPTION_TEXT: stores the parsed value in the config and returns NULL, or returns the fault of
-     * the value. */
+    /* OPTION_TEXT: stores the parsed value in the config and returns NULL, or returns the fault. */
     const char *(*check)(struct config *c, const char *text);
     const char *group; /* of the help, where it begins; NULL: as the option before */
     const char *value_name;
@@ -110,8 +109,7 @@ bool config_check_pairs(struct parse *p);
 
 /* config_options.c: checks the value and puts it into the draft. */
 bool config_apply_option(struct draft *d, const struct setting *s);
-/* A comma-separated list of URLs, checked and sorted; an empty value changes nothing, as in etcd.
- */
+/* A comma-separated list of URLs, checked and sorted; an empty value changes nothing. */
 bool config_read_urls(struct draft *d, const struct setting *s, struct string_list *list);
 
 /* config_listen.c */

@@ -128,8 +128,7 @@ static bool is_literal_address(const char *host)
            config_is_address(AF_INET6, host, strlen(host));
 }
 
-/* One listener for a URL that etcd would bind. Two URLs with the same address are one listener for
- * etcd. */
+/* A listener for a URL that etcd would bind. For etcd, URLs with one address are one listener. */
 static bool add_url_listener(struct draft *d, const struct setting *from, const char *url,
                              bool metrics)
 {

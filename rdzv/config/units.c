@@ -85,8 +85,7 @@ static enum units_result take_decimal(const char **text, struct number *out)
     return UNITS_OK;
 }
 
-/* number x factor, added to *sum. The part is below 10^6 and no factor above 2^40, so their product
- * fits. */
+/* Adds number x factor to *sum. The part is below 10^6 and no factor above 2^40, so it fits. */
 static enum units_result add_product(struct number n, uint64_t factor, uint64_t *sum)
 {
     uint64_t part = n.part * factor;

@@ -30,8 +30,7 @@
 #define HOLLOW_TIME  700000u   /* ns */
 #define HOLLOW_LATER 15000000u /* ns */
 
-/* If the last look at all holes took longer than this, the next look must promise an eighth of the
- * account's bytes. */
+/* If the last check took longer, the next one must promise an eighth of the account's bytes. */
 #define LONG_LOOK_NS 2000000u
 
 void heap_init(struct heap *h)

@@ -5,8 +5,7 @@
 
 #include "store/disk/record.h"
 
-/* With `commit` NULL there is no journal. Any other function may be NULL, too: there is nothing to
- * be done then. */
+/* With `commit` NULL there is no journal. Any other function may be NULL: nothing to do. */
 struct engine_journal {
     /* Takes a batch, which has changes and is borrowed for the call; batch_take() is allowed.
      * Returns the number of the newest batch that is as durable as promised: this batch's, or an
@@ -17,8 +16,7 @@ struct engine_journal {
      * while another replica may have taken over. NULL: the number of engine_committed() counts. */
     uint64_t (*vouch)(void *arg);
 
-    /* NULL: changes are admitted. Else the reason, valid until the next poll() or commit().
-     */
+    /* NULL: changes are admitted. Else the reason, until the next poll() or commit(). */
     const char *(*refuses)(void *arg);
 
     /* True if another process takes the changes, and this process has all committed changes and may

@@ -105,8 +105,7 @@ enum journal_writer_snapshot_state {
     JOURNAL_WRITER_SNAPSHOT_FAILED, /* its end, or abandoning it: then ENDING */
 };
 
-/* Begins one of the store as it is after the last commit; the open batch has no changes. The state
- * is NONE. */
+/* Begins a snapshot of the store at the last commit, with no open change. The state is NONE. */
 void journal_writer_snapshot_begin(struct journal_writer *w);
 
 /* The bytes of parts that the writer can take now: at most 1 MiB waits for the disk. After a 0, the

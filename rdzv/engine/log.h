@@ -73,8 +73,7 @@ void log_init(const struct log_options *options);
 /* Reports suppressed lines of kinds that have gone quiet. Called about once a second. */
 void log_tick(void);
 
-/* Lines dropped because they could not be written at once, and lines that a bucket held back, since
- * the start. */
+/* Lines since the start that could not be written at once, or that a bucket held back. */
 uint64_t log_dropped(void);
 uint64_t log_suppressed(void);
 

@@ -1,5 +1,4 @@
-/* What the engine does of relays' sessions: makes room, writes down, carries out. See engine.h for
- * the contract. */
+/* The engine's part of relays' sessions: makes room, records, executes. See engine.h. */
 #include "rdzv/engine/engine.h"
 
 #include <assert.h>

@@ -37,8 +37,7 @@ struct slice journal_chunk_key(const struct journal_etcd *j, const char *id, uin
 
 /* --- Asking. --- */
 
-/* Who leads, where the log ends, which snapshot there is, and the next entries: as they were at one
- * moment. */
+/* The leader, the end of the log, its snapshot, and the next entries, all at one moment. */
 static void ask_for_log(struct journal_etcd *j)
 {
     char from[KEY_MAX], to[KEY_MAX];
@@ -190,8 +189,7 @@ static void note_leader(struct journal_etcd *j, const Etcd3__KeyValue *leader)
         j->options.follows(j->options.arg, who);
 }
 
-/* The entries after our position have been removed: the replica must start again from the snapshot.
- */
+/* The entries after our position have been removed: start again from the snapshot. */
 static void end_overtaken(struct journal_etcd *j, const char *why)
 {
     log_event(LOG_WARN, "journal_overtaken", log_str("journal", j->options.config->url),

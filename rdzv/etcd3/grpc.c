@@ -286,8 +286,7 @@ static void grpc_on_event(evutil_socket_t fd, short what, void *arg)
     grpc_continue(g, why);
 }
 
-/* Connects to the next address of the endpoint; after the last address, the next endpoint follows
- * later. */
+/* Connects to the endpoint's next address; after the last one, the next endpoint follows later. */
 static void grpc_connect_next(struct grpc *g)
 {
     if (event_initialized(&g->event))

@@ -40,8 +40,7 @@ struct grpc {
 bool grpc_session_begin(struct grpc *g);
 void grpc_session_end(struct grpc *g);
 
-/* Reads received bytes. False if they are no HTTP/2, or if memory is short. Calls that end go to
- * g->ended. */
+/* Reads received bytes. False: no HTTP/2, or memory is short. Calls that end go to g->ended. */
 bool grpc_session_input(struct grpc *g, const uint8_t *bytes, size_t len);
 /* The next bytes to be sent, good until the session is used again; none: out->len is 0. */
 bool grpc_session_output(struct grpc *g, struct slice *out);

@@ -29,8 +29,7 @@
 /* How long an election, or a lost member of etcd, may take before that is worth a word. */
 #define PATIENCE_MS 5000u
 
-/* The pause after an unclear answer; after a clear refusal; and after an answer without anything
-   new. */
+/* The pause after an unclear answer; after a clear refusal; and after an answer without news. */
 #define BUSY_MS  100u
 #define AGAIN_MS 1000u
 #define LOOK_MS  250u
@@ -254,8 +253,7 @@ void journal_note_unusable(struct journal_etcd *j, const char *why);
 /* Sets engine_refuses(), and says so in the log. */
 void journal_note_reason(struct journal_etcd *j);
 
-/* The state of this replica is outdated: the daemon must start afresh. The caller logs the reason.
- */
+/* This replica's state is outdated: the daemon must restart. The caller logs the reason. */
 void journal_end(struct journal_etcd *j);
 #define JOURNAL_RESTART "rdzvd drops its state, ends all connections, and restarts"
 

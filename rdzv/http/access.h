@@ -52,8 +52,7 @@ void http_check_token_files(const struct config *config);
  * allowed, and no other names. */
 bool http_host_is_welcome(struct slice host, const struct string_list *allowed, bool loopback);
 
-/* --- The token that stands for an operator: a file's text, against a request's Authorization. ---
- */
+/* --- The token of an operator: a file's text, against a request's Authorization. --- */
 
 /* Does an Authorization header have a token? Other schemes than Bearer have none. */
 bool token_is_sent(struct slice authorization);

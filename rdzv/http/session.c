@@ -164,8 +164,7 @@ static const struct http_route *route_of(const struct http_request *r)
     return http_find_route(r->http->routes, r->path, r->conn->listener->spec->metrics_only);
 }
 
-/* etcd replies 421 to host names outside its list; a browser that DNS rebinding has misled gets
- * 403. */
+/* etcd replies 421 to unlisted host names; a browser that DNS rebinding has misled gets 403. */
 static void reply_unwelcome_host(const struct http_request *r)
 {
     bool listed = r->http->config->host_whitelist.count != 0;

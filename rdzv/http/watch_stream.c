@@ -8,8 +8,7 @@
 /* Of a peer's budget, for each event. */
 #define EVENT_COST 128u
 
-/* A watch whose client leaves so much unread, and so many events, ends; etcd's does after a hundred
- * events. */
+/* A watch with so many unread bytes and events ends; etcd's does after a hundred events. */
 #define BEHIND_BYTES  (1u << 20)
 #define BEHIND_EVENTS 100u
 

@@ -42,8 +42,7 @@ struct backend_functions {
     /* The journal takes no changes at present, and the request may make one: its input is parked,
      * and input_unpark() is called when the journal takes changes again. */
     void (*hold)(struct conn *c);
-    /* After the last slice of the request, if the connection is open then, or was dropped in this
-     * slice. */
+    /* After the request's last slice, if the connection is open or was dropped in it. */
     void (*done)(struct conn *c, const struct backend_result *result);
     /* The wait of the session is over. False: the client must not be notified now. */
     bool (*woken)(struct conn *c);

@@ -56,8 +56,7 @@ struct certificate certificate_of_client(const struct config_client_tls *config,
 int certificate_start(struct certificate *c);
 void certificate_fini(struct certificate *c);
 
-/* Reads the files again, for new connections. If they are of no use the old ones stay, and the log
- * says why. */
+/* Reads the files again, for new connections. If they are invalid, the old ones stay, logged. */
 void certificate_reload(struct certificate *c);
 
 /* Once a second: certificate_reload() if the files have changed. */

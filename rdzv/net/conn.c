@@ -1,5 +1,4 @@
-/* One accepted connection: its states, its end, and its output queue. See conn.h for the
- * contract. */
+/* One connection: its states, its end, and its output queue. See conn.h for the contract. */
 #include "rdzv/net/conn.h"
 
 #include <assert.h>

@@ -181,8 +181,7 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
  * call this: no function above it in the stack may use a connection on probation. */
 void conn_begin_probation(struct conn *c, enum refusal_reason why);
 
-/* Drops a connection on probation that asked for anything except a probe; counts and logs a
- * refusal. */
+/* Drops a connection on probation that asked for more than a probe; counts and logs it. */
 void conn_fail_probation(struct conn *c);
 
 /* Accepts no more requests, and closes after the queued output is sent. */
@@ -208,8 +207,7 @@ void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted()
 /* The backend has a notice to send, which depends on the changes so far. */
 void conn_note_output(struct conn *c);
 
-/* The queued output, which was empty before, shows nothing of the store, and waits for no
- * commit. */
+/* The queued output, empty before, shows nothing of the store, and waits for no commit. */
 static inline void conn_note_independent(struct conn *c)
 {
     c->watermark = 0;

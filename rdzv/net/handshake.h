@@ -30,6 +30,5 @@ void handshakes_tick(struct net *n);
  * connection is settled, and can receive data. */
 bool handshake_run(struct conn *c);
 
-/* Refuses a client that speaks TLS to an rdzvd without a certificate: sends a TLS alert and logs
- * it. */
+/* Refuses a client that speaks TLS without our certificate: sends a TLS alert and logs it. */
 void handshake_refuse(struct conn *c);

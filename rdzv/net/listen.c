@@ -162,8 +162,7 @@ static bool is_on_loopback(int fd)
     return peer_local(fd, &self) && peer_is_loopback(&self);
 }
 
-/* NULL with errno if memory is short or the kernel cannot watch the socket; then `fd` has been
- * closed. */
+/* NULL with errno if memory is short or the socket cannot be watched; then `fd` is closed. */
 static struct listener *listener_add(struct net *n, const struct listen_spec *spec, int fd,
                                      listen_accept_fn accept)
 {

@@ -36,8 +36,7 @@ struct net {
     struct event_base *base;
     struct engine *engine;
     const struct config_limits *limits;
-    /* Protocols in the order in which they look at a connection's first bytes; NULL ends each list.
-     */
+    /* Protocols in the order in which they see a connection's first bytes; NULL ends each list. */
     const struct protocol *const *protocols;
     const struct protocol *const *http_protocols; /* where HTTP alone is spoken */
 

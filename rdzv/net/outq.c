@@ -298,8 +298,7 @@ static void outq_advance(struct outq *q, struct out_pool *pool, size_t n)
     }
 }
 
-/* The first unsent bytes of the first part; *of becomes their blob, or NULL if the bytes are copied
- * ones. */
+/* The first unsent bytes of the first part; *of: their blob, or NULL for copied bytes. */
 static struct slice first_bytes(const struct out_part *p, struct blob **of)
 {
     *of = p->kind == PART_COPIED ? NULL : *blob_at(p, p->start);

@@ -66,8 +66,7 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
 /* Room for `len` bytes (at most OUTQ_RESERVE_MAX) at the end, to be written by the caller now. */
 uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len);
 
-/* Appends a value: a small one is copied, a large one gets another reference. NULL appends nothing.
- */
+/* Appends a value: copies a small one, refers to a large one. NULL appends nothing. */
 void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b);
 
 /* Queues a value by reference, regardless of its size; many in a row take eight bytes each. */

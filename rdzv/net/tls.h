@@ -31,6 +31,5 @@ static inline int conn_send(struct conn *c, size_t max)
  * matches only itself. An empty list matches no peer. */
 bool tls_peer_is_one_of(SSL *ssl, const struct string_list *names);
 
-/* False: its certificate has expired. One that a resumed session names was verified when that
- * session began. */
+/* True if its certificate has not expired; a resumed session's was verified when it began. */
 bool tls_peer_is_in_time(SSL *ssl);

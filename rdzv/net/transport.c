@@ -21,8 +21,7 @@
 /* A connection with a longer queue waits until all shorter queues are sent. */
 #define BULK_FROM (64u << 10)
 
-/* The most bytes that all long queues together send in an iteration, and that one of them sends in
-   a row. */
+/* The most bytes that long queues together send in an iteration, and one of them in a row. */
 #define BULK_SENT_MAX (16u << 20)
 #define BULK_TURN     (256u << 10)
 
@@ -172,8 +171,7 @@ static void flush_notified(struct net *n)
     }
 }
 
-/* Round robin: a connection that has sent BULK_TURN bytes and has more goes to the end of the list.
- */
+/* Round robin: a connection with more than BULK_TURN bytes goes to the end of the list. */
 static void flush_bulk(struct net *n)
 {
     size_t left = BULK_SENT_MAX;

@@ -115,8 +115,7 @@ static enum relay_taken client_take(struct conn *c, const struct c10d_request *r
     return relay_take(client_of_conn(c)->session, req, start, size);
 }
 
-/* The result for the protocol. `left`: how many bytes have come from the begin of the request on.
- */
+/* The result for the protocol. `left`: the bytes that have come from the request's start on. */
 static enum protocol_result end_take(struct conn *c, enum relay_taken taken, size_t size,
                                      size_t left, struct protocol_progress *progress)
 {

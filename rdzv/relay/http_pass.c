@@ -489,8 +489,7 @@ static void pass_on_drained(struct http_job *job)
 
 /* --- Beginning. --- */
 
-/* Reads the parameters of a request for etcd's keys. False: it is no such request, or a wrong
- * one. */
+/* Reads the parameters of a request for etcd's keys. False: the request is another or invalid. */
 static bool read_parameters(const struct http_request *r, struct etcd_request *out)
 {
     bool has_form = etcd_has_form(r->head->method, r->head->content_type);

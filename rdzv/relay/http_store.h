@@ -22,8 +22,7 @@ struct relay_http_options {
     const char *space; /* whose store it is; these two live as long */
     const char *name;  /* of this host, for the store's log */
     uint64_t wait_ms;  /* 0: RELAY_HTTP_WAIT_MS */
-    /* Returns a socket that is being connected to the store; -1: the store is unknown, or the
-     * kernel refuses. */
+    /* Connects a socket to the store; -1: the store is unknown, or the kernel refuses. */
     int (*dial)(void *arg);
     /* Returns the TLS of a connected socket; NULL: plain text. *ok is false if memory is short. */
     SSL *(*secure)(void *arg, int fd, bool *ok);

@@ -20,8 +20,7 @@
 /* Sessions of one link: as many as one address can open to one port. */
 #define RELAY_CLIENTS_MAX 65536u
 
-/* A replica that does not lead lets a relay wait for this time, if the relay asks for it: it may
- * lead soon. */
+/* A replica without the lead lets a relay wait this long, if asked to: it may lead soon. */
 #define RELAY_STANDBY_MS 2000u
 
 /* The text that such a relay gets. */

@@ -199,8 +199,7 @@ static void describe_request(struct relay_request *q, const struct c10d_request 
     q->repeatable = !q->changes && req->op != C10D_QUEUE_POP && req->op != C10D_DELETE_KEY;
 }
 
-/* Adds a request of `size` bytes that begins at `start`, without its bytes. NULL: memory is
- * short. */
+/* Adds a request of `size` bytes from `start`, without its bytes. NULL: memory is short. */
 static struct relay_request *add_request(struct relay_client *s, const struct c10d_request *req,
                                          const uint8_t *start, size_t size)
 {

@@ -111,7 +111,6 @@ void upstream_tick(struct upstream *u);
 /* All that was queued has been sent. */
 bool upstream_is_idle(const struct upstream *u);
 
-/* For /readyz: how the link is, "connected to 10.0.0.1:29400", "away for 12 s: connection refused".
- */
+/* For /readyz: "connected to 10.0.0.1:29400", "away for 12 s: connection refused". */
 #define UPSTREAM_SAYS_MAX 900
 const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX]);

@@ -27,8 +27,7 @@ struct tree_result {
     enum etcd_code code;
     struct tree_event *event;
     struct slice path;
-    /* ETCD_COMPARE_FAILED: the node's actual value and index, and which of them differs from the
-     * request. */
+    /* ETCD_COMPARE_FAILED: the node's value and index, and which of them differs. */
     bool value_differs;
     bool index_differs;
     struct slice actual_value;

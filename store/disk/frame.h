@@ -143,8 +143,7 @@ struct frame_file {
 int frame_file_open(struct frame_file *f, struct fs *fs, const char *name);
 void frame_file_close(struct frame_file *f);
 
-/* Returns the first bytes of the file, at most a header; positioned at 0. Borrowed until the next
- * call. */
+/* Returns the first bytes of the file, at most a header. Borrowed until the next call. */
 int frame_file_header(struct frame_file *f, struct slice *out);
 
 enum frame_file_result {

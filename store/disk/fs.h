@@ -44,12 +44,10 @@ struct fs {
 /* True if this -errno means a full disk or an exhausted quota. */
 bool fs_is_full(int error);
 
-/* Writes all parts, with as many calls as necessary. On failure, some bytes may have been
- * written. */
+/* Writes all parts, with as many calls as necessary; some of them, if it fails. */
 int fs_write_all(struct fs *fs, int file, uint64_t at, const struct slice *parts, size_t count);
 
-/* Makes a directory (0700) without its parents, and syncs its name. 1; 0 if the name exists; or
- * -errno. */
+/* Makes a directory (0700) without parents, and syncs its name. 1; 0: it exists; or -errno. */
 int fs_posix_make_dir(const char *path);
 
 enum fs_use { FS_MUST_EXIST, FS_MAY_CREATE };

@@ -307,8 +307,7 @@ int journal_rewrite_put(struct journal *j, const struct journal_batch *batches, 
     return error;
 }
 
-/* Before an append, removes the segments that the rewritten one replaces, and those behind a
- * gap. */
+/* Removes the segments that the rewritten one replaces, and those behind a gap. */
 static int journal_remove_behind(struct journal *j, uint64_t first)
 {
     struct journal_files *segments = &j->segments;

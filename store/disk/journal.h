@@ -134,8 +134,7 @@ void journal_close(struct journal *j);
  * start after it has nothing to copy, and finds damage of any frame. */
 int journal_finish(struct journal *j);
 
-/* --- Appending. These, sync_begin and sync_end, rewrite and finish are for one thread at a time.
- * --- */
+/* --- Appending: one thread at a time calls these, sync_begin and _end, rewrite and finish. --- */
 
 /* Writes batches, whose numbers follow the last one, at the end of the newest segment, with few
  * system calls; begins a new segment if this one is large enough. On failure no batch is appended

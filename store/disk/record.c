@@ -1,5 +1,4 @@
-/* Changes become bytes, and bytes become changes again, by one table. See record.h for the
- * contract. */
+/* Changes become bytes, and bytes changes, by one table. See record.h for the contract. */
 #include "store/disk/record.h"
 
 #include <stdlib.h>

@@ -112,8 +112,7 @@ struct batch_item {
     const struct blob *value;
 };
 
-/* The keys of one request, looked up in many slices and held for one moment; see
- * batch_lookup_add(). */
+/* The keys of one request, looked up in slices and held for one moment; see batch_lookup_add(). */
 struct batch_lookup {
     struct lazy lazy;                /* once its request has ended; the first member */
     TAILQ_ENTRY(batch_lookup) entry; /* of the keymap */

@@ -20,8 +20,7 @@ static inline size_t entry_allocated(const struct entry *e)
     return entry_size(e->group_count, e->node.key.len);
 }
 
-/* Adds `more` bytes to a sum and subtracts `less`: first of keys and queues, then of waiting
- * clients. */
+/* Adds `more` bytes to a sum and subtracts `less`: of keys and queues; of waiting clients. */
 static inline void keymap_keep_bytes(struct keymap *m, size_t more, size_t less)
 {
     quota_keep(m->quota, &m->bytes, more, less);
@@ -151,8 +150,7 @@ static inline size_t append_spare(size_t old_len, size_t len)
  * a sign, digits; what follows is ignored. False without digits and out of range. */
 bool keymap_parse_number(struct slice text, int64_t *out);
 
-/* Stores `value`, whose reference it takes, and returns the old value, whose reference passes to
- * the caller. */
+/* Stores `value`, whose reference it takes, and returns the old value with its reference. */
 struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value);
 
 /* A MULTI_SET of keys that were looked up. */

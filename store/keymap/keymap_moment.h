@@ -38,8 +38,7 @@ static inline bool keymap_moment_is_written(const struct keymap_moment *k)
     return k->keys.next == NULL && k->queue == NULL;
 }
 
-/* Ends the snapshot of this keymap, finished or not; the entries of forgotten keys go to
-   `forgotten`. */
+/* Ends the snapshot of this keymap, finished or not; forgotten entries go to `forgotten`. */
 void keymap_moment_end(struct keymap_moment *k, struct forgotten_keys *forgotten);
 
 /* --- For changes; keymap->moment is this. Nothing here fails but the snapshot. --- */

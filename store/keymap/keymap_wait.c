@@ -193,8 +193,7 @@ enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t 
     return STORE_OK;
 }
 
-/* A waiter with at most this many registrations moves to a smaller block when its own is far too
- * large. */
+/* A waiter with so few registrations moves to a smaller block when its own is far too large. */
 #define MOVED_AT_ONCE 4096
 
 /* Moves the uncounted registrations of `old` to `w`, in the lists of their keys as well. */
@@ -211,8 +210,7 @@ static void waiter_take_over(struct keymap *m, struct waiter *w, struct waiter *
     }
 }
 
-/* The waiter has room for all keys of the request. If most keys exist, a smaller waiter replaces
- * it. */
+/* The waiter has room for all keys. If most keys exist, a smaller waiter replaces it. */
 __attribute__((noinline)) static struct waiter *waiter_fit(struct keymap *m, struct waiter *w)
 {
     struct waiter *fitting = waiter_new(m, w->missing, w->wake.owner);

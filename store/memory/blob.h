@@ -19,8 +19,7 @@ struct blob {
 #define BLOB_SPARE_MAX 0xfffffffu
 _Static_assert(ACCOUNT_KINDS <= 16, "a kind has four bits");
 
-/* Makes a blob with one reference of memory that was allocated for it; the caller then writes the
- * bytes. */
+/* Makes a blob with one reference of allocated memory; the caller then writes the bytes. */
 static inline struct blob *blob_begin(struct blob *b, enum account_kind kind, size_t len)
 {
     *b = (struct blob){.refs = 1, .kind = (unsigned)kind & 15u, .len = len};

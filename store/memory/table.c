@@ -11,8 +11,7 @@
 #define MOVED_AT_A_TIME 4
 #define EMPTY_AT_A_TIME 16
 
-/* malloc() maps an array of this size in pages of its own: zeroed, and returned to the kernel by
- * free(). */
+/* malloc() maps an array of this size in pages of its own: zeroed, and unmapped by free(). */
 #define PAGES_FROM (1u << 20)
 
 void table_init(struct table *t, enum account_kind kind, uint64_t seed,

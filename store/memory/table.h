@@ -72,6 +72,5 @@ static inline void table_keep_still(struct table *t, bool still)
 size_t table_bucket_count(const struct table *t);
 struct table_node *table_bucket(const struct table *t, size_t i);
 
-/* A table with at most this many buckets moves all its nodes at once when it grows, and never
- * shrinks. */
+/* A table with at most so many buckets moves all nodes at once when it grows; it never shrinks. */
 #define TABLE_SMALL 4096u

@@ -1,5 +1,4 @@
-/* How sessions are kept, changed, ended, and written into a snapshot. See session.h for the
- * contract. */
+/* How sessions are kept, changed, ended, and written to a snapshot. See session.h. */
 #include "store/session/session.h"
 
 #include <assert.h>
@@ -102,8 +101,7 @@ static struct change session_state_of(const struct session *session)
     };
 }
 
-/* Fills in the key of the session's barrier, or the element of its last answer; false if it has
- * neither. */
+/* Finds the session's barrier key, or the element of its last answer; false: neither. */
 static bool session_holds(const struct session *session, struct change *out)
 {
     struct slice barrier = session_barrier(session);
@@ -248,8 +246,7 @@ static size_t cost_of(const struct blob *b)
     return b == NULL ? 0 : sizeof *b + b->len;
 }
 
-/* `b` takes the place of one that the session keeps: of its element, or its hint. Takes the
- * reference. */
+/* `b`, whose reference it takes, replaces the session's element or hint. */
 static void session_replace(struct session *session, struct blob **kept, struct blob *b)
 {
     struct sessions *s = session->home;

@@ -108,8 +108,7 @@ struct slice session_barrier(const struct session *session);
  * checks that the space has room for one more session. STORE_NO_MEMORY, STORE_FULL. */
 enum store_status session_prepare(struct sessions *s, uint64_t id);
 
-/* Before a SESSION_HINT: false if the space has no room for the hint, or the session does not
- * exist. */
+/* Before a SESSION_HINT: false if the space has no room for it, or the session is unknown. */
 bool session_hint_fits(const struct sessions *s, const struct session_hint *c);
 
 /* --- Changes; for space.c and snapshot.c only. --- */

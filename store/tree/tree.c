@@ -8,8 +8,7 @@
 
 /* --- Nodes. --- */
 
-/* There are more nodes below a directory now, which count for so many bytes; or less, since numbers
- * wrap. */
+/* More nodes are below a directory now, and count for so many bytes; or fewer: numbers wrap. */
 static void count_below(struct tree *t, struct node *dir, size_t nodes, size_t bytes)
 {
     t->count += nodes;
@@ -210,8 +209,7 @@ void tree_free_later(struct tree *t)
     lazy_free_add(t->lazy_free, &t->lazy, bytes);
 }
 
-/* Frees at most `count` removed nodes; returns how many it freed, and the bytes that they counted
- * for. */
+/* Frees at most `count` removed nodes; returns how many, and the bytes they counted for. */
 static size_t free_dead(struct tree *t, size_t count, size_t *bytes)
 {
     size_t freed = 0;

@@ -140,8 +140,7 @@ static void write_short(struct tree_reader *r, const struct etcd_node *shown, co
         etcd_write_node_close(w, shown);
 }
 
-/* A node and what stands before it; of a directory its first half, of a long value the beginning.
- */
+/* A node and the text before it; of a directory its first half, of a long value the start. */
 static void visit_node(struct tree_reader *r, const struct node *n, bool descends,
                        const char *before)
 {

@@ -88,8 +88,7 @@ struct node *tree_snapshot_next(struct tree_snapshot *s, int64_t *work);
 /* True if a snapshot still needs the node: remove it with tree_past_bury(). */
 bool tree_past_holds(const struct tree *t, const struct node *n);
 
-/* Removes a node and its subtree from the tree and its counts, and keeps them for snapshots that
- * see them. */
+/* Removes a node and its subtree from tree and counts; snapshots that see them keep them. */
 void tree_past_bury(struct tree *t, struct node *n);
 
 /* The node is going to change. */

@@ -33,8 +33,7 @@ struct tree_event {
     uint8_t key[];
 };
 
-/* An event with one reference, its key copied and its nodes empty but for the key; its memory is
- * that of the reserve. */
+/* An event with one reference, its key copied and its nodes empty; its memory is reserved. */
 struct tree_event *tree_event_new(struct reserve *reserve, enum etcd_action action,
                                   struct slice key);
 struct tree_event *tree_event_ref(struct tree_event *e);
