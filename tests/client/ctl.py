@@ -745,7 +745,7 @@ def a_unix_socket_makes_an_operator():
 
 
 @case
-def who_cannot_be_reached_is_named():
+def an_unreachable_server_is_named():
     port = free_port()
     _, err = rdzvctl("-s", "localhost:%d" % port, "status", code=UNREACHABLE)
     has(err, "no rdzvd at localhost:%d: Connection refused; is it started with --listen?" % port,

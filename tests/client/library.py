@@ -123,7 +123,7 @@ def keys_have_the_names_that_torch_gives_them():
 
 
 @case
-def who_does_not_listen_is_named():
+def a_server_that_does_not_listen_is_named():
     port = free_port()
     code, _, err = run("client/example_hello", "127.0.0.1:%d" % port)
     check(code == 1 and "unreachable: " in err and "at 127.0.0.1:%d: Connection refused" % port in err,
@@ -160,7 +160,7 @@ def fetch(daemon, path):
 
 
 @case
-def what_is_no_store_is_not_believed():
+def a_peer_that_is_no_store_is_not_believed():
     """A server that answers in HTTP, one that answers with garbage, and one that says nothing."""
     import socket
     for answer in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff" * 64, b""):

@@ -50,7 +50,7 @@ def a_closed_run_is_kept_for_the_grace():
 
 
 @case
-def who_comes_for_a_closed_run_waits_until_it_is_forgotten():
+def agents_wait_until_a_closed_run_is_forgotten():
     """And such an agent does not count among the agents that must leave first."""
     with daemon("--closed-run-ttl", "100ms") as server:
         a = closed_run(server)
@@ -76,7 +76,7 @@ def who_comes_for_a_closed_run_waits_until_it_is_forgotten():
 
 
 @case
-def who_waits_for_a_closed_run_is_told_after_closed_hold():
+def a_waiting_agent_is_rejected_after_closed_run_wait():
     with daemon("--closed-run-ttl", "100ms", "--closed-run-wait", "50ms") as server:
         a = closed_run(server)
         early = knock(server)
@@ -90,7 +90,7 @@ def who_waits_for_a_closed_run_is_told_after_closed_hold():
 
 
 @case
-def who_waits_for_a_closed_run_goes_on_when_it_is_gone_on_request():
+def a_waiting_agent_starts_the_run_once_an_operator_deletes_it():
     with daemon("--closed-run-ttl", "1h", "--closed-run-wait", "1h") as server:
         for path in "/rdzv/v1/spaces/default/runs/job", "/rdzv/v1/spaces/default":
             a = closed_run(server)
@@ -103,7 +103,7 @@ def who_waits_for_a_closed_run_goes_on_when_it_is_gone_on_request():
 
 
 @case
-def who_waits_for_a_closed_run_does_not_keep_the_daemon():
+def a_waiting_agent_does_not_delay_the_end_of_the_daemon():
     with daemon("--closed-run-ttl", "1h", "--drain-timeout", "1h") as server:
         a = closed_run(server)
         early = knock(server)
@@ -126,7 +126,7 @@ def an_open_run_is_forgotten_after_run_ttl():
 
 
 @case
-def an_open_run_stays_for_those_who_come_back():
+def an_open_run_stays_for_agents_that_return():
     with daemon("--closed-run-ttl", "1ms") as server:
         agents = meet(server.port, "job", ["a", "b"])
         settle(agents)
@@ -165,7 +165,7 @@ def ids_with_dots_slashes_and_digits_are_runs_of_their_own():
 
 
 @case
-def a_space_is_deleted_under_everybody():
+def a_space_is_deleted_while_agents_and_workers_use_it():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         settle([a, b])
@@ -194,7 +194,7 @@ def a_space_is_deleted_under_everybody():
 
 
 @case
-def a_run_is_forgotten_under_everybody():
+def a_run_is_deleted_while_agents_and_workers_use_it():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         settle([a, b])

@@ -29,7 +29,7 @@ def heartbeats_of_two_agents_do_not_conflict():
 
 
 @case
-def what_a_tool_writes_is_stored_byte_for_byte():
+def the_value_of_a_tool_is_stored_byte_for_byte():
     with daemon() as server:
         a = Agent(server.port, "job", "a")
         a.join()
@@ -49,7 +49,7 @@ def what_a_tool_writes_is_stored_byte_for_byte():
 
 
 @case
-def what_is_no_state_is_stored_unchanged():
+def a_value_that_is_no_state_is_stored_unchanged():
     with daemon() as server:
         a, b = Agent(server.port, "job", "a"), Agent(server.port, "job", "b")
         values = [b"non_base64", b"", b"AAAA", b"\0\xff", b"gASVCgAAAAAAAACMBnN5c3RlbZQu",
@@ -101,7 +101,7 @@ def join_all_at_once(agents):
 
 
 @case
-def agents_that_join_together_write_once_each():
+def agents_that_join_together_write_once():
     with daemon() as server:
         agents = stale_agents(server, 50)
         for a in agents:
@@ -112,7 +112,7 @@ def agents_that_join_together_write_once_each():
 
 
 @case
-def a_storm_of_stale_writers_takes_two_attempts_each():
+def each_stale_writer_needs_two_attempts():
     """All have seen that no agent has joined; the answer to the first attempt has their numbers."""
     with daemon() as server:
         agents = stale_agents(server, 50)
@@ -136,7 +136,7 @@ def a_join_before_its_turn_is_held():
 
 
 @case
-def the_number_of_one_that_dies_goes_to_another_one():
+def the_number_of_a_dead_agent_goes_to_another_agent():
     with daemon() as server:
         first, b, c = held(server)
         b.close()
@@ -149,7 +149,7 @@ def the_number_of_one_that_dies_goes_to_another_one():
 
 
 @case
-def the_number_of_one_that_stalls_goes_to_another_one():
+def the_number_of_a_stalled_agent_goes_to_another_agent():
     with daemon() as server:
         first, b, c = held(server)
         c.seen = c.blob()  # a second later
@@ -161,7 +161,7 @@ def the_number_of_one_that_stalls_goes_to_another_one():
 
 
 @case
-def one_whose_join_is_held_may_leave():
+def an_agent_whose_join_is_held_may_leave():
     with daemon() as server:
         first, b, c = held(server)
         c.close()
@@ -173,7 +173,7 @@ def one_whose_join_is_held_may_leave():
 
 
 @case
-def requests_behind_a_held_one_are_answered_in_order():
+def requests_behind_a_held_join_are_answered_in_order():
     none = modern.get(b"/torch.rendezvous.none")
     with daemon() as server:
         first, b, c = held(server, none, modern.set(b"/torch.rendezvous.other.0/k", b"v"),
@@ -189,7 +189,7 @@ def requests_behind_a_held_one_are_answered_in_order():
 
 
 @case
-def a_large_request_may_come_behind_a_held_one():
+def a_large_request_may_follow_a_held_join():
     with daemon() as server:
         _, b, c = held(server)
         big = modern.compare_set(b"/torch.rendezvous.none", b"stale", bytes(3 << 20))
@@ -232,7 +232,7 @@ class Plain:
 
 
 @case
-def plain_is_plain_byte_for_byte():
+def without_fixes_each_answer_is_that_of_a_plain_store():
     rng = random.Random(5)
     with daemon("--elastic-fixes=off", "--closed-run-ttl", "1ms", "--idle-run-ttl", "1ms") as server:
         model = Plain()
@@ -278,7 +278,7 @@ def plain_is_plain_byte_for_byte():
 
 
 @case
-def plain_agents_storm_as_they_do_with_torch():
+def without_fixes_stale_writes_fail_as_with_torch():
     with daemon("--elastic-fixes=off") as server:
         a, b, c = stale_agents(server, 3)
         for agent in (a, b, c):

@@ -15,7 +15,7 @@ from scene import (Filler, await_agents, await_state, daemon, held, http_request
 
 
 @case
-def the_others_are_told_of_a_lost_node():
+def the_other_agents_learn_of_a_lost_node():
     with daemon() as server:
         a, b, c = meet(server.port, "job", ["a", "b", "c"])
         c.close()
@@ -51,7 +51,7 @@ def a_silent_node_is_taken_out_and_put_back():
 
 
 @case
-def who_waits_for_the_ranks_of_a_lost_agent_0_goes_on():
+def an_agent_gets_its_ranks_after_agent_0_is_lost():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         b.wait(b.round_key(0, b"torchelastic/assigned_ranks/1"))
@@ -80,7 +80,7 @@ def the_last_call_ends_when_all_are_back():
         server.wait_log(r"event=last_call_ended space=default run=job round=1 participants=2 ")
 
 
-def is_let_in_while_it_looks():
+def is_admitted_while_it_polls():
     """False: rdzvd's tick has come between two requests of `a`, so that `b` is to join by itself."""
     with daemon() as server:
         a, = meet(server.port, "job", ["a"])
@@ -103,9 +103,9 @@ def is_let_in_while_it_looks():
 
 
 @case
-def who_waits_is_answered_when_it_is_let_in():
+def a_waiting_node_is_answered_when_it_is_admitted():
     """Its look is held: it learns that its round is complete at that moment, and not a second later."""
-    check(any(is_let_in_while_it_looks() for _ in range(5)), "it is not let in")
+    check(any(is_admitted_while_it_polls() for _ in range(5)), "it is not let in")
     with daemon() as server:  # which then ends as ever
         a, = meet(server.port, "job", ["a"])
         b = Agent(server.port, "job", "b")
@@ -164,7 +164,7 @@ def crowd(agent, count):
 
 
 @case
-def what_an_agent_sees_does_not_grow_with_the_round():
+def the_view_of_an_agent_does_not_grow_with_the_round():
     sizes = {}
     for count in (8, 1000):
         with daemon() as server:
@@ -184,7 +184,7 @@ def what_an_agent_sees_does_not_grow_with_the_round():
 
 
 @case
-def agents_leave_wait_and_meet_by_what_they_see():
+def agents_leave_wait_and_meet_by_their_views():
     with daemon() as server:
         agents = meet(server.port, "job", ["a", "b", "c"])
         know_ranks(*agents)
@@ -211,7 +211,7 @@ def agents_leave_wait_and_meet_by_what_they_see():
 
 
 @case
-def one_closes_the_run_by_what_it_sees():
+def an_agent_closes_the_run_by_its_view():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         know_ranks(a, b)
@@ -224,7 +224,7 @@ def one_closes_the_run_by_what_it_sees():
 
 
 @case
-def what_a_frozen_agent_writes_harms_no_round():
+def a_write_of_a_frozen_agent_harms_no_round():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         know_ranks(a, b)
@@ -325,7 +325,7 @@ def a_held_answer_comes_after_a_stop_of_the_daemon():
 
 
 @case
-def one_taken_for_dead_is_put_back_into_its_round():
+def a_node_presumed_dead_returns_to_its_round():
     with daemon() as server:
         a, b, c = meet(server.port, "job", ["a", "b", "c"])
         ranks = whole(server, b).participants
@@ -343,7 +343,7 @@ def one_taken_for_dead_is_put_back_into_its_round():
 
 
 @case
-def one_taken_for_dead_is_put_back_when_there_is_room():
+def a_node_presumed_dead_returns_once_the_space_has_room():
     with daemon("--space-limit", "20KiB") as server:
         filler = Filler(server.port)
         a, b = meet(server.port, "job", ["a", "b"])
@@ -356,7 +356,7 @@ def one_taken_for_dead_is_put_back_when_there_is_room():
 
 
 @case
-def one_taken_for_dead_waits_when_a_smaller_round_has_begun():
+def a_node_presumed_dead_waits_after_a_smaller_round_has_begun():
     with daemon() as server:
         a, b, c = meet(server.port, "job", ["a", "b", "c"])
         prune(c, a)
@@ -372,7 +372,7 @@ def one_taken_for_dead_waits_when_a_smaller_round_has_begun():
 
 
 @case
-def one_taken_for_dead_waits_when_the_new_round_was_not_full():
+def a_node_presumed_dead_waits_if_the_new_round_was_not_full():
     """The last call was over before max nodes had met, so the round has free places."""
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
@@ -391,7 +391,7 @@ def one_taken_for_dead_waits_when_the_new_round_was_not_full():
 
 
 @case
-def one_taken_for_dead_and_replaced_is_cut():
+def a_replaced_node_loses_its_connection():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         prune(b, a)
@@ -408,7 +408,7 @@ def one_taken_for_dead_and_replaced_is_cut():
 
 
 @case
-def one_who_has_left_is_not_put_back():
+def a_node_that_left_is_not_put_back():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
 
@@ -422,7 +422,7 @@ def one_who_has_left_is_not_put_back():
 
 
 @case
-def close_is_ignored_while_others_are_in():
+def a_close_is_ignored_while_other_nodes_take_part():
     with daemon("--close-needs-all", "on") as server:
         a, b = meet(server.port, "job", ["a", "b"])
         state = a.state()
@@ -448,7 +448,7 @@ def are_silent(agents, other):
 
 
 @case
-def all_agents_of_a_round_are_called_at_once():
+def all_agents_of_a_round_are_notified_at_once():
     with daemon() as server:
         agents = meet(server.port, "job", ["a", "b", "c"])
         know_ranks(*agents)
@@ -467,7 +467,7 @@ def all_agents_of_a_round_are_called_at_once():
 
 
 @case
-def no_heartbeat_is_answered_that_a_node_waits():
+def the_answer_to_a_heartbeat_hides_waiting_nodes():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         know_ranks(a, b)
@@ -480,7 +480,7 @@ def no_heartbeat_is_answered_that_a_node_waits():
 
 
 @case
-def a_failed_run_ends_for_all_and_begins_anew_at_once():
+def a_failed_run_ends_for_all_agents_and_starts_again_at_once():
     with daemon("--closed-run-ttl=1h") as server:
         agents = meet(server.port, "job", ["a", "b", "c"])
         know_ranks(*agents)
@@ -504,7 +504,7 @@ def a_failed_run_ends_for_all_and_begins_anew_at_once():
 
 
 @case
-def a_failed_run_is_torchs_way_if_that_is_wanted():
+def a_failed_run_goes_on_with_end_failed_runs_off():
     with daemon("--end-failed-runs=off") as server:
         a, b = meet(server.port, "job", ["a", "b"])
         know_ranks(a, b)
@@ -514,7 +514,7 @@ def a_failed_run_is_torchs_way_if_that_is_wanted():
 
 
 @case
-def who_has_finished_does_not_wait_for_a_lost_node():
+def a_finished_agent_does_not_wait_for_a_lost_node():
     with daemon() as server:
         a, b, c = meet(server.port, "job", ["a", "b", "c"])
         know_ranks(a, b, c)
@@ -532,7 +532,7 @@ def who_has_finished_does_not_wait_for_a_lost_node():
 
 
 @case
-def a_node_that_a_round_has_no_room_for_is_a_spare_until_it_has():
+def a_node_beyond_max_is_a_spare_until_a_place_is_free():
     """MAX is 2. The workers of a fail; while a is out of the round, c asks for its place."""
     with daemon() as server:
         a, b = meet(server.port, "job", "ab")

@@ -102,7 +102,7 @@ def etcd_newcomer(port):
 
 
 @case
-def all_agents_over_etcd_are_called_at_once():
+def all_agents_over_etcd_are_notified_at_once():
     with daemon() as server:
         a, b = etcd_round(server.port, "ab")
         new = etcd_newcomer(server.port)
@@ -115,7 +115,7 @@ def all_agents_over_etcd_are_called_at_once():
 
 
 @case
-def a_heartbeat_over_etcd_may_come_before_the_call():
+def a_heartbeat_over_etcd_may_precede_the_notification():
     with daemon() as server:
         a, b = etcd_round(server.port, "ab")
         new = etcd_newcomer(server.port)
@@ -133,7 +133,7 @@ def a_heartbeat_over_etcd_may_come_before_the_call():
 
 
 @case
-def who_waits_over_etcd_and_leaves_holds_nobody():
+def a_waiting_node_over_etcd_that_leaves_holds_no_agent():
     with daemon() as server:
         a, b = etcd_round(server.port, "ab")
         new = etcd_newcomer(server.port)
@@ -146,7 +146,7 @@ def who_waits_over_etcd_and_leaves_holds_nobody():
 
 
 @case
-def an_agent_over_etcd_that_does_not_look_is_not_waited_for():
+def an_agent_over_etcd_that_does_not_poll_holds_no_agent():
     with daemon() as server:
         a, b = etcd_round(server.port, "ab")
         new = EtcdAgent(server.port, "c")

@@ -26,7 +26,7 @@ OPTIONS = None
 
 
 @cases.case
-def whatever_agents_say_does_no_harm():
+def random_requests_of_agents_do_no_harm():
     fuzz.run(OPTIONS.seed, OPTIONS.steps)
 
 

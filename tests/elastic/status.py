@@ -17,7 +17,7 @@ from servers import OPERATOR, Rdzvd
 
 
 @case
-def the_log_explains():
+def the_log_explains_each_step_of_a_run():
     with daemon("--closed-run-ttl", "100ms", "--disable=drop-disconnected") as server:
         a = Agent(server.port, "job", "a")
         a.join()
@@ -71,7 +71,7 @@ def the_log_explains():
 
 
 @case
-def runs_tell_who_is_missing():
+def the_status_names_missing_nodes():
     with daemon() as server:
         here = "/rdzv/v1/spaces/default/runs"
         get_run = lambda: get_json(server.port, "/rdzv/v1/spaces/default/status")["runs"][0]
@@ -118,7 +118,7 @@ def runs_tell_who_is_missing():
 
 
 @case
-def times_of_any_year_are_told():
+def the_status_shows_times_of_any_year():
     # Nanoseconds since 1970, as etcd has its times, would begin in 1677 and end in 2262.
     times = ["0001-01-01T00:00:00", "1677-09-21T00:12:43.145224", "1969-12-31T23:59:59.999999",
              "2262-04-11T23:47:16.854776", "9999-12-31T23:59:59.999999"]
@@ -144,7 +144,7 @@ def barrier_request(key, size):
 
 
 @case
-def the_status_says_who_waits_for_what():
+def the_status_shows_waiting_clients_and_their_keys():
     with daemon("--expect=3") as server:
         # Before there is a run: later, they would be taken for its workers.
         plain, other = Peer(server.port), Peer(server.port)
@@ -181,7 +181,7 @@ def the_status_says_who_waits_for_what():
 
 
 @case
-def the_status_says_who_is_not_at_the_exit_barrier():
+def the_status_names_the_node_missing_at_the_exit_barrier():
     with daemon() as server:
         agents = meet(server.port, "job", ["a", "b", "c"])
         members = agents[0].round_key(0, b"torchelastic/agent/terminal_state/num_members")
@@ -198,7 +198,7 @@ def the_status_says_who_is_not_at_the_exit_barrier():
 
 
 @case
-def the_status_says_which_node_is_not_at_a_barrier_of_workers():
+def the_status_names_the_node_missing_at_a_barrier_of_workers():
     with daemon(listen=("0.0.0.0:0",)) as server:
         sources = {"a": "127.0.0.1", "b": "127.0.0.3"}
         agents = [Agent(server.port, "job", name, source=sources[name]) for name in "ab"]
@@ -248,7 +248,7 @@ def the_status_names_the_writer_of_a_key_that_workers_wait_for():
 
 
 @case
-def the_status_knows_why_a_round_ended():
+def the_status_says_the_reason_why_a_round_ended():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         b.close()
@@ -272,7 +272,7 @@ def the_status_knows_why_a_round_ended():
 
 
 @case
-def the_status_names_who_is_gone_when_the_others_go_on():
+def the_status_names_absent_nodes_while_the_run_continues():
     with tempfile.TemporaryDirectory() as folder:
         data = "--data-dir=" + os.path.join(folder, "data")
         with daemon(data) as server:
@@ -343,7 +343,7 @@ class Stream:
 
 
 @case
-def who_watches_the_status_is_told_of_changes():
+def a_stream_of_the_status_shows_each_change():
     with daemon() as server, Rdzvd("--upstream=127.0.0.1:%d" % server.port) as relay:
         streams = [Stream(server.port), Stream(server.port, version=10), Stream(relay.port),
                    Stream(server.port, "/rdzv/v1/spaces/default/status")]
@@ -374,7 +374,7 @@ def delete_request(key):
 
 
 @case
-def runs_come_and_go_while_the_status_is_written():
+def runs_start_and_end_while_the_status_is_written():
     keys = [PREFIX + b"job-%d" % i for i in range(4000)]
     with daemon() as server:
         stream, writer = Stream(server.port), Peer(server.port)
@@ -395,7 +395,7 @@ def runs_come_and_go_while_the_status_is_written():
 
 
 @case
-def who_does_not_read_the_stream_gets_the_newest_then():
+def a_slow_reader_of_the_stream_gets_the_newest_status():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "s")
         with daemon("--listen=unix:" + path) as server:
@@ -426,7 +426,7 @@ def who_does_not_read_the_stream_gets_the_newest_then():
 
 
 @case
-def who_only_looks_at_a_run_is_no_agent_of_it():
+def a_client_that_only_reads_a_run_is_no_agent():
     """As rdzvctl watch does: before the run begins, while it goes on, and when it is closed."""
     with daemon("--expect=2", "--closed-run-ttl=1s") as server:
         key = PREFIX + b"job"
@@ -457,7 +457,7 @@ def who_only_looks_at_a_run_is_no_agent_of_it():
 
 
 @case
-def two_agents_that_are_one_node_are_told_apart():
+def the_status_reports_two_agents_that_claim_one_node():
     with daemon() as server:
         first, second = (Agent(server.port, "job", "host", pid=1) for _ in range(2))
         first.join()

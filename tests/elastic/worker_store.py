@@ -39,7 +39,7 @@ def each_round_has_fresh_keys_and_old_connections_keep_theirs():
 
 
 @case
-def a_worker_that_waits_is_woken_by_its_own_round_alone():
+def a_waiting_worker_is_woken_only_by_its_own_round():
     with daemon() as server:
         agents = meet(server.port, "job", ["a", "b"])
         settle(agents)
@@ -59,7 +59,7 @@ def a_worker_that_waits_is_woken_by_its_own_round_alone():
 
 
 @case
-def a_worker_may_come_before_agent_0_has_said_anything():
+def a_worker_may_ask_before_agent_0_sets_the_master_address():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         b.wait(b.round_key(0, b"MASTER_ADDR"))
@@ -71,7 +71,7 @@ def a_worker_may_come_before_agent_0_has_said_anything():
 
 
 @case
-def agents_are_told_what_advertise_says():
+def agents_get_the_address_of_advertise():
     for flag, expected in (("job.example.svc:1234", ("job.example.svc", 1234)),
                            ("10.1.2.3", ("10.1.2.3", None)), ("[fd00::1]:77", ("fd00::1", 77))):
         with daemon("--advertise", flag) as server:
@@ -82,7 +82,7 @@ def agents_are_told_what_advertise_says():
 
 
 @case
-def the_guess_is_an_address_that_an_agent_came_by_and_not_loopback():
+def the_guessed_address_is_not_loopback():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         try:
             s.connect(("192.0.2.1", 9))  # sends nothing
@@ -103,7 +103,7 @@ def the_guess_is_an_address_that_an_agent_came_by_and_not_loopback():
 
 
 @case
-def when_nobody_listens_agent_0s_own_values_are_answered():
+def agent_0s_values_are_answered_if_no_store_listens_there():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         port = free_port()
@@ -124,7 +124,7 @@ def when_nobody_listens_agent_0s_own_values_are_answered():
 
 
 @case
-def a_port_that_is_none_leaves_agent_0_alone():
+def an_invalid_port_of_agent_0_is_stored_unchanged():
     for text in (b"", b"0", b"65536", b"29500x", b"-1"):
         with daemon() as server:
             a, b = meet(server.port, "job", ["a", "b"])
@@ -135,7 +135,7 @@ def a_port_that_is_none_leaves_agent_0_alone():
 
 
 @case
-def a_full_space_is_logged_and_nothing_half_told():
+def a_full_space_is_logged_and_half_an_address_is_not_set():
     with daemon("--space-limit", "20000") as server:
         a, b = meet(server.port, "job", ["a", "b"])
         for size in (4096, 1024, 256, 64, 16):
@@ -153,7 +153,7 @@ def a_full_space_is_logged_and_nothing_half_told():
 
 
 @case
-def agents_without_ping_are_left_alone():
+def agents_without_ping_get_plain_keys():
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"], ping=False)
         a.say_where(0, b"worker-0.example", 1234)
@@ -251,7 +251,7 @@ def listens(port):
 
 
 @case
-def a_run_that_is_left_gives_its_port_back_and_takes_it_again():
+def a_run_without_clients_gives_its_port_back_and_takes_it_again():
     with daemon() as server:
         first, second = (meet(server.port, run, ["a", "b"]) for run in ("one", "two"))
         settle(first)
@@ -278,7 +278,7 @@ def a_run_that_is_left_gives_its_port_back_and_takes_it_again():
 
 
 @case
-def what_a_full_space_could_not_take_is_said_later():
+def a_full_space_delays_the_master_address():
     with daemon("--space-limit", "20KiB") as server:
         filler = Filler(server.port)
         agents = meet(server.port, "job", ["a", "b"])
@@ -296,7 +296,7 @@ def what_a_full_space_could_not_take_is_said_later():
 
 
 @case
-def a_run_that_all_have_left_hides_no_keys():
+def a_run_without_agents_hides_no_keys():
     with daemon() as server:
         other = Peer(server.port)
         other.set(b"/k", b"v")
@@ -341,7 +341,7 @@ def a_port_of_its_own_ends_with_its_run():
 
 
 @case
-def who_waits_for_a_run_stays_with_the_keys_of_the_space():
+def a_client_that_waits_for_a_run_keeps_the_keys_of_the_space():
     """The keys of the space keep its wait, whatever keys its later requests name."""
     with daemon() as server:
         both = meet(server.port, "job", "ab")
@@ -357,7 +357,7 @@ def who_waits_for_a_run_stays_with_the_keys_of_the_space():
 
 
 @case
-def agent_0_is_lost_before_it_has_said_where():
+def agent_0_is_lost_before_it_sets_the_master_address():
     with daemon() as server:
         a, b = meet(server.port, "job", "ab")
         a.close()

@@ -38,7 +38,7 @@ static void an_idle_peer_costs_its_struct_alone(void **state)
     loop_close(&loop);
 }
 
-static void who_comes_and_goes_leaves_no_trace(void **state)
+static void clients_that_come_and_go_leave_no_trace(void **state)
 {
     (void)state;
     loop_open(&loop, NULL);
@@ -86,7 +86,7 @@ static void an_announced_length_takes_no_memory(void **state)
 
 /* --- Half-closed. --- */
 
-static void what_came_before_the_end_is_answered(void **state)
+static void requests_before_the_end_are_answered(void **state)
 {
     static const struct {
         const char *name, *request;
@@ -161,7 +161,7 @@ static void a_half_closed_slow_reader_gets_everything(void **state)
     loop_close(&loop);
 }
 
-static void who_leaves_while_waiting_waits_no_more(void **state)
+static void a_client_that_leaves_ends_its_wait(void **state)
 {
     struct space *space;
     int fd, barrier, writer;
@@ -457,13 +457,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_idle_peer_costs_its_struct_alone),
-        cmocka_unit_test(who_comes_and_goes_leaves_no_trace),
+        cmocka_unit_test(clients_that_come_and_go_leave_no_trace),
         cmocka_unit_test(a_silent_peer_is_undecided_for_ever),
         cmocka_unit_test(an_announced_length_takes_no_memory),
-        cmocka_unit_test(what_came_before_the_end_is_answered),
+        cmocka_unit_test(requests_before_the_end_are_answered),
         cmocka_unit_test(a_set_just_before_the_end_is_kept),
         cmocka_unit_test(a_half_closed_slow_reader_gets_everything),
-        cmocka_unit_test(who_leaves_while_waiting_waits_no_more),
+        cmocka_unit_test(a_client_that_leaves_ends_its_wait),
         cmocka_unit_test(a_woken_peer_may_be_gone_already),
         cmocka_unit_test(all_who_wait_are_woken_once),
         cmocka_unit_test(a_cancel_that_comes_too_late_is_answered_behind_the_wake),

@@ -233,7 +233,7 @@ def check_putters(port, putters):
 
 
 @case
-def what_was_answered_survives_kills():
+def answered_changes_survive_kills():
     rng = random.Random("kills/%d" % SEED)
     for mode in MODES:
         with Store(mode=mode) as store:

@@ -214,7 +214,7 @@ def the_monitor_takes_a_sample_and_says_so():
 
 
 @case
-def who_leaves_ends_the_monitor():
+def the_monitor_ends_with_its_client():
     with Rdzvd(token_flag()) as daemon:
         peer = Peer(daemon.port)
         for _ in range(20):

@@ -412,7 +412,7 @@ def a_client_that_has_sent_and_gone():
 
 
 @case
-def what_was_sent_behind_a_wait_counts_when_its_client_is_half_closed():
+def requests_behind_a_wait_count_once_their_client_is_half_closed():
     """To the store it is the same client as one without a relay."""
     with Store() as store, Relay(store) as relay:
         keys = [b"%d" % i + b"k" * 8000 for i in range(12)]  # in two frames
@@ -902,7 +902,7 @@ def a_relay_is_no_store_of_another():
 
 
 @case
-def what_is_no_store_is_not_taken_for_one():
+def a_server_that_is_no_store_is_not_taken_for_one():
     """A server that accepts and says nothing, or something else, is left for the next one."""
     deaf = socket.create_server(("127.0.0.1", 0))
     answers = in_thread(lambda: deaf.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 4))
@@ -917,7 +917,7 @@ def what_is_no_store_is_not_taken_for_one():
 
 
 @case
-def who_does_not_read_holds_nobody():
+def a_client_that_does_not_read_holds_no_other():
     value = os.urandom(4 * MIB)
     with Store() as store, Relay(store) as relay:
         writer = Peer(relay.port)

@@ -380,7 +380,7 @@ def tls_where_there_is_no_certificate():
 
 
 @case
-def who_may_connect():
+def only_allowed_networks_may_connect():
     own = next((a for a in subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split()
                 if "." in a), None)
     if own is None:

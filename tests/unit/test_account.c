@@ -34,7 +34,7 @@ static int end(void **state)
 
 /* --- Counting. --- */
 
-static void what_malloc_takes_is_counted(void **state)
+static void memory_of_malloc_is_counted(void **state)
 {
     void *a = account_alloc(ACCOUNT_KEYS, 100), *b = account_alloc(ACCOUNT_INPUT, 100000);
 
@@ -313,7 +313,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_heap_knows_how_long_it_is),
-        cmocka_unit_test_setup_teardown(what_malloc_takes_is_counted, begin, end),
+        cmocka_unit_test_setup_teardown(memory_of_malloc_is_counted, begin, end),
 #ifdef __GLIBC__
         cmocka_unit_test(the_cost_is_that_of_malloc),
 #endif

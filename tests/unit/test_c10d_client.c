@@ -166,7 +166,7 @@ static void every_prefix_asks_for_more(void **state)
     }
 }
 
-static void what_is_no_answer_is_refused(void **state)
+static void bytes_that_are_no_answer_are_refused(void **state)
 {
     static const struct {
         enum c10d_op op;
@@ -219,7 +219,7 @@ int main(void)
         cmocka_unit_test(bytes_are_those_of_torch),
         cmocka_unit_test(answers_are_read),
         cmocka_unit_test(every_prefix_asks_for_more),
-        cmocka_unit_test(what_is_no_answer_is_refused),
+        cmocka_unit_test(bytes_that_are_no_answer_are_refused),
         cmocka_unit_test(what_no_server_answers_is_done_at_once),
     };
 

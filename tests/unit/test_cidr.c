@@ -60,7 +60,7 @@ static void an_address_lies_in_a_network_or_not(void **state)
     }
 }
 
-static void what_is_no_network_changes_nothing(void **state)
+static void a_text_that_is_no_network_changes_nothing(void **state)
 {
     static const char *const texts[] = {
         "",
@@ -95,7 +95,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_lies_in_a_network_or_not),
-        cmocka_unit_test(what_is_no_network_changes_nothing),
+        cmocka_unit_test(a_text_that_is_no_network_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

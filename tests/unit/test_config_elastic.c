@@ -116,7 +116,7 @@ static void one_port_is_a_range(void **state)
     }
 }
 
-static void what_means_nothing_is_refused_with_a_hint(void **state)
+static void a_meaningless_setting_is_refused_with_a_hint(void **state)
 {
     static const struct {
         const char *flag, *value, *text;
@@ -223,7 +223,7 @@ static void what_does_not_go_together_is_noted(void **state)
 }
 
 /* What --check-config prints, given as a file, sets the same. */
-static void what_disable_names_is_off(void **state)
+static void repairs_named_in_disable_are_off(void **state)
 {
     const struct start known = {.words = {"--disable=end-last-call,drop-disconnected"}};
     struct config c;
@@ -282,9 +282,9 @@ int main(void)
         cmocka_unit_test(every_setting_reaches_its_place),
         cmocka_unit_test(advertised_addresses_are_spelt_in_many_ways),
         cmocka_unit_test(one_port_is_a_range),
-        cmocka_unit_test(what_means_nothing_is_refused_with_a_hint),
+        cmocka_unit_test(a_meaningless_setting_is_refused_with_a_hint),
         cmocka_unit_test(what_does_not_go_together_is_noted),
-        cmocka_unit_test(what_disable_names_is_off),
+        cmocka_unit_test(repairs_named_in_disable_are_off),
         cmocka_unit_test(settings_in_effect_read_back),
     };
 

@@ -163,7 +163,7 @@ static void a_directory_of_another_user_is_refused(void **state)
     fs->free(fs);
 }
 
-static void what_is_no_directory_is_refused(void **state)
+static void a_path_that_is_no_directory_is_refused(void **state)
 {
     FILE *f;
 
@@ -348,7 +348,7 @@ int main(void)
         TEST(the_name_of_a_directory_is_synced),
         TEST(a_directory_that_others_write_is_refused),
         TEST(a_directory_of_another_user_is_refused),
-        TEST(what_is_no_directory_is_refused),
+        TEST(a_path_that_is_no_directory_is_refused),
         TEST(files_are_written_read_renamed_and_removed),
         TEST(a_link_is_not_followed),
         TEST(a_lock_ends_with_its_process),

@@ -79,7 +79,7 @@ static void options_are_read_in_every_spelling(void **state)
     }
 }
 
-static void what_only_looks_like_it_is_no_run(void **state)
+static void a_command_that_only_mentions_torchrun_is_no_run(void **state)
 {
     static const char *const commands[] = {
         "[python, train.py, --launcher, torchrun]",
@@ -478,7 +478,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(options_are_read_in_every_spelling, end),
-        cmocka_unit_test_teardown(what_only_looks_like_it_is_no_run, end),
+        cmocka_unit_test_teardown(a_command_that_only_mentions_torchrun_is_no_run, end),
         cmocka_unit_test_teardown(the_command_line_wins, end),
         cmocka_unit_test_teardown(variables_are_replaced_by_who_replaces_them, end),
         cmocka_unit_test_teardown(a_namespace_may_be_left_open, end),

@@ -265,7 +265,7 @@ static size_t try_with(const struct command *c, long bytes, bool with_snapshot)
     return done;
 }
 
-static void whatever_is_left_a_command_is_whole_or_nothing(void **state)
+static void with_any_memory_left_a_command_is_whole_or_nothing(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(commands); i++) {
@@ -340,7 +340,7 @@ static void deletions_go_on_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whatever_is_left_a_command_is_whole_or_nothing),
+        cmocka_unit_test(with_any_memory_left_a_command_is_whole_or_nothing),
         cmocka_unit_test(add_goes_on_without_memory),
         cmocka_unit_test(deletions_go_on_without_memory),
     };

@@ -72,7 +72,7 @@ static void trees_of_json_count_and_are_refused(void **state)
     assert_int_equal(account.total, 0);
 }
 
-static void what_libevent_takes_is_counted(void **state)
+static void memory_of_libevent_is_counted(void **state)
 {
     struct event_base *base = event_base_new();
     size_t before = account.bytes[ACCOUNT_LOOP];
@@ -128,7 +128,7 @@ int main(void)
         cmocka_unit_test_setup(states_count_as_runs, set_up),
         cmocka_unit_test_setup(states_are_refused_over_the_limit, set_up),
         cmocka_unit_test_setup(trees_of_json_count_and_are_refused, set_up),
-        cmocka_unit_test_setup(what_libevent_takes_is_counted, set_up),
+        cmocka_unit_test_setup(memory_of_libevent_is_counted, set_up),
         cmocka_unit_test_setup(some_buffers_of_records_are_kept, set_up),
     };
 

@@ -87,7 +87,7 @@ static void the_lowest_of_version_2_counts(void **state)
 }
 
 /* As in a container: the path is the host's, and the top of the mount is the container's. */
-static void what_is_mounted_is_found(void **state)
+static void the_mounted_cgroup_limit_is_found(void **state)
 {
     (void)state;
     write_file("/proc/self/cgroup", "12:pids:/a\n9:memory:/docker/0123\n0::/docker/0123\n");
@@ -121,7 +121,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_setting_counts_alone, begin, end),
         cmocka_unit_test_setup_teardown(without_a_cgroup_it_is_of_the_machine, begin, end),
         cmocka_unit_test_setup_teardown(the_lowest_of_version_2_counts, begin, end),
-        cmocka_unit_test_setup_teardown(what_is_mounted_is_found, begin, end),
+        cmocka_unit_test_setup_teardown(the_mounted_cgroup_limit_is_found, begin, end),
         cmocka_unit_test_setup_teardown(no_limit_of_version_1_is_none, begin, end),
         cmocka_unit_test_setup_teardown(odd_files_are_no_harm, begin, end),
     };

@@ -182,7 +182,7 @@ static void sockets_meant_for_others_are_left_alone(void **state)
     }
 }
 
-static void what_is_no_listening_tcp_socket_is_refused(void **state)
+static void a_descriptor_that_is_no_listening_tcp_socket_is_refused(void **state)
 {
     struct notify_env env = passed("4711", "2", NULL);
     struct notify_socket *sockets = NULL;
@@ -226,7 +226,7 @@ int main(void)
         cmocka_unit_test(an_address_of_another_kind_is_refused),
         cmocka_unit_test(sockets_are_taken_with_address_and_name),
         cmocka_unit_test(sockets_meant_for_others_are_left_alone),
-        cmocka_unit_test(what_is_no_listening_tcp_socket_is_refused),
+        cmocka_unit_test(a_descriptor_that_is_no_listening_tcp_socket_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

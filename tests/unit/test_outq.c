@@ -69,7 +69,7 @@ static size_t drain(const struct wire *w, uint8_t *out, size_t cap)
     }
 }
 
-static void what_was_put_comes_out_in_order(void **state)
+static void queued_bytes_come_out_in_order(void **state)
 {
     struct blob *b = value_of(LARGE, 'L'), *small = value_of(5, 's');
     uint8_t out[2 * LARGE];
@@ -578,7 +578,7 @@ static void the_front_is_given_in_one_piece(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_put_comes_out_in_order),
+        cmocka_unit_test(queued_bytes_come_out_in_order),
         cmocka_unit_test(an_empty_queue_owns_nothing),
         cmocka_unit_test(over_the_limit_a_queue_is_broken),
         cmocka_unit_test(large_values_are_shared),

@@ -348,7 +348,7 @@ static void other_frames_are_refused(void **state)
     }
 }
 
-static void what_does_not_fit_is_counted(void **state)
+static void bytes_beyond_the_buffer_are_counted(void **state)
 {
     uint8_t bytes[20];
 
@@ -378,7 +378,7 @@ int main(void)
         cmocka_unit_test(references_are_to_what_is_asked_for),
         cmocka_unit_test(other_beginnings_are_refused),
         cmocka_unit_test(other_frames_are_refused),
-        cmocka_unit_test(what_does_not_fit_is_counted),
+        cmocka_unit_test(bytes_beyond_the_buffer_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

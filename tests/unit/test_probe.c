@@ -67,7 +67,7 @@ static struct told ask(const uint8_t address[16], uint16_t port, uint32_t patien
     return t;
 }
 
-static void who_listens_is_found(void **state)
+static void a_listening_server_is_found(void **state)
 {
     uint16_t port;
     int fd = bound("127.0.0.1", &port), peer;
@@ -88,7 +88,7 @@ static void who_listens_is_found(void **state)
 }
 
 /* Bound, so that the port is nobody else's, and not listening. */
-static void who_does_not_listen_refuses(void **state)
+static void a_closed_port_refuses(void **state)
 {
     uint16_t port;
     int fd = bound("127.0.0.1", &port);
@@ -156,8 +156,8 @@ static void one_that_is_taken_back_is_not_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_listens_is_found),
-        cmocka_unit_test(who_does_not_listen_refuses),
+        cmocka_unit_test(a_listening_server_is_found),
+        cmocka_unit_test(a_closed_port_refuses),
         cmocka_unit_test(no_answer_is_none),
         cmocka_unit_test(an_error_at_once_is_told_from_the_loop),
         cmocka_unit_test(one_that_is_taken_back_is_not_told),

@@ -86,7 +86,7 @@ static void one_follows_the_other(void **state)
               "requests:\n  rdma/hca: 1\nlimits:\n  memory: 1Gi\n  rdma/hca: 1\n");
 }
 
-static void what_cannot_be_is_named(void **state)
+static void impossible_quantities_are_named(void **state)
 {
     static const struct {
         const char *resources;
@@ -117,7 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantities_are_numbers),
         cmocka_unit_test(one_follows_the_other),
-        cmocka_unit_test(what_cannot_be_is_named),
+        cmocka_unit_test(impossible_quantities_are_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -774,7 +774,7 @@ static void items_that_are_no_pairs_are_refused(void **state)
 }
 
 /* Random bytes, and records cut, joined and changed at random. */
-static void whatever_bytes_do_no_harm(void **state)
+static void random_bytes_do_no_harm(void **state)
 {
     uint64_t random = 9;
     size_t taken = 0;
@@ -828,7 +828,7 @@ int main(void)
         cmocka_unit_test(paths_that_no_request_can_have_are_refused),
         cmocka_unit_test(what_finds_nothing_to_change_is_refused),
         cmocka_unit_test(items_that_are_no_pairs_are_refused),
-        cmocka_unit_test(whatever_bytes_do_no_harm),
+        cmocka_unit_test(random_bytes_do_no_harm),
     };
 
     return cmocka_run_group_tests_name("store/record", tests, NULL, NULL);

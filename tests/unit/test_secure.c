@@ -114,7 +114,7 @@ static size_t take(struct tls_pair *p, size_t at)
 }
 
 /* Whatever the caller offers next, each byte that was taken arrives, once and in its place. */
-static void what_was_taken_arrives_once(void **state)
+static void a_popped_element_arrives_once(void **state)
 {
     enum { ALL = 3000000, PIECE = 7001 };
     struct secure_out *out = calloc(1, sizeof *out);
@@ -166,7 +166,7 @@ int main(void)
         cmocka_unit_test(each_alert_has_a_remedy),
         cmocka_unit_test(a_fault_tells_which_setting_it_is_about),
         cmocka_unit_test(a_certificate_and_its_key_go_together),
-        cmocka_unit_test(what_was_taken_arrives_once),
+        cmocka_unit_test(a_popped_element_arrives_once),
         cmocka_unit_test(the_peer_is_named),
     };
 

@@ -600,7 +600,7 @@ static void try_seed(uint64_t seed)
     expect_nothing_left(before);
 }
 
-static void what_is_loaded_is_the_store_of_that_moment(void **state)
+static void a_loaded_snapshot_is_the_store_of_its_moment(void **state)
 {
     const char *text = getenv("SNAPSHOT_SEEDS");
     uint64_t count = text == NULL ? SANITIZED_OR(30, 150) : strtoull(text, NULL, 10);
@@ -1181,7 +1181,7 @@ static void any_byte_may_be_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_loaded_is_the_store_of_that_moment),
+        cmocka_unit_test(a_loaded_snapshot_is_the_store_of_its_moment),
         cmocka_unit_test(a_replay_makes_the_same_store),
         cmocka_unit_test(a_lower_limit_refuses_nothing_that_was_kept),
         cmocka_unit_test(without_memory_the_snapshot_fails_and_nothing_else),

@@ -285,7 +285,7 @@ static void forgetting_keeps_the_tree_and_resetting_its_index(void **state)
 
 /* The keys, queues and usage are gone with the command, their memory comes back bit by bit, and
  * what is written meanwhile stays. */
-static void what_is_forgotten_is_freed_in_slices(void **state)
+static void forgotten_state_is_freed_in_slices(void **state)
 {
     struct space *space;
     struct store s;
@@ -525,7 +525,7 @@ int main(void)
         cmocka_unit_test(those_who_wait_change_no_outcome),
         cmocka_unit_test(results_say_what_came_of_it),
         cmocka_unit_test(forgetting_keeps_the_tree_and_resetting_its_index),
-        cmocka_unit_test(what_is_forgotten_is_freed_in_slices),
+        cmocka_unit_test(forgotten_state_is_freed_in_slices),
         cmocka_unit_test(a_rendezvous_is_a_key_and_a_record_that_know_nothing_of_each_other),
         cmocka_unit_test(kinds_that_are_not_known_change_nothing),
         cmocka_unit_test(who_was_woken_first_is_ready_first_whatever_his_space),

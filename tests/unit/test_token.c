@@ -79,7 +79,7 @@ static void a_file_has_a_limit(void **state)
     assert_int_equal(errno, EFBIG);
 }
 
-static void what_is_no_file_is_no_token(void **state)
+static void a_path_that_is_no_file_is_no_token(void **state)
 {
     (void)state;
     assert_int_equal(token_check("/nowhere/at/all", slice_str("Bearer x")), TOKEN_UNREADABLE);
@@ -96,7 +96,7 @@ int main(void)
         cmocka_unit_test(a_token_is_the_text_of_the_file),
         cmocka_unit_test(other_schemes_have_no_token),
         cmocka_unit_test(a_file_has_a_limit),
-        cmocka_unit_test(what_is_no_file_is_no_token),
+        cmocka_unit_test(a_path_that_is_no_file_is_no_token),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

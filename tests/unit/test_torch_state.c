@@ -658,7 +658,7 @@ static void parts_out_of_place_are_refused(void **state)
 }
 
 /* Cuts the pickle, with the old length of the frame and with a matching one. */
-static void what_is_cut_is_refused(void **state)
+static void a_truncated_state_is_refused(void **state)
 {
     struct pickle whole = intact();
 
@@ -1061,7 +1061,7 @@ static void write_well(const struct torch_state *s)
     free(text);
 }
 
-static void what_is_read_is_written_byte_for_byte(void **state)
+static void a_state_is_written_as_it_was_read_byte_for_byte(void **state)
 {
     struct pickle p = intact();
     struct slice text = text_of((struct slice){p.bytes, p.len});
@@ -1513,7 +1513,7 @@ int main(void)
         cmocka_unit_test(intruders_are_refused_everywhere),
         cmocka_unit_test(faults_are_refused),
         cmocka_unit_test(parts_out_of_place_are_refused),
-        cmocka_unit_test(what_is_cut_is_refused),
+        cmocka_unit_test(a_truncated_state_is_refused),
         cmocka_unit_test(what_is_cut_or_longer_is_not_read),
         cmocka_unit_test(frames_that_do_not_fit_are_refused),
         cmocka_unit_test(frames_may_end_between_opcodes_only),
@@ -1525,7 +1525,7 @@ int main(void)
         cmocka_unit_test(only_what_python_encodes_is_decoded),
         cmocka_unit_test(other_values_are_refused),
         cmocka_unit_test(nodes_are_found_and_added_in_order),
-        cmocka_unit_test(what_is_read_is_written_byte_for_byte),
+        cmocka_unit_test(a_state_is_written_as_it_was_read_byte_for_byte),
         cmocka_unit_test(all_that_can_be_said_is_written_and_read),
         cmocka_unit_test(a_heartbeat_is_read_by_the_difference),
         cmocka_unit_test(who_is_in_no_list_is_left_out),

@@ -154,7 +154,7 @@ static void short_spellings_are_chosen(void **state)
     assert_string_equal(units_format_size(1536, text), "1536B");
 }
 
-static void what_is_written_reads_back(void **state)
+static void a_written_number_reads_back(void **state)
 {
     uint64_t value = 1;
 
@@ -180,7 +180,7 @@ int main(void)
         cmocka_unit_test(sizes_are_read),
         cmocka_unit_test(every_failure_has_its_own_hint),
         cmocka_unit_test(short_spellings_are_chosen),
-        cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(a_written_number_reads_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -249,7 +249,7 @@ static void refused(const char *text, size_t len, unsigned line, unsigned column
     diag_free(&diag);
 }
 
-static void what_is_wrong_is_told_with_its_place(void **state)
+static void an_error_names_its_place(void **state)
 {
     static const struct {
         const char *text, *part;
@@ -396,7 +396,7 @@ int main(void)
         cmocka_unit_test_teardown(aliases_stand_for_what_they_name, end),
         cmocka_unit_test_teardown(scalars_mean_what_kubernetes_reads, end),
         cmocka_unit_test_teardown(integers_have_values, end),
-        cmocka_unit_test_teardown(what_is_wrong_is_told_with_its_place, end),
+        cmocka_unit_test_teardown(an_error_names_its_place, end),
         cmocka_unit_test_teardown(a_bomb_of_anchors_is_refused, end),
         cmocka_unit_test_teardown(a_large_mapping_finds_its_double, end),
         cmocka_unit_test_teardown(of_two_equal_keys_the_last_one_counts, end),

@@ -23,7 +23,7 @@ static void a_request_opens_the_session_and_its_answer_comes_back(void **state)
     sent(s, channel, 2, "GET n");
 }
 
-static void what_comes_before_the_first_link_waits_for_it(void **state)
+static void requests_before_the_first_link_wait_for_it(void **state)
 {
     struct scene *s = *state;
     uint32_t channel;
@@ -272,7 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_request_opens_the_session_and_its_answer_comes_back),
-        TEST(what_comes_before_the_first_link_waits_for_it),
+        TEST(requests_before_the_first_link_wait_for_it),
         TEST(nothing_is_sent_behind_a_request_with_an_answer),
         TEST(silent_requests_have_a_window),
         TEST(a_large_request_comes_alone),

@@ -2,7 +2,7 @@
  * again, and the clients that it must close. */
 #include "tests/unit/relay/scene.h"
 
-static void what_was_done_is_not_sent_again(void **state)
+static void finished_requests_are_not_sent_again(void **state)
 {
     struct scene *s = *state;
     uint32_t channel;
@@ -265,7 +265,7 @@ static void an_answer_that_does_not_fit_takes_no_memory(void **state)
 }
 
 /* Nothing is taken for done that the store has not got. */
-static void what_was_not_sent_is_not_confirmed(void **state)
+static void unsent_requests_are_not_confirmed(void **state)
 {
     static const uint8_t kinds[] = {RELAY_DONE, RELAY_ANSWER, RELAY_OPENED};
     struct scene *s = *state;
@@ -312,7 +312,7 @@ static void a_barrier_that_never_was_has_not_arrived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_was_done_is_not_sent_again),
+        TEST(finished_requests_are_not_sent_again),
         TEST(a_compare_set_that_took_is_answered_with_its_own_value),
         TEST(a_long_one_too),
         TEST(a_barrier_that_arrived_is_sent_again_under_its_number),
@@ -326,7 +326,7 @@ int main(void)
         TEST(and_is_sent_again_before),
         TEST(a_request_without_its_answer_ends_the_client),
         TEST(an_answer_that_does_not_fit_takes_no_memory),
-        TEST(what_was_not_sent_is_not_confirmed),
+        TEST(unsent_requests_are_not_confirmed),
         TEST(a_barrier_that_never_was_has_not_arrived),
     };
 

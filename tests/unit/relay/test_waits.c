@@ -190,7 +190,7 @@ static void a_barrier_that_cannot_be_given_up_is_still_waited_for(void **state)
 }
 
 /* The memory may suffice for a request, and not for its bytes. */
-static void what_is_refused_has_no_number(void **state)
+static void a_refused_request_has_no_number(void **state)
 {
     struct scene *s = *state;
     enum relay_taken taken = RELAY_NO_MEMORY;
@@ -356,7 +356,7 @@ int main(void)
         TEST(a_cancel_that_is_open_when_the_link_goes_is_answered),
         TEST(a_barrier_counts_though_its_client_gave_up),
         TEST(a_barrier_that_cannot_be_given_up_is_still_waited_for),
-        TEST(what_is_refused_has_no_number),
+        TEST(a_refused_request_has_no_number),
         TEST(cancel_without_a_wait_is_answered_at_once),
         TEST(the_next_request_of_a_legacy_client_ends_its_wait),
         TEST(a_wait_that_was_sent_by_half_is_sent_to_its_end),

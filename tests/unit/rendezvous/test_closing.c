@@ -51,7 +51,7 @@ static void whose_workers_run_closes(void **state)
 
 /* The agent timed out while it waited for its ranks, or torch 2.6 ended it when it was about to
  * become rank 0. */
-static void who_has_no_ranks_closes_nothing(void **state)
+static void an_agent_without_ranks_closes_no_run(void **state)
 {
     struct scene s;
 
@@ -122,7 +122,7 @@ static void join(struct scene *s, const char *name)
 
 /* The agent's join has timed out, or a signal ended the agent (2.3 to 2.7): the round is not
  * complete. */
-static void who_is_still_joining_closes_nothing(void **state)
+static void a_joining_agent_closes_no_run(void **state)
 {
     struct scene s;
 
@@ -437,11 +437,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whose_workers_run_closes),
-        cmocka_unit_test(who_has_no_ranks_closes_nothing),
+        cmocka_unit_test(an_agent_without_ranks_closes_no_run),
         cmocka_unit_test(ranks_of_another_round_are_none),
         cmocka_unit_test(old_agents_have_their_ranks_when_they_have_all_roles),
         cmocka_unit_test(where_no_agent_says_its_role_a_participant_closes),
-        cmocka_unit_test(who_is_still_joining_closes_nothing),
+        cmocka_unit_test(a_joining_agent_closes_no_run),
         cmocka_unit_test(when_nobody_goes_on_the_run_is_closed),
         cmocka_unit_test(until_all_are_back_after_a_start_others_go_on),
         cmocka_unit_test(who_is_in_the_round_closes_it_before_all_are_back),

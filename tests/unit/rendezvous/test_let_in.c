@@ -212,7 +212,7 @@ static void nobody_is_let_in_who_is_away(void **state)
 }
 
 /* The node is presumed dead, and the round is complete without it. */
-static void who_is_gone_is_not_missing(void **state)
+static void an_absent_node_is_not_missing(void **state)
 {
     struct scene s;
 
@@ -398,7 +398,7 @@ int main(void)
         cmocka_unit_test(nobody_is_let_in_while_one_is_missing),
         cmocka_unit_test(nobody_is_let_in_of_whom_nothing_comes),
         cmocka_unit_test(nobody_is_let_in_who_is_away),
-        cmocka_unit_test(who_is_gone_is_not_missing),
+        cmocka_unit_test(an_absent_node_is_not_missing),
         cmocka_unit_test(who_goes_when_the_daemon_ends_is_missing),
         cmocka_unit_test(a_node_that_was_put_back_is_not_let_in),
         cmocka_unit_test(no_round_is_completed_with_a_silent_node),

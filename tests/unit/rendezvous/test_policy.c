@@ -5,7 +5,7 @@
 
 /* --- Torch's own semantics. --- */
 
-static void what_is_no_state_is_compared_as_torch_does(void **state)
+static void a_value_that_is_no_state_is_compared_as_torch_does(void **state)
 {
     static const char *const values[] = {"non_base64", "", "AAAA", SENTINEL, SENTINEL "\n"};
     struct scene s;
@@ -348,7 +348,7 @@ static void a_run_whose_key_is_deleted_keeps_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_no_state_is_compared_as_torch_does),
+        cmocka_unit_test(a_value_that_is_no_state_is_compared_as_torch_does),
         cmocka_unit_test(the_first_that_joins_is_known),
         cmocka_unit_test(a_full_space_refuses),
         cmocka_unit_test(heartbeats_of_two_agents_merge),

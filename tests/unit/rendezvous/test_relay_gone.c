@@ -8,7 +8,7 @@ static void lose_relay(struct scene *s, size_t i)
     scene_event(s, AGENT_GONE, &s->agents[i]);
 }
 
-static void who_is_gone_with_its_relay_is_lost(void **state)
+static void a_node_is_lost_with_its_relay(void **state)
 {
     const struct note *note;
     struct scene s;
@@ -74,7 +74,7 @@ static void a_run_keeps_its_port_until_nobody_may_be_back(void **state)
 }
 
 /* Its relay lives after all. */
-static void who_comes_back_is_put_back(void **state)
+static void a_node_that_returns_is_put_back(void **state)
 {
     const struct torch_node *node;
     struct scene s;
@@ -175,9 +175,9 @@ static void a_node_with_two_sessions_is_lost_with_the_second(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_gone_with_its_relay_is_lost),
+        cmocka_unit_test(a_node_is_lost_with_its_relay),
         cmocka_unit_test(a_run_keeps_its_port_until_nobody_may_be_back),
-        cmocka_unit_test(who_comes_back_is_put_back),
+        cmocka_unit_test(a_node_that_returns_is_put_back),
         cmocka_unit_test(who_is_gone_is_counted_nowhere),
         cmocka_unit_test(who_comes_back_behind_its_successor_does_not_count),
         cmocka_unit_test(a_node_with_two_sessions_is_lost_with_the_second),

@@ -136,7 +136,7 @@ static void the_only_node_may_be_silent_too(void **state)
     scene_fini(&s);
 }
 
-static void who_waits_for_a_key_is_not_silent(void **state)
+static void an_agent_that_waits_for_a_key_is_not_silent(void **state)
 {
     struct scene s;
 
@@ -153,7 +153,7 @@ static void who_waits_for_a_key_is_not_silent(void **state)
     scene_fini(&s);
 }
 
-static void who_waits_for_the_end_of_the_job_is_not_silent(void **state)
+static void an_agent_at_the_exit_barrier_is_not_silent(void **state)
 {
     struct scene s;
 
@@ -222,8 +222,8 @@ int main(void)
         cmocka_unit_test(the_others_of_a_silent_node_are_told_by_that_setting),
         cmocka_unit_test(a_node_that_only_slept_is_put_back),
         cmocka_unit_test(the_only_node_may_be_silent_too),
-        cmocka_unit_test(who_waits_for_a_key_is_not_silent),
-        cmocka_unit_test(who_waits_for_the_end_of_the_job_is_not_silent),
+        cmocka_unit_test(an_agent_that_waits_for_a_key_is_not_silent),
+        cmocka_unit_test(an_agent_at_the_exit_barrier_is_not_silent),
         cmocka_unit_test(nobody_was_silent_while_rdzvd_stood_still),
         cmocka_unit_test(a_silent_node_may_be_given_longer),
     };

@@ -44,7 +44,7 @@ static size_t waiting_in(const char *text)
     return waiting;
 }
 
-static void who_is_left_over_is_a_spare(void **state)
+static void a_node_beyond_max_is_a_spare(void **state)
 {
     const struct note *note;
     struct scene s;
@@ -181,7 +181,7 @@ static void older_agents_get_no_list_that_they_do_not_know(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_left_over_is_a_spare),
+        cmocka_unit_test(a_node_beyond_max_is_a_spare),
         cmocka_unit_test(no_agent_sees_one_wait),
         cmocka_unit_test(a_spare_is_let_in_when_a_node_is_lost),
         cmocka_unit_test(nobody_is_a_spare_of_a_round_that_has_room),

@@ -67,7 +67,7 @@ static void workers_use_worker_0_when_no_process_listens(void **state)
     scene_fini(&s);
 }
 
-static void a_port_that_is_none_leaves_agent_0_alone(void **state)
+static void an_invalid_port_of_agent_0_is_stored_unchanged(void **state)
 {
     static const char *const ports[] = {"", "0", "65536", "29500x", "-1"};
 
@@ -85,7 +85,7 @@ static void a_port_that_is_none_leaves_agent_0_alone(void **state)
     }
 }
 
-static void agents_without_ping_are_left_alone(void **state)
+static void agents_without_ping_get_plain_keys(void **state)
 {
     struct scene s;
 
@@ -431,8 +431,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_use_rdzvd_when_agent_0_hosts_a_store),
         cmocka_unit_test(workers_use_worker_0_when_no_process_listens),
-        cmocka_unit_test(a_port_that_is_none_leaves_agent_0_alone),
-        cmocka_unit_test(agents_without_ping_are_left_alone),
+        cmocka_unit_test(an_invalid_port_of_agent_0_is_stored_unchanged),
+        cmocka_unit_test(agents_without_ping_get_plain_keys),
         cmocka_unit_test(other_keys_of_a_round_are_plain),
         cmocka_unit_test(an_agent_0_that_knows_a_place_shares_it),
         cmocka_unit_test(an_agent_0_that_knows_none_says_where),
