@@ -1,6 +1,5 @@
 /* The remedy of each fault of etcd, with the setting to change; and the faults logged lately. Pure.
  */
-* /
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +11,7 @@
 #define ETCD_REASON_MAX 300u
 #define ETCD_HINT_MAX   400u
 
-    struct etcd_fault {
+struct etcd_fault {
     const char *reason;
     int code;          /* GRPC_UNCLEAR: there was none */
     bool has_answered; /* etcd has served this replica before */
