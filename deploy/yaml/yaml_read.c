@@ -263,7 +263,8 @@ static void drop_twice(struct yaml_builder *r, struct yaml_node *n)
     }
     tdestroy(seen, keep_key);
     n->count -= kept;
-    memmove(n->pairs, n->pairs + kept, n->count * sizeof *n->pairs);
+    if (kept > 0)
+        memmove(n->pairs, n->pairs + kept, n->count * sizeof *n->pairs);
 }
 
 static bool merge_one(struct yaml_builder *r, struct yaml_node *n, const struct yaml_node *from)
