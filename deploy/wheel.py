@@ -25,7 +25,7 @@ METADATA = """\
 Metadata-Version: 2.1
 Name: rdzvd
 Version: %s
-Summary: A rendezvous store for distributed PyTorch that outlives its pods
+Summary: A rendezvous store for distributed PyTorch that outlives its pods, with a rendezvous backend for torchrun
 Keywords: pytorch,torchrun,rendezvous,tcpstore,etcd
 %sRequires-Python: >=3.8
 Classifier: Environment :: Console
@@ -35,6 +35,10 @@ Classifier: Programming Language :: Python :: 3 :: Only
 Classifier: Topic :: System :: Distributed Computing
 Description-Content-Type: text/markdown
 
+"""
+ENTRY_POINTS = """\
+[torchrun.handlers]
+rdzvd = rdzvd.backend:get_handler
 """
 
 
@@ -73,6 +77,7 @@ def list_files(version, licence, programs, sbom):
     yield info + "METADATA", 0o644, metadata.encode() + read(os.path.join(PYTHON, "README.md"))
     yield info + "WHEEL", 0o644, ("Wheel-Version: 1.0\nGenerator: rdzv (%s)\nRoot-Is-Purelib: false\n%s" % (
         version, tags)).encode()
+    yield info + "entry_points.txt", 0o644, ENTRY_POINTS.encode()
     if licence != "NONE":
         yield info + "licenses/LICENSE", 0o644, read(os.path.join(ROOT, "LICENSE"))
     yield info + "sboms/rdzvd.spdx.json", 0o644, read(sbom)

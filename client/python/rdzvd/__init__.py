@@ -1,4 +1,5 @@
-"""rdzvd, a rendezvous store for distributed PyTorch, as a Python package: the programs of this wheel."""
+"""rdzvd, a rendezvous store for distributed PyTorch, as a Python package: the programs of this wheel, and a rendezvous
+backend of torchrun. Nothing here needs torch until torch loads the backend."""
 
 import os
 import sysconfig

@@ -2,6 +2,7 @@
 
     python -m rdzvd [SETTING...]           the store, or a relay (--help)
     python -m rdzvd etcd [FLAG...]         the store in the place of an etcd, with etcd's flags and defaults
+    python -m rdzvd run -- torchrun ...    an agent whose store is rdzvd, with any release of torch
     python -m rdzvd ctl ...                rdzvctl
     python -m rdzvd manifest ...           rdzv-manifest
 """
@@ -16,6 +17,9 @@ NAMES = {"etcd": ("rdzvd", "etcd"), "ctl": ("rdzvctl", "rdzvctl"), "manifest": (
 
 def main():
     words = sys.argv[1:]
+    if words[:1] == ["run"]:
+        from rdzvd import run
+        run.main(words[1:])
     program, name = NAMES.get(words[0] if words else "", ("rdzvd", "rdzvd"))
     if words and words[0] in NAMES:
         del words[0]

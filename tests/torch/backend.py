@@ -1,0 +1,457 @@
+"""The wheel's rendezvous backend with real torch: `torchrun --rdzv-backend=rdzvd`, and `python -m rdzvd run` with 1.13.
+
+    backend.py [--torch NAME]... [--all] [--case WORD] [--tell]
+
+Each release gets an environment with torch and the wheel only. Two jobs use one store at a time: two agents with a worker
+each, and one agent alone. The store is killed under both jobs, a relay is killed, and an agent is killed and replaced.
+Other cases need no agent: relays end with their process, and mistakes get a sentence with the remedy. --all: every
+release, 20 deaths of the store, 100 of agents."""
+
+import argparse
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+import torches
+from job import STOP, Job, JobFailed
+
+sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
+from certs import Ca  # noqa: E402
+from servers import Rdzvd, free_port  # noqa: E402
+from wheels import check_output, make_environment, make_wheel  # noqa: E402
+
+SCRATCH = tempfile.mkdtemp(prefix="rdzv-backend-")
+GONE_S = 1  # after its agent, the relay has ended
+REJOIN_S = 2  # from the arrival of the new agent to its round
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def check(truth, what):
+    if not truth:
+        raise JobFailed(what)
+
+
+class Installed(torches.Torch):
+    """A release with the wheel: in an environment of its own, or for Debian's releases in a folder on its path."""
+
+    def __init__(self, torch, wheel):
+        super().__init__(torch.name, torch.python, torch.mark)
+        self.folder = os.path.join(SCRATCH, torch.name)
+        self.variables = {}
+        if torch.name == "2.13.0":
+            site, = glob.glob(os.path.join(os.path.dirname(torch.mark), "lib", "python3*", "site-packages"))
+            self.python = [make_environment(self.folder, "/usr/bin/python3", wheel)]
+            with open(glob.glob(self.folder + "/lib/python3*/site-packages")[0] + "/torch.pth", "w",
+                      encoding="utf-8") as f:
+                f.write(site + "\n")
+        else:
+            check_output(sys.executable, "-m", "pip", "install", "--no-index", "--quiet", "--target", self.folder, wheel)
+            self.variables = {"PYTHONPATH": self.folder}
+
+    def environment(self, **extra):
+        return super().environment(**dict(self.variables, **extra))
+
+    def run(self, *words, code=None):
+        """The output of its Python."""
+        done = subprocess.run(self.python + list(words), env=self.environment(), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, timeout=120)
+        check(code is None or done.returncode == code, "exit %d:\n%s" % (done.returncode, done.stdout))
+        return done.stdout
+
+
+def relays_of(pid):
+    """The processes that listen for the agent `pid`, by their parent: their pids and addresses."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % name, encoding="utf-8") as f:
+                parent = int(f.read().rsplit(")", 1)[1].split()[1])
+            with open("/proc/%s/cmdline" % name, encoding="utf-8") as f:
+                listens = [w[len("--listen="):] for w in f.read().split("\0") if w.startswith("--listen=127.29.")]
+        except OSError:
+            continue
+        if parent == pid and listens:
+            found[int(name)] = listens[0]
+    return found
+
+
+def is_alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_gone(pid, seconds):
+    until = time.monotonic() + seconds
+    while is_alive(pid):
+        check(time.monotonic() < until, "%d s after its agent, the relay %d still runs" % (seconds, pid))
+        time.sleep(0.01)
+
+
+def variable_of(pid, name):
+    with open("/proc/%d/environ" % pid, "rb") as f:
+        return dict(v.split(b"=", 1) for v in f.read().split(b"\0") if b"=" in v)[name.encode()].decode()
+
+
+class BackendJob(Job):
+    """Agents whose workers are always in a collective of gloo, which they form over the store."""
+
+    workers_per_agent = 1
+    max_restarts = 3
+
+    def __init__(self, torch, port, folder, run_id, nnodes):
+        super().__init__(torch, "rdzvd", port, folder, run_id, nnodes, seconds=900, shares=True)
+
+    def environment(self, **extra):
+        return self.torch.environment(**extra)
+
+    def endpoint_of(self, name):
+        return "127.0.0.1:%d" % self.port
+
+    def torchrun(self, name, endpoint, workers, *more):
+        argv = super().torchrun(name, endpoint, workers, *more)
+        if self.torch.is_1x:
+            at = len(self.torch.python)
+            argv[at:at] = ["-m", "rdzvd", "run", "--", *self.torch.python]
+        return argv
+
+    def program(self):
+        return [os.path.join(torches.HERE, "peers.py"), "--folder=" + self.folder, "--collective=gloo", "--tell=5"]
+
+    @property
+    def own_word(self):
+        return "--folder=" + self.folder
+
+    def starts(self):
+        return len([e for e in self.events if e["event"] == "start"])
+
+    def finish_well(self, names):
+        with open(os.path.join(self.folder, "over"), "w", encoding="utf-8"):
+            pass
+        self.wait(lambda: all(self.agents[n].code is not None for n in names), "the end of all agents")
+        check(all(self.agents[n].code == 0 for n in names), "exit codes: %s" % {n: self.agents[n].code for n in names})
+
+
+class Store:
+    def __init__(self, folder):
+        self.port, self.folder, self.deaths, self.daemon = free_port(), folder, 0, None
+        self.start()
+
+    def start(self):
+        self.daemon = Rdzvd("--data-dir=" + os.path.join(self.folder, "data"), listen=("127.0.0.1:%d" % self.port,))
+        self.daemon.wait_log(r"event=ready ")
+
+    def kill(self):
+        check(self.daemon.stop(signal.SIGKILL) == -signal.SIGKILL, "the store has ended before")
+        self.deaths += 1
+        self.start()
+
+
+class Scene:
+    """Two jobs, a store, and one fault after the other."""
+
+    def __init__(self, torch, options):
+        self.torch, self.options = torch, options
+        self.folder = tempfile.mkdtemp(dir=SCRATCH)
+        self.began = time.monotonic()
+        self.store = Store(self.folder)
+        self.pair = self.make_job("pair", "2:2")
+        self.single = self.make_job("single", "1:1")
+        self.jobs = (self.pair, self.single)
+
+    def make_job(self, run_id, nnodes):
+        folder = os.path.join(self.folder, run_id)
+        os.mkdir(folder)
+        return BackendJob(self.torch, self.store.port, folder, run_id, nnodes)
+
+    def tell(self, text):
+        if self.options.tell:
+            print("  [%s, %5.1f s] %s" % (self.torch.name, time.monotonic() - self.began, text), flush=True)
+
+    def go_on(self):
+        for job, world in ((self.pair, 2), (self.single, 1)):
+            job.wait_training(world, since=job.mark())
+
+    def relay_of(self, job, name):
+        (pid, address), = relays_of(job.agents[name].pid).items()
+        return pid, address
+
+    def runs_at(self, address):
+        status = check_output(sys.executable, "-m", "rdzvd", "ctl", "-s", address, "-o", "json", "status",
+                              env=dict(os.environ, PYTHONPATH=self.options.target))
+        return [run for space in json.loads(status) for run in space["runs"]]
+
+    def relays_are_apart(self):
+        """Each worker uses its own agent's relay, and each relay shows the run of its own job only."""
+        places = []
+        for job, names in ((self.pair, "ab"), (self.single, "c")):
+            for name in names:
+                _, address = self.relay_of(job, name)
+                places.append(address)
+                check([run["id"] for run in self.runs_at(address)] == [job.run_id], "runs at " + address)
+                for pid in job.workers(name).values():
+                    place = "%s:%s" % (variable_of(pid, "MASTER_ADDR"), variable_of(pid, "MASTER_PORT"))
+                    check((place == address) != self.torch.is_1x, "the worker uses %s, its relay is %s" % (
+                        place, address))
+        check(len(set(places)) == 3, "relays at %s" % places)
+
+    def store_dies(self):
+        starts = [job.starts() for job in self.jobs]
+        for _ in range(self.options.deaths):
+            self.store.kill()
+            self.store.daemon.wait_log(r"event=link_opened ", count=3)
+            self.go_on()
+        check([job.starts() for job in self.jobs] == starts, "workers were started again after deaths of the store")
+        self.tell("%d deaths of the store" % self.options.deaths)
+
+    def relay_dies(self):
+        if self.torch.is_1x:
+            return
+        starts = self.pair.starts()
+        pid, address = self.relay_of(self.pair, "a")
+        before, = self.runs_at(address)
+        gives_up = r"event=node_disconnected space=pair "
+        given_up = len(re.findall(gives_up, self.store.daemon.log()))
+        os.kill(pid, signal.SIGKILL)
+        self.pair.wait(lambda: relays_of(self.pair.agents["a"].pid).keys() not in ({pid}, set()), "a new relay")
+        check(self.relay_of(self.pair, "a")[1] == address, "the new relay has another address")
+        # The store now gives the connection of the relay that has died up, and knows the agent by its new one.
+        self.store.daemon.wait_log(gives_up, timeout=60, count=given_up + 1)
+        self.go_on()
+        run, = self.runs_at(address)
+        check((run["state"], run["round"], run["agents"]) == ("complete", before["round"], 2), str(run))
+        check(self.pair.starts() == starts, "workers were started again after the death of a relay")
+        self.tell("a relay has died")
+
+    def agent_dies(self):
+        relay, _ = self.relay_of(self.pair, "b")
+        mark = self.pair.mark()
+        self.pair.kill_agent("b")
+        wait_gone(relay, GONE_S)
+        self.pair.start_agent("b2")
+        self.pair.wait_training(2, since=mark)
+        log = [line for line in self.store.daemon.log().splitlines() if "space=pair" in line]
+        joined = [line for line in log if "event=node_joined" in line and "/%d/0 " % self.pair.agents["b2"].pid in line][0]
+        done = [line for line in log if "event=round_complete" in line][-1]
+        took = time_of(done) - time_of(joined)
+        check(took <= REJOIN_S, "%.1f s from the arrival of the new agent to its round" % took)
+        self.tell("agent b was killed and replaced; its round was complete %.1f s after it had come" % took)
+
+    def run(self):
+        try:
+            self.pair.start_agent("a")
+            self.pair.start_agent("b")
+            self.single.start_agent("c")
+            self.go_on()
+            self.tell("both jobs train")
+            self.relays_are_apart()
+            self.store_dies()
+            self.agent_dies()
+            self.relay_dies()
+            relays = [self.relay_of(job, name)[0] for job, names in ((self.pair, ("a", "b2")), (self.single, ("c",)))
+                      for name in names]
+            self.pair.finish_well(("a", "b2"))
+            self.single.agents["c"].process.send_signal(signal.SIGTERM)
+            self.single.agents["c"].killed = True
+            self.single.wait(lambda: self.single.agents["c"].code is not None, "the end after SIGTERM")
+            for pid in relays:
+                wait_gone(pid, GONE_S)
+        except (JobFailed, AssertionError):
+            print("\n".join(job.logs(40) for job in self.jobs))
+            print("---- rdzvd\n" + "\n".join(self.store.daemon.log().splitlines()[-60:]))
+            raise
+        finally:
+            for job in self.jobs:
+                job.end()
+            self.store.daemon.stop()
+
+
+def time_of(line):
+    """Seconds of the day, of a line of rdzvd's log."""
+    hours, minutes, seconds = re.search(r"T(\d+):(\d+):([\d.]+)Z", line).groups()
+    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+
+
+@case
+def jobs_survive_the_store_a_relay_and_an_agent(options):
+    for torch in options.torches:
+        scene = Scene(torch, options)
+        scene.run()
+        print("  torch %s: %d deaths of the store (%.1f s)" % (
+            torch.name, scene.store.deaths, time.monotonic() - scene.began))
+
+
+HOLDER = """
+import sys, threading, time
+from rdzvd.relay import Relay
+def make():
+    global relay
+    relay = Relay(sys.argv[1:])
+    print(relay.pid, relay.host, relay.port, flush=True)
+thread = threading.Thread(target=make)  # torch's launcher may run in a thread that ends
+thread.start()
+thread.join()
+while True:
+    time.sleep(600)
+"""
+
+
+@case
+def no_relay_outlives_its_process(options):
+    env = dict(os.environ, PYTHONPATH=options.target)
+    slowest = 0
+    with Rdzvd() as store:
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+            for turn in range(options.kills):
+                upstream = store.port if turn % 2 == 0 else free_port()  # the store may be away
+                holder = subprocess.Popen([sys.executable, "-c", HOLDER, "--upstream=127.0.0.1:%d" % upstream], env=env,
+                                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                relay, host, port = holder.stdout.readline().split()
+                connect(host, int(port)).close()
+                began = time.monotonic()
+                holder.send_signal(number)
+                holder.wait(20)
+                wait_gone(int(relay), GONE_S)
+                slowest = max(slowest, time.monotonic() - began)
+                holder.stdout.close()
+    print("  %d processes; the slowest relay ended after %.2f s" % (3 * options.kills, slowest))
+
+
+def connect(host, port):
+    until = time.monotonic() + 20
+    while True:
+        try:
+            return socket.create_connection((host, port), timeout=20)
+        except OSError:
+            check(time.monotonic() < until, "nobody listens at %s:%d" % (host, port))
+            time.sleep(0.01)
+
+
+@case
+def a_relay_starts_again_at_its_address(options):
+    sys.path.insert(0, options.target)
+    from rdzvd.relay import Relay
+    with Rdzvd() as store:
+        relays = [Relay(["--upstream=127.0.0.1:%d" % store.port]) for _ in range(8)]
+        check(len({relay.host + str(relay.port) for relay in relays}) == 8, "two relays have one address")
+        for relay in relays:
+            relay.wait_ready(20)
+        relay, pid = relays[0], relays[0].pid
+        os.kill(pid, signal.SIGKILL)
+        check(relay.wait_for_start(1, 20) and relay.pid != pid, "it was not started again")
+        relay.wait_ready(20)
+        pids = [r.pid for r in relays]
+        del relay, relays  # without stop()
+        for pid in pids:
+            wait_gone(pid, 5)
+
+
+MISTAKE = """
+import json, sys
+from rdzvd.backend import get_handler
+from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousParameters
+for endpoint, most, conf in json.loads(sys.argv[1]):
+    try:
+        get_handler()(RendezvousParameters("rdzvd", endpoint, "job", 1, most, read_timeout=2, **conf))
+        print("no error")
+    except RendezvousConnectionError as error:
+        print("sentence: " + str(error))
+"""
+
+
+@case
+def mistakes_get_a_sentence(options):
+    torch = next(t for t in options.torches if not t.is_1x)
+    ca = Ca()
+    cert, key = ca.issue()
+    with Rdzvd("--cert=" + cert, "--key=" + key, "--plaintext=off") as secure, \
+            Rdzvd(listen=("127.0.0.1:0/other",)) as named:
+        down = free_port()
+        mistakes = [
+            ("no-such-host.invalid:29400", 2, {}, "no-such-host.invalid"),
+            ("127.0.0.1:%d" % down, 2, {}, "Connection refused"),
+            ("127.0.0.1:%d" % secure.port, 2, {}, "--rdzv-conf ca="),
+            ("127.0.0.1:%d" % named.port, 2, {}, "other"),
+            ("127.0.0.1:29400", 2, {"token": "secret"}, "rdzvctl (--token-file)"),
+            ("127.0.0.1:29400", 2, {"ca": "/nowhere.pem"}, "/nowhere.pem"),
+            ("http://store:29400", 2, {}, "must be HOST:PORT"),
+            ("", 2, {}, "--rdzv-endpoint=HOST:PORT is missing"),
+        ]
+        out = torch.run("-c", MISTAKE, json.dumps([m[:3] for m in mistakes]), code=0)
+    sentences = re.findall(r"^(sentence: .*|no error)$", out, re.M)
+    check(len(sentences) == len(mistakes), out)
+    for sentence, (endpoint, _, conf, wanted) in zip(sentences, mistakes):
+        if options.tell:
+            print("  %s %s: %s" % (endpoint, conf, sentence))
+        check(wanted in sentence, "%s %s: no %r in: %s" % (endpoint, conf, wanted, sentence))
+    with Rdzvd() as first:
+        out = check_output(sys.executable, "-m", "rdzvd", "--listen=127.0.0.1:%d" % first.port, code=1,
+                           env=dict(os.environ, PYTHONPATH=options.target))
+        check("event=listen_failed" in out and "Address already in use" in out, out)
+
+
+@case
+def old_releases_are_sent_to_run(options):
+    torch = options.old
+    flags = ["--nnodes=1", "--rdzv_endpoint=127.0.0.1:%d" % free_port(), "train.py"]
+    out = torch.run("-m", "torch.distributed.run", "--rdzv_backend=rdzvd", *flags, code=1)
+    check("The rendezvous backend 'rdzvd' is not registered" in out, out)
+    out = torch.run("-m", "rdzvd", "run", "--", "torchrun", "--rdzv_conf=read_timeout=1", *flags, code=1)
+    check("The relay has not reached its store for 1 s" in out and "Connection refused" in out, out)
+    out = torch.run("-m", "rdzvd", "run", "--", "torchrun", "--rdzv_backend=etcd", *flags, code=1)
+    check("--rdzv-backend=etcd is wrong" in out, out)
+    check("usage: " in torch.run("-m", "rdzvd", "run", code=1), "usage")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--torch", action="append")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--case", action="append")
+    parser.add_argument("--tell", action="store_true")
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
+    wheel = make_wheel(SCRATCH)
+    options.deaths, options.kills = (20, 34) if options.all else (3, 3)
+    options.old = Installed(torches.choose(["1.13.1"])[0], wheel)
+    options.target = options.old.folder
+    options.torches = [options.old if t.name == "1.13.1" else Installed(t, wheel) for t in torches.choose(
+        options.torch or (torches.ALL if options.all else ["2.13.0"]))]
+    passed = failed = 0
+    for function in CASES:
+        if options.case and not any(word in function.__name__ for word in options.case):
+            continue
+        began = time.monotonic()
+        try:
+            function(options)
+            passed += 1
+            print("passed  %s (%.1f s)" % (function.__name__, time.monotonic() - began), flush=True)
+        except Exception as error:  # every failure is one, whatever was raised
+            failed += 1
+            traceback.print_exc(file=sys.stdout)
+            print("FAIL %s: %s\nagain: python3 tests/torch/backend.py --case %s --tell" % (
+                function.__name__, error, function.__name__), flush=True)
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
