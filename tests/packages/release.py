@@ -39,6 +39,7 @@ from servers import ROOT, Rdzvd, free_port  # noqa: E402
 
 ARCHITECTURES = ("amd64", "arm64")
 FETCHED_MOST = 2_000_000  # bytes of an image that a registry keeps and a machine fetches
+WHEEL_MOST = 6_000_000
 IMAGE_MOST = 4_600_000  # bytes of its files, half of them OpenSSL's
 USER = 65532
 EMULATOR = "/usr/bin/qemu-aarch64-static"
@@ -448,6 +449,18 @@ def runs_by_its_unit(tree):
         check(json.loads(out), out)
         check("default" in in_debian("rdzvctl", "-s", "unix:/run/rdzvd/rdzvd.sock", "spaces"), "for operators")
     shutil.rmtree(tree + "/run/rdzvd")
+
+
+# ---- the wheel
+
+
+@case
+def a_wheel_for_each_machine_installs():
+    if not has("rdzvd-*.whl"):
+        return "not made"
+    check(os.path.getsize(made("rdzvd-*aarch64.whl")) <= WHEEL_MOST, "the wheel for arm64 is too large")
+    run(sys.executable, os.path.join(HERE, "wheel.py"), env=dict(os.environ, RDZV_WHEEL=made("rdzvd-*x86_64.whl")))
+    return None
 
 
 # ---- the chart, and the sources

@@ -22,9 +22,8 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
-sys.path.insert(0, os.path.join(HERE, "..", "elastic"))
 import cases  # noqa: E402
-from agents import Peer  # noqa: E402
+from c10d import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd  # noqa: E402
 from wheels import check_output, make_environment, make_wheel, version  # noqa: E402
