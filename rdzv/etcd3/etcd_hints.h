@@ -1,5 +1,4 @@
-/* The remedy of each fault of etcd, with the setting to change; and the faults logged lately. Pure.
- */
+/* The remedy of each fault of etcd, with the setting to change; and the latest logged faults. */
 #pragma once
 
 #include <stdbool.h>
