@@ -5,7 +5,7 @@
 
 #include "proto/torch/torch_nodes.h"
 #include "proto/torch/torch_timing.h"
-#include "rdzv/rendezvous/intent.h"
+#include "proto/torch/torch_intent.h"
 
 void etcd_run_init(struct etcd_run *r, struct slice path)
 {

@@ -1,11 +1,12 @@
 /* Answers the compare-and-set of a run's state. See parts.h.
  *
- * What an agent of torch wants (intent.h) is done to the newest state, unless the agent based it on
- * something that is over: another round, or another place of its own node. Then the agent is shown
- * the state anew, and decides again. Since an agent is never shown the value itself (agent_view.c),
- * it takes each answer for the write of another agent, and finds all that it wanted done. */
+ * What an agent of torch wants (torch_intent.h) is done to the newest state, unless the agent based
+ * it on something that is over: another round, or another place of its own node. Then the agent is
+ * shown the state anew, and decides again. Since an agent is never shown the value itself
+ * (agent_view.c), it takes each answer for the write of another agent, and finds all that it wanted
+ * done. */
+#include "proto/torch/torch_intent.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/intent.h"
 #include "rdzv/rendezvous/parts.h"
 
 /* --- An intent, on the newest state. --- */
@@ -291,7 +292,8 @@ static void read_intent(const struct step *s, const struct agent *a,
 {
     if (a->origin == ORIGIN_TOOL || !has_intents(s))
         return;
-    intent_read(s->run->front, a, event->expected, event->desired, in);
+    intent_read(s->run->front, a->view.others, agent_has_node(a) ? &a->node : NULL, event->expected,
+                event->desired, in);
     if (a->origin != ORIGIN_UNNAMED || in->kind == INTENT_CLOSE)
         return;
     intent_free(in);

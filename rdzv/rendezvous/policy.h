@@ -5,8 +5,8 @@
  * An unmodified torchrun then survives what default torch does not:
  *  - workers of torch 2.5 and later find their store at rdzvd, with fresh keys in each round
  *    (worker_store.c; torch keeps the address of the first round and the keys of all rounds);
- *  - what an agent wants with a write (intent.h) is done to the newest state (compare_set.c), and
- *    agents that join together write once each (numbers.c);
+ *  - what an agent wants with a write (torch_intent.h) is done to the newest state (compare_set.c),
+ * and agents that join together write once each (numbers.c);
  *  - times are shifted over a time in which rdzvd stood still, and a node that was taken for dead
  *    and comes back is put where it belongs (repair.c);
  *  - a node whose connection has ended is dead at once, and the others are told (loss.c,

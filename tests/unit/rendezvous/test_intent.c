@@ -1,5 +1,5 @@
-/* What an agent wants, as its two texts tell: intent.c. */
-#include "rdzv/rendezvous/intent.h"
+/* What an agent wants, as its two texts tell: torch_intent.c. */
+#include "proto/torch/torch_intent.h"
 #include "tests/unit/rendezvous/scene.h"
 
 #define NOW INT64_C(1790000000000000)
@@ -93,7 +93,8 @@ static const struct row {
     {"x:P !", "x:P !", INTENT_HEARTBEAT, 0}, /* of "x", which that agent is then */
 };
 
-static enum intent_kind read_row(const struct row *row, const struct agent *a, uint64_t *number)
+static enum intent_kind read_row(const struct row *row, const struct torch_node *known,
+                                 uint64_t *number)
 {
     struct torch_state shown = make(row->shown == NULL ? "" : row->shown);
     struct torch_state wanted = make(row->wanted);
@@ -104,7 +105,8 @@ static enum intent_kind read_row(const struct row *row, const struct agent *a, u
     scene_init(&s);
     to = scene_text(&s, &wanted);
     from = scene_text(&s, &shown);
-    intent_read(NULL, a, slice_str(row->shown == NULL ? SENTINEL : from), slice_str(to), &in);
+    intent_read(NULL, 0, known, slice_str(row->shown == NULL ? SENTINEL : from), slice_str(to),
+                &in);
     *number = in.number;
     intent_free(&in);
     scene_fini(&s);
@@ -119,8 +121,7 @@ static void a_write_tells_what_it_is_for(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         const char *name = own[strstr(rows[i].wanted, "a:") == NULL && rows[i].shown != NULL &&
                                strstr(rows[i].shown, "a:") == NULL];
-        const struct agent known = {.naming = NAMING_LISTED,
-                                    .node = {.addr = slice_str(name), .pid = 100}};
+        const struct torch_node known = {.addr = slice_str(name), .pid = 100};
         uint64_t number;
         enum intent_kind kind = read_row(&rows[i], &known, &number);
 
@@ -133,31 +134,29 @@ static void a_write_tells_what_it_is_for(void **state)
 /* Its node is the one with another heartbeat. */
 static void an_agent_need_not_be_known(void **state)
 {
-    const struct agent a = {0};
     uint64_t number;
 
     (void)state;
-    assert_int_equal(read_row(&(struct row){.shown = "x:p", .wanted = "x:p a:B"}, &a, &number),
+    assert_int_equal(read_row(&(struct row){.shown = "x:p", .wanted = "x:p a:B"}, NULL, &number),
                      INTENT_JOIN);
     assert_int_equal(number, 2);
     assert_int_equal(
-        read_row(&(struct row){.shown = "x:P a:P !", .wanted = "x:P a:B !"}, &a, &number),
+        read_row(&(struct row){.shown = "x:P a:P !", .wanted = "x:P a:B !"}, NULL, &number),
         INTENT_HEARTBEAT);
     assert_int_equal(
-        read_row(&(struct row){.shown = "x:P a:P !", .wanted = "x:P a:P !"}, &a, &number),
+        read_row(&(struct row){.shown = "x:P a:P !", .wanted = "x:P a:P !"}, NULL, &number),
         INTENT_UNKNOWN);
 }
 
 static void other_texts_are_unknown(void **state)
 {
-    const struct agent a = {0};
     struct intent in;
 
     (void)state;
-    intent_read(NULL, &a, slice_str("x"), slice_str("y"), &in);
+    intent_read(NULL, 0, NULL, slice_str("x"), slice_str("y"), &in);
     assert_int_equal(in.kind, INTENT_UNKNOWN);
     intent_free(&in);
-    intent_read(NULL, &a, slice_str(SENTINEL), slice_str("y"), &in);
+    intent_read(NULL, 0, NULL, slice_str(SENTINEL), slice_str("y"), &in);
     assert_int_equal(in.kind, INTENT_UNKNOWN);
     intent_free(&in);
 }

@@ -1,7 +1,8 @@
-/* Reads what an agent wants from what it writes. See intent.h. */
-#include "rdzv/rendezvous/intent.h"
+/* Reads what an agent wants from what it writes. See torch_intent.h for the contract. */
+#include "proto/torch/torch_intent.h"
 
-#include "rdzv/rendezvous/explain.h"
+#include "proto/torch/torch_keys.h"
+#include "proto/torch/torch_nodes.h"
 
 const struct torch_node *intent_writer(const struct torch_state *from, const struct torch_state *to)
 {
@@ -133,12 +134,12 @@ static enum intent_kind kind_of(const struct intent *in)
 
 /* An agent stays the node that it is. An agent whose node is not known yet shows its node by its
  * heartbeat. */
-static bool find_own(const struct agent *a, struct intent *in)
+static bool find_own(const struct torch_node *known, struct intent *in)
 {
-    const struct torch_node *own = agent_has_node(a) ? torch_state_find(&in->to, &a->node) : NULL;
+    const struct torch_node *own = known != NULL ? torch_state_find(&in->to, known) : NULL;
 
-    if (own == NULL && agent_has_node(a))
-        own = torch_state_find(&in->from, &a->node);
+    if (own == NULL && known != NULL)
+        own = torch_state_find(&in->from, known);
     if (own == NULL)
         own = intent_writer(&in->from, &in->to);
     if (own == NULL)
@@ -168,18 +169,17 @@ static bool read_whole(struct slice shown, struct slice wanted, struct intent *i
            torch_state_read(wanted, &in->to) == TORCH_STATE_OK;
 }
 
-void intent_read(const struct torch_front *front, const struct agent *a, struct slice shown,
-                 struct slice wanted, struct intent *out)
+void intent_read(const struct torch_front *front, size_t others, const struct torch_node *known,
+                 struct slice shown, struct slice wanted, struct intent *out)
 {
-    size_t others = 0;
-
     *out = (struct intent){.wanted_len = wanted.len};
-    if (read_behind_front(front, a->view.others, shown, wanted, out))
-        others = a->view.others;
-    else if (!read_whole(shown, wanted, out))
-        return;
+    if (!read_behind_front(front, others, shown, wanted, out)) {
+        others = 0;
+        if (!read_whole(shown, wanted, out))
+            return;
+    }
     out->shown = torch_state_participants(&out->from) + others;
-    if (find_own(a, out))
+    if (find_own(known, out))
         out->kind = kind_of(out);
     else if (out->to.closed && !out->from.closed && same_round(out) &&
              out->from.count == out->to.count)

@@ -2,11 +2,12 @@
  *
  * Torch writes the whole state to change one thing in it (dynamic_rendezvous.py, 1.13 to 2.14, the
  * actions of _DistributedRendezvousOpExecutor). An intent is that one thing, as the difference of
- * the two texts tells it, whatever text the agent was shown. compare_set.c does it to the newest
- * state, so the intents of two nodes never conflict, and no text of an agent is ever put. */
+ * the two texts tells it, whatever text the agent was shown. rdzvd does it to the newest state
+ * (rdzv/rendezvous/compare_set.c), so the intents of two nodes never conflict, and no text of an
+ * agent is ever put. */
 #pragma once
 
-#include "rdzv/rendezvous/run.h"
+#include "proto/torch/torch_state.h"
 
 enum intent_kind {
     INTENT_UNKNOWN, /* the text wants something else, or is not torch's */
@@ -30,14 +31,15 @@ struct intent {
     size_t wanted_len;                 /* bytes of the second text */
 };
 
-/* Reads the two texts. `front`: of the texts that agents are shown, or NULL. `shown` may be torch's
- * text for "no state yet". *out ends with intent_free(). */
-void intent_read(const struct torch_front *front, const struct agent *a, struct slice shown,
-                 struct slice wanted, struct intent *out);
+/* Reads the two texts of an agent. If both begin with the first `others` nodes of `front`, reads
+ * only the rest; NULL: there is no front. `known`: the agent's node, or NULL. `shown` may be
+ * torch's text for "no state yet". *out ends with intent_free(). */
+void intent_read(const struct torch_front *front, size_t others, const struct torch_node *known,
+                 struct slice shown, struct slice wanted, struct intent *out);
 void intent_free(struct intent *intent);
 
-/* The node whose heartbeat differs between `from` and `to`: the
- * writer's own, since an agent writes no other heartbeat. NULL: there is none, or more than one. */
+/* The node whose heartbeat differs between `from` and `to`: the writer's own, since an agent writes
+ * no other heartbeat. NULL: there is none, or more than one. */
 const struct torch_node *intent_writer(const struct torch_state *from,
                                        const struct torch_state *to);
 
