@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
+#include "proto/torch/torch_intent.h"
 #include "proto/torch/torch_nodes.h"
 #include "proto/torch/torch_timing.h"
-#include "proto/torch/torch_intent.h"
 
 void etcd_run_init(struct etcd_run *r, struct slice path)
 {
