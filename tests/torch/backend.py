@@ -368,15 +368,17 @@ from rdzvd.backend import get_handler
 from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousParameters
 for endpoint, most, conf in json.loads(sys.argv[1]):
     try:
-        get_handler()(RendezvousParameters("rdzvd", endpoint, "job", 1, most, read_timeout=2, **conf))
+        handler = get_handler()(RendezvousParameters("rdzvd", endpoint, "job", 1, most, read_timeout=2, **conf))
+        handler.set_closed()
         print("no error")
+        handler.shutdown()
     except RendezvousConnectionError as error:
         print("sentence: " + str(error))
 """
 
 
 @case
-def mistakes_get_a_sentence(options):
+def settings_reach_the_store_and_mistakes_get_a_sentence(options):
     torch = next(t for t in options.torches if not t.is_1x)
     ca = Ca()
     cert, key = ca.issue()
@@ -394,6 +396,10 @@ def mistakes_get_a_sentence(options):
             ("", 2, {}, "--rdzv-endpoint=HOST:PORT is missing"),
         ]
         out = torch.run("-c", MISTAKE, json.dumps([m[:3] for m in mistakes]), code=0)
+        right = [("127.0.0.1:%d" % secure.port, 2, {"ca": ca.pem, "space": "chosen"}), ("", 1, {})]
+        fine = torch.run("-c", MISTAKE, json.dumps(right), code=0)
+        check(fine.count("no error") == len(right), fine)
+        secure.wait_log(r"event=run_closed space=chosen run=job ")
     sentences = re.findall(r"^(sentence: .*|no error)$", out, re.M)
     check(len(sentences) == len(mistakes), out)
     for sentence, (endpoint, _, conf, wanted) in zip(sentences, mistakes):
