@@ -1,0 +1,220 @@
+"""Elastic jobs behind relays while the store is away, stands still or is lost."""
+
+import json
+import os
+import re
+import signal
+import time
+
+import torch_state
+from agents import PREFIX, Agent, meet, rejoin
+from c10d import Peer
+from cases import case, check
+from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk
+from proxy import Proxy
+from relay_scene import MIB, Relay, Store, ask, in_thread, metric, same, until
+
+
+def met(*ports):
+    """Agents a, b, … of a job that have completed a round, each through the relay at its port."""
+    agents = [Agent(port, "job", "abc"[i]) for i, port in enumerate(ports)]
+    rejoin(agents)
+    return agents
+
+
+def participate(store, names):
+    """The whole state has these participants. An agent that trains is shown only itself."""
+    state = torch_state.loads(Peer(store.port).get(PREFIX + b"job"))
+    same(sorted(n.addr for n in state.participants), names, "participants")
+
+
+@case
+def a_pod_that_ends_at_once_is_lost():
+    """Agent and relay: nobody says that the agent has gone, but for the end of the link."""
+    with Store() as store, Relay(store) as stays:
+        ends = Relay(store)
+        a, _ = met(stays.port, ends.port)
+        killed = time.monotonic()
+        ends.stop(signal.SIGKILL)
+        store.daemon.wait_log("event=node_disconnected .*node=b/.*its relay has closed the link")
+        took = time.monotonic() - killed
+        check(took > 2.5, "its relay had %.1f s to come back" % took)
+        store.daemon.wait_log("event=nodes_restarted .*nodes=1 ")
+        same([n.addr for n in a.read().participants], ["a"], "participants")
+        until(lambda: a.read().wait_list, "it is not told to meet the others again")
+
+
+@case
+def a_run_keeps_its_port_while_its_agents_may_be_back():
+    """The agents' relay has ended, so the store presumes the agents dead; workers of another run still get another
+    port."""
+    with Store() as store:
+        relay = Relay(store)
+        gone = dict(zip("ab", met(relay.port, relay.port)))
+        relay.stop(signal.SIGKILL)
+        for node in gone:
+            store.daemon.wait_log("event=node_disconnected .*node=%s/.*its relay has closed the link" % node)
+        others = meet(store.port, "other", ["c", "d"])
+        others[0].say_where(0, b"127.0.0.1", store.port)
+        for agent in others:
+            check(agent.ask_where(0)[1] != store.port, "they get the port of the run that may be back")
+
+
+@case
+def a_relay_that_stands_still_loses_nobody():
+    with Store() as store, Relay(store) as stays, Relay(store) as stops:
+        a, b = met(stays.port, stops.port)
+        stops.process.send_signal(signal.SIGSTOP)
+        time.sleep(5)
+        stops.process.send_signal(signal.SIGCONT)
+        for agent in (a, b):
+            agent.write(agent.beat)
+        participate(store, ["a", "b"])
+        check("node_disconnected" not in store.daemon.log(), store.daemon.log())
+
+
+@case
+def a_link_that_is_reset_loses_nobody():
+    """Something between the two ends it; the relay is back at once."""
+    with Store() as store, Proxy(store.port) as between, \
+            Relay("127.0.0.1:%d" % between.port) as relay:
+        a, b = met(relay.port, relay.port)
+        for i in range(3):
+            between.reset()
+            relay.linked(i + 2)
+            time.sleep(1.5)
+        same(len(a.read().participants), 2, "participants")
+        check("node_disconnected" not in store.daemon.log(), store.daemon.log())
+
+
+@case
+def a_full_disk_holds_changes_and_loses_nobody():
+    """Clients behind relays wait until it has room; what changes nothing is answered meanwhile."""
+    with small_disk(24 * MIB) as folder:
+        if folder is None:
+            return NEEDS_ROOT
+        with Store(parent=folder) as store, Relay(store) as relay:
+            full_disk(folder, store, relay)
+    return None
+
+
+def full_disk(folder, store, relay):
+    a, b = met(relay.port, relay.port)
+    old = Peer(relay.port)
+    same(old.add(b"n", 1), 1, "ADD")
+    ballast = put_ballast(folder, 8 * MIB)
+    fill_disk(Peer(store.port), b"fill")
+    store.daemon.wait_log("event=journal_failed")
+    new = Peer(relay.port)
+    same(old.get(b"n"), b"1", "GET")
+    waiting = [in_thread(old.add, b"n", 1), in_thread(new.add, b"n", 1),
+               *(in_thread(agent.write, agent.beat) for agent in (a, b))]
+    until(lambda: metric(relay.port, "rdzvd_relay_unconfirmed_requests") == len(waiting), "changes wait")
+    time.sleep(6)  # longer than between two heartbeats
+    os.unlink(ballast)
+    store.daemon.wait_log("event=journal_resumed")
+    for thread in waiting:
+        thread.finish()
+    same(old.add(b"n", 0), 3, "ADD")
+    participate(store, ["a", "b"])
+    check("session_lost" not in relay.log(), relay.log())
+    log = store.daemon.log()
+    same(len(re.findall("event=dropped ", log)), 1, "clients that were dropped: that of fill_disk()")
+    check(not re.search("event=(node_left|node_disconnected|nodes_lost|nodes_restarted)", log), log)
+
+
+@case
+def an_agent_that_ends_while_the_store_is_away_is_lost():
+    """The agent's relay lives, and reports the loss when the store is back, before --session-timeout."""
+    with Store() as store, Relay(store) as relay:
+        a, b = met(relay.port, relay.port)
+        store.kill()
+        relay.lost()
+        b.close()
+        store.start()
+        a.read()
+        store.daemon.wait_log("event=nodes_lost .*nodes=1 ", timeout=10)
+        store.daemon.wait_log("event=nodes_restarted .*has not come back after a start of rdzvd", timeout=10)
+        same([n.addr for n in a.read().participants], ["a"], "participants")
+        until(lambda: a.read().wait_list, "it is not told to meet the others again")
+
+
+def ends(agent):
+    """Its workers have ended: as torch, it asks to close the run, sends no heartbeat, and leaves."""
+    agent.write(lambda state: setattr(state, "closed", True))
+    agent.close()
+
+
+@case
+def a_job_that_ends_while_the_store_is_away_is_over():
+    """Both agents close the run when the store has started again, the first before the other's relay is back: the run
+    ends as if the store had never been away."""
+    with Store("--closed-run-ttl=1s") as store, Relay(store) as first, Relay(store) as second:
+        own = Peer(store.port)
+        own.set(b"k", b"v")
+        a, b = met(first.port, second.port)
+        a.say_where(0, b"127.0.0.1", store.port)
+        a.ask_where(0)
+        own.close()
+        a.finish(0)
+        b.finish(0)
+        store.kill()
+        for relay in (first, second):
+            relay.lost()
+        second.process.send_signal(signal.SIGSTOP)
+        store.start()
+        ends(a)
+        store.daemon.wait_log("event=run_closed .*run=job .*by=a/100/0 ")
+        second.process.send_signal(signal.SIGCONT)
+        ends(b)
+        store.daemon.wait_log("event=run_forgotten .*run=job closed=true ", timeout=10)
+        check("nodes_lost" not in store.daemon.log(), store.daemon.log())
+        same(Peer(store.port).wait_get(b"k"), b"v", "a key that is no job's")
+
+
+@case
+def one_that_waits_closes_nothing_before_all_are_back():
+    """It gives up while the store is away: whether others go on is not known."""
+    with Store() as store, Relay(store) as relay:
+        a, b = met(relay.port, relay.port)
+        c = Agent(relay.port, "job", "c")
+        c.wait_in_line()
+        store.kill()
+        relay.lost()
+        store.start()
+        ends(c)
+        store.daemon.wait_log("event=close_deferred .*by=c/100/0 ")
+        check(not a.read().closed and not b.read().closed, "it is closed")
+        store.daemon.wait_log("event=close_ignored .*run=job ", timeout=10)
+
+
+@case
+def who_ended_long_ago_is_known_to_have():
+    """The relay has been without a link for longer than --session-timeout: so was the store."""
+    with Store("--session-timeout=1s") as store, Relay(store) as relay:
+        a, b = met(relay.port, relay.port)
+        store.kill()
+        relay.lost()
+        for agent in (a, b):
+            agent.close()
+        time.sleep(2.5)
+        store.flags[0] = "--session-timeout=1m"
+        store.start()
+        store.daemon.wait_log("event=nodes_lost .*nodes=2 ", timeout=10)
+
+
+@case
+def the_status_tells_who_is_awaited():
+    """A relay that does not come back says nothing, so the store waits for its agents."""
+    with Store() as store, Relay(store) as stays:
+        goes = Relay(store)
+        a, _ = met(stays.port, goes.port)
+        store.kill()
+        goes.stop(signal.SIGKILL)
+        store.start()
+        a.write(a.beat)
+        told = json.loads(ask(store.port, "/rdzv/v1/status")[1])
+        run = told["spaces"][0]["runs"][0]
+        same(run["state"], "complete", "the state")
+        check([h for h in run["hints"] if "not back since rdzvd was started: 1; unless they are" in h],
+              run["hints"])
