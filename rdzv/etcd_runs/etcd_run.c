@@ -49,7 +49,7 @@ static struct etcd_member *next_members(const struct etcd_run *r, bool is_first,
             members[i] = r->members[old - before->nodes];
         if (node_role(old) == NULL && (by != NULL || !is_first))
             members[i].joined_us = now_us;
-        if (node == writer)
+        if (by != NULL && node == writer)
             snprintf(members[i].peer, sizeof members[i].peer, "%s", by);
     }
     return members;
