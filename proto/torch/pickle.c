@@ -306,12 +306,14 @@ static void put_object(struct pickle_writer *w, const uint8_t *bytes, const uint
 
 void pickle_reference(struct pickle_writer *w, uint32_t number)
 {
-    uint8_t bytes[5];
+    uint8_t bytes[5] = {number <= UINT8_MAX ? PICKLE_BINGET : PICKLE_LONG_BINGET};
 
-    put_object(w, bytes, pickle_encode_reference(bytes, number));
+    bytes_put_u32(bytes + 1, number);
+    put_object(w, bytes, bytes + (number <= UINT8_MAX ? 2 : 5));
 }
 
-uint8_t *pickle_encode_int(uint8_t *p, int64_t v)
+/* Writes an integer of at most 10 bytes at *p, and returns its end. */
+static uint8_t *encode_int(uint8_t *p, int64_t v)
 {
     uint8_t len = 5;
 
@@ -343,7 +345,7 @@ void pickle_put_int(struct pickle_writer *w, int64_t v)
 {
     uint8_t bytes[10];
 
-    put_object(w, bytes, pickle_encode_int(bytes, v));
+    put_object(w, bytes, encode_int(bytes, v));
 }
 
 uint32_t pickle_put_string(struct pickle_writer *w, struct slice s)

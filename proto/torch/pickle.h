@@ -151,35 +151,6 @@ static inline void pickle_op(struct pickle_writer *w, enum pickle_op op)
     writer_u8(&w->out, (uint8_t)op);
 }
 
-/* Where a record of up to `len` bytes goes, if all of it stays in the open frame; NULL: it does
- * not. The caller numbers its objects in `memoed`, and ends it with pickle_end_record(). */
-static inline uint8_t *pickle_record(const struct pickle_writer *w, size_t len)
-{
-    if (w->frame == 0 || w->out.len - w->frame + len >= PICKLE_FRAME_ENOUGH ||
-        w->out.len + len > w->out.cap)
-        return NULL;
-    return w->out.ptr + w->out.len;
-}
-
-static inline void pickle_end_record(struct pickle_writer *w, const uint8_t *end)
-{
-    w->out.len = (size_t)(end - w->out.ptr);
-}
-
-/* A reference and an integer at *p, of at most 5 and 10 bytes; both return where they end. */
-static inline uint8_t *pickle_encode_reference(uint8_t *p, uint32_t number)
-{
-    p[0] = number <= UINT8_MAX ? PICKLE_BINGET : PICKLE_LONG_BINGET;
-    if (number <= UINT8_MAX) {
-        p[1] = (uint8_t)number;
-        return p + 2;
-    }
-    bytes_put_u32(p + 1, number);
-    return p + 5;
-}
-
-uint8_t *pickle_encode_int(uint8_t *p, int64_t v);
-
 /* What belongs to an opcode. */
 void pickle_argument(struct pickle_writer *w, const void *bytes, size_t len);
 

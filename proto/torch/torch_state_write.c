@@ -165,101 +165,10 @@ static bool is_in_list(const struct torch_node *node, enum torch_list list)
     return *(const bool *)((const char *)node + torch_list_flags[list]);
 }
 
-/* --- An item at once. All but the first few of a state are alike: the shared parts of nodes and
- * times have been written, so references suffice. put_node() and put_datetime() would write the
- * same bytes. --- */
-
-#define ITEM_MOST 128 /* bytes of an item, without a name */
-
-static uint8_t *encode_ops(uint8_t *p, const char *ops, size_t len)
-{
-    memcpy(p, ops, len);
-    return p + len;
-}
-
-static uint8_t *encode_addr(struct writing *w, uint8_t *p, size_t i)
-{
-    uint32_t *number = &w->nodes[w->nodes[i].first].addr;
-    struct slice addr = w->state->nodes[i].addr;
-
-    if (*number != UNWRITTEN)
-        return pickle_encode_reference(p, *number);
-    *number = w->pickle.memoed++;
-    *p++ = PICKLE_SHORT_BINUNICODE;
-    *p++ = (uint8_t)addr.len;
-    if (addr.len > 0)
-        memcpy(p, addr.ptr, addr.len);
-    p[addr.len] = PICKLE_MEMOIZE;
-    return p + addr.len + 1;
-}
-
-static uint8_t *encode_node(struct writing *w, uint8_t *p, size_t i)
-{
-    static const char object[] = {PICKLE_EMPTY_TUPLE, (char)PICKLE_NEWOBJ,  (char)PICKLE_MEMOIZE,
-                                  PICKLE_EMPTY_DICT,  (char)PICKLE_MEMOIZE, PICKLE_MARK};
-    const struct torch_node *node = &w->state->nodes[i];
-
-    if (w->nodes[i].number != UNWRITTEN)
-        return pickle_encode_reference(p, w->nodes[i].number);
-    w->nodes[i].number = w->pickle.memoed;
-    w->pickle.memoed += 2; /* the node and its attributes */
-    p = pickle_encode_reference(p, w->numbers.classes[TORCH_NODE_CLASS]);
-    p = encode_ops(p, object, sizeof object);
-    p = pickle_encode_reference(p, w->numbers.names[TORCH_NAME_ADDR]);
-    p = encode_addr(w, p, i);
-    p = pickle_encode_reference(p, w->numbers.names[TORCH_NAME_PID]);
-    p = pickle_encode_int(p, node->pid);
-    p = pickle_encode_reference(p, w->numbers.names[TORCH_NAME_LOCAL_ID]);
-    p = pickle_encode_int(p, node->local_id);
-    *p++ = PICKLE_SETITEMS;
-    *p++ = PICKLE_BUILD;
-    return p;
-}
-
-static uint8_t *encode_time(struct writing *w, uint8_t *p, int64_t us)
-{
-    w->pickle.memoed += 3;
-    p = pickle_encode_reference(p, w->numbers.classes[TORCH_DATETIME_CLASS]);
-    *p++ = PICKLE_SHORT_BINBYTES;
-    *p++ = TORCH_TIME_SIZE;
-    torch_time_write(us, p);
-    p += TORCH_TIME_SIZE;
-    *p++ = PICKLE_MEMOIZE;
-    if (w->state->aware)
-        p = pickle_encode_reference(p, w->numbers.utc);
-    *p++ = w->state->aware ? PICKLE_TUPLE2 : PICKLE_TUPLE1;
-    *p++ = PICKLE_MEMOIZE;
-    *p++ = PICKLE_REDUCE;
-    *p++ = PICKLE_MEMOIZE;
-    return p;
-}
-
-/* False without writing: the item refers to an unwritten object, or a frame ends within it. */
-static bool put_alike(struct writing *w, enum torch_list list, size_t i)
-{
-    const struct torch_node *node = &w->state->nodes[i];
-    uint8_t *p = pickle_record(&w->pickle, ITEM_MOST + node->addr.len);
-
-    if (p == NULL || w->numbers.names[TORCH_NAME_LOCAL_ID] == UNWRITTEN ||
-        node->addr.len > UINT8_MAX ||
-        (list == TORCH_LAST_HEARTBEATS && (w->numbers.classes[TORCH_DATETIME_CLASS] == UNWRITTEN ||
-                                           (w->state->aware && w->numbers.utc == UNWRITTEN))))
-        return false;
-    p = encode_node(w, p, i);
-    if (list == TORCH_PARTICIPANTS)
-        p = pickle_encode_int(p, node->rank);
-    else if (list == TORCH_LAST_HEARTBEATS)
-        p = encode_time(w, p, node->heartbeat_us);
-    pickle_end_record(&w->pickle, p);
-    return true;
-}
-
 static void put_item(struct writing *w, enum torch_list list, size_t i)
 {
     const struct torch_node *node = &w->state->nodes[i];
 
-    if (put_alike(w, list, i))
-        return;
     put_node(w, i);
     if (list == TORCH_PARTICIPANTS)
         pickle_put_int(&w->pickle, node->rank);
