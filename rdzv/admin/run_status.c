@@ -149,7 +149,7 @@ static void add_absent(const struct run_facts *f, struct missing_list *missing)
  * other explains that, are missing. */
 static void add_gone(const struct run_facts *f, struct run_survey *out)
 {
-    const struct torch_state *gone = &f->view->gone, *state = &f->view->state;
+    const struct torch_state *gone = &f->view->absent, *state = &f->view->state;
 
     for (size_t i = 0; i < gone->count; i++) {
         const struct torch_node *node = &gone->nodes[i];

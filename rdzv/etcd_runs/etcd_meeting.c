@@ -107,7 +107,7 @@ static void release(struct etcd_run *run, bool writes)
     }
 }
 
-/* --- Who looks. --- */
+/* --- Who polls. --- */
 
 /* NULL: the i-th node of the state is no participant, or has not been seen to write. */
 static struct etcd_member *participant_at(const struct etcd_run *run, size_t i)
@@ -139,8 +139,8 @@ static struct etcd_member *participant_of_conn(const struct etcd_run *run, const
     return same_host == 1 ? found : NULL;
 }
 
-/* The thread that looks at the workers waits, as pace.c says it. */
-static bool does_member_look(const struct etcd_member *m, uint64_t ms)
+/* The thread that polls the workers waits, as pace.c says it. */
+static bool does_member_poll(const struct etcd_member *m, uint64_t ms)
 {
     const struct agent_pace *p = &m->pace;
     uint64_t usual_ms = p->interval_ms != 0 ? p->interval_ms : TORCH_HEARTBEAT_MS;
@@ -148,24 +148,24 @@ static bool does_member_look(const struct etcd_member *m, uint64_t ms)
     return m->held != NULL && (!p->may_beat || clock_elapsed_ms(m->held_ms, ms) >= usual_ms);
 }
 
-static bool do_all_participants_look(const struct etcd_run *run)
+static bool do_all_participants_poll(const struct etcd_run *run)
 {
     uint64_t ms = now_ms(run);
 
     for (size_t i = 0; i < run->member_count; i++) {
         const struct etcd_member *m = participant_at(run, i);
 
-        if (m != NULL && !does_member_look(m, ms))
+        if (m != NULL && !does_member_poll(m, ms))
             return false;
     }
     return true;
 }
 
-static void note_look(struct agent_pace *p, uint64_t ms)
+static void note_poll(struct agent_pace *p, uint64_t ms)
 {
-    if (p->looked_ms != 0)
-        pace_note_interval(p, clock_elapsed_ms(p->looked_ms, ms));
-    p->looked_ms = ms;
+    if (p->polled_ms != 0)
+        pace_note_interval(p, clock_elapsed_ms(p->polled_ms, ms));
+    p->polled_ms = ms;
     if (p->wrote_ms == 0)
         p->wrote_ms = ms;
 }
@@ -206,20 +206,20 @@ void etcd_meeting_check(struct etcd_run *run)
         m->phase = ETCD_MEETING_NONE;
         release(run, true);
         release(run, false);
-    } else if (gathers && (is_over || do_all_participants_look(run))) {
+    } else if (gathers && (is_over || do_all_participants_poll(run))) {
         m->phase = ETCD_MEETING_WRITES;
         m->until_ms = now_ms(run) + WRITE_MS;
         release(run, true);
     }
 }
 
-static bool holds_look(struct etcd_run *run, const struct http_request *r)
+static bool holds_poll(struct etcd_run *run, const struct http_request *r)
 {
     struct etcd_member *m = may_meet(run) ? participant_of_conn(run, r->conn) : NULL;
 
     if (m == NULL || m->held != NULL)
         return false;
-    note_look(&m->pace, now_ms(run));
+    note_poll(&m->pace, now_ms(run));
     if (run->meeting.phase == ETCD_MEETING_NONE || !hold(run, r, m))
         return false;
     m->held_ms = now_ms(run);
@@ -254,7 +254,7 @@ static bool holds_write(struct etcd_run *run, const struct http_request *r, stru
     if (member != NULL)
         member->pace.wrote_ms = now_ms(run);
     if (prev_index != run->modified || m->phase == ETCD_MEETING_WRITES ||
-        !begins_to_wait(run, value) || do_all_participants_look(run))
+        !begins_to_wait(run, value) || do_all_participants_poll(run))
         return false;
     if (m->phase == ETCD_MEETING_NONE)
         m->until_ms = now_ms(run) + longest_hold_ms(run);
@@ -269,5 +269,5 @@ bool etcd_meeting_holds(struct etcd_run *run, const struct http_request *r, stru
 {
     if (!run->view.exists || (r->job != NULL && r->job->run == run_job))
         return false;
-    return value.ptr == NULL ? holds_look(run, r) : holds_write(run, r, value, prev_index);
+    return value.ptr == NULL ? holds_poll(run, r) : holds_write(run, r, value, prev_index);
 }

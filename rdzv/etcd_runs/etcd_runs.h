@@ -39,9 +39,9 @@ struct etcd_member {
     int64_t joined_us;        /* since 1970; 0: not seen */
 
     /* See etcd_meeting.c. */
-    const struct held_request *held; /* its look at the state; NULL: none is held */
+    const struct held_request *held; /* its read of the state; NULL: none is held */
     uint64_t held_ms;                /* the same: since then */
-    struct agent_pace pace;          /* looked_ms, interval_ms, wrote_ms, may_beat */
+    struct agent_pace pace;          /* polled_ms, interval_ms, wrote_ms, may_beat */
 };
 
 TAILQ_HEAD(held_request_list, held_request);
@@ -50,8 +50,8 @@ TAILQ_HEAD(held_request_list, held_request);
 struct etcd_meeting {
     enum {
         ETCD_MEETING_NONE,
-        ETCD_MEETING_GATHERS, /* its write is held until all participants look */
-        ETCD_MEETING_WRITES,  /* the write is carried out; the looks are held until then */
+        ETCD_MEETING_GATHERS, /* its write is held until all participants poll */
+        ETCD_MEETING_WRITES,  /* the write is carried out; the polls are held until then */
     } phase;
     uint64_t until_ms; /* of that phase */
     size_t writes;     /* that are held */

@@ -45,7 +45,7 @@ enum agent_naming {
     NAMING_LISTED,   /* the agent counts for its node: in run.by_node */
 };
 
-/* How its node has come onto the wait list. See let_in.c. */
+/* How its node has come onto the wait list. See admit.c. */
 enum agent_line {
     LINE_NONE,  /* the node is on no wait list, or rdzvd must not admit it */
     LINE_PUT,   /* rdzvd has put the node there; the agent may not know, and may still train */
@@ -55,21 +55,21 @@ enum agent_line {
 /* Its request that is answered later. */
 enum agent_held {
     HELD_NONE,
-    HELD_LONG,            /* a look, until its round changes: long_look.c */
+    HELD_LONG,            /* a poll, until its round changes: long_poll.c */
     HELD_LONG_ANSWER,     /* the same, of a write that is done */
-    HELD_GATHERED,        /* a look, until all participants look: meeting.c */
-    HELD_SHIFTED,         /* a look, for a second: pace.c */
-    HELD_NUMBER,          /* a look, until the agent can have a number: numbers.c */
+    HELD_GATHERED,        /* a poll, until all participants poll: meeting.c */
+    HELD_SHIFTED,         /* a poll, for a second: pace.c */
+    HELD_NUMBER,          /* a poll, until the agent can have a number: numbers.c */
     HELD_JOIN,            /* a write, until it is its number's turn: numbers.c */
     HELD_REJOIN,          /* its first request, until the closed run is forgotten: rejoin.c */
-    HELD_RELEASED,        /* it comes again as it was held: a look is answered, a write is judged */
+    HELD_RELEASED,        /* it comes again as it was held: a poll is answered, a write is judged */
     HELD_RELEASED_ANSWER, /* it comes again, is done, and is answered */
     HELD_KINDS,
 };
 
 /* --- Times. --- */
 
-/* How often an agent looks while it trains, and when its heartbeat may come: see pace.c. Times are
+/* How often an agent polls while it trains, and when its heartbeat may come: see pace.c. Times are
  * monotonic; 0: not known. */
 struct agent_pace {
     uint64_t round;       /* by view.completions; all times down to wrote_ms are of that round */
@@ -77,10 +77,10 @@ struct agent_pace {
     uint64_t shifted_ms;  /* since then its heartbeats come later */
     uint8_t shifts;       /* so many times */
     uint64_t asked_ms;    /* time of the last GET, if no write has followed yet */
-    uint64_t looked_ms;   /* time of the last look: a GET that no write has followed */
+    uint64_t polled_ms;   /* time of the last poll: a GET that no write has followed */
     uint64_t wrote_ms;    /* time of the last heartbeat, or when the agent saw the round complete;
                              0: not known, since it is back after a start */
-    uint64_t interval_ms; /* usual time between two looks, in all rounds */
+    uint64_t interval_ms; /* usual time between two polls, in all rounds */
     uint64_t beat_ms;     /* the same of two heartbeats, if below torch's interval */
     uint64_t gap_ms;      /* between the last two writes of that round; 0: there were no two */
     bool has_beaten;      /* a heartbeat has come in that round */
@@ -90,7 +90,7 @@ struct agent_pace {
 
 /* The agent may be about to send a heartbeat. */
 bool pace_may_beat(const struct agent_pace *p, uint64_t now_ms);
-/* So long passed between two looks. The longest of late counts, so that one look that came early
+/* So long passed between two polls. The longest of late counts, so that one poll that came early
  * does not hide it. */
 void pace_note_interval(struct agent_pace *p, uint64_t interval_ms);
 
@@ -151,7 +151,7 @@ struct agent {
     bool closes;           /* it has asked to close the run, see close_needs_all */
     uint64_t nodes;        /* number of nodes of the agent's completed round; 0: in none */
     int64_t round;         /* that round */
-    uint64_t room_for;     /* its MAX or less: see let_in.c */
+    uint64_t room_for;     /* its MAX or less: see admit.c */
     int64_t workers_round; /* the round in which the workers have got their ranks, see closing.c; or
                               ROUND_NONE */
     int64_t finished_round; /* its workers have ended well in that round; or ROUND_NONE */

@@ -7,7 +7,7 @@
  * known by its first heartbeat; after a start of the daemon, that of one behind a relay by its memo
  * (resume_hint.c).
  */
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 /* So much may be the network's. */
 #define NEAR_US INT64_C(5000000)

@@ -1,7 +1,7 @@
 /* The states of an agent, and the legal moves between them. See agent.h. */
 #include <assert.h>
 
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 #define MOVE(to) (1u << (to))
 

@@ -25,7 +25,7 @@
 
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 /* In front of all names of hosts, in the order of nodes. */
 #define ANONYMOUS_ADDR "-rdzvd.a-node"
@@ -35,10 +35,10 @@
  * itself for dead. A younger one is shown as it is, so that the agent sends the next one. */
 #define OLD_US ((TORCH_HEARTBEAT_MS + 500) * INT64_C(1000))
 /* If no node waits, the view of a participant stays the same for so long. */
-#define GLANCE_MS TORCH_HEARTBEAT_MS
+#define POLL_AGAIN_MS TORCH_HEARTBEAT_MS
 /* How long one agent has to complete a round before another one may, too. */
 #define COMPLETER_MS   2000
-#define LOOKS_AGAIN_MS 900
+#define POLLS_AGAIN_MS 900
 /* A deadline in the past, or in the future, by any clock. */
 #define FAR_US (INT64_C(10) * 365 * 24 * 3600 * 1000000)
 
@@ -234,13 +234,13 @@ static uint64_t kept_until(const struct step *s, const struct agent *a, enum pla
     uint64_t now_ms = s->now->ms;
 
     if (place == PLACE_TRAINING && s->run->meeting.phase != MEETING_GATHERS)
-        return now_ms + (s->run->view.waiting == 0 ? GLANCE_MS : 1000);
+        return now_ms + (s->run->view.waiting == 0 ? POLL_AGAIN_MS : 1000);
     if (place == PLACE_WAITING && a->line != LINE_ASKED)
         return now_ms + 1000;
-    return now_ms; /* the text is large, or the next look must be held */
+    return now_ms; /* the text is large, or the next poll must be held */
 }
 
-/* Without memory, the next look makes a text again. */
+/* Without memory, the next poll makes a text again. */
 static void keep(const struct step *s, struct agent *a, enum place place,
                  const struct torch_node *own, struct slice text)
 {
@@ -269,8 +269,8 @@ static bool is_kept(const struct run *run, const struct agent *a, uint64_t now_m
            a->view.changes == run->view.changes && now_ms < a->view.until_ms;
 }
 
-struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
-                           uint64_t lived_ms)
+struct slice policy_poll_again(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
+                               uint64_t lived_ms)
 {
     if (!is_kept(run, a, now_ms))
         return (struct slice){0};
@@ -318,16 +318,16 @@ static void note_seen(const struct step *s, struct agent *a)
 }
 
 /* An agent of torch that has seen itself in the complete round has its rank, and reads the state
- * again only while it trains. It looks no sooner than a second later. Most ask for a key of the
+ * again only while it trains. It polls no sooner than a second later. Most ask for a key of the
  * round before (TORCH_ELASTIC_WORKER_IDENTICAL: none). */
-static void note_looks_again(const struct step *s, struct agent *a)
+static void note_polls_again(const struct step *s, struct agent *a)
 {
     const struct run_view *v = &s->run->view;
     const struct torch_node *own = own_node(s, a);
 
     if (v->is_state && v->state.complete && own != NULL && own->participant &&
         a->has_seen == v->completions && a->has_ranks_of != v->completions &&
-        clock_elapsed_ms(a->pace.seen_ms, s->now->ms) >= LOOKS_AGAIN_MS)
+        clock_elapsed_ms(a->pace.seen_ms, s->now->ms) >= POLLS_AGAIN_MS)
         a->has_ranks_of = v->completions;
 }
 
@@ -361,12 +361,12 @@ static bool make(struct step *s, struct agent *a, struct slice *text)
     if (!write(s, a, place, own, text))
         return false;
     if (place == PLACE_WAITING && a->line == LINE_PUT)
-        let_in_note_told(a, s->now->ms);
+        admit_note_shown(a, s->now->ms);
     keep(s, a, place, own, *text);
     return true;
 }
 
-static void show(struct step *s, struct agent *a, bool looks)
+static void show(struct step *s, struct agent *a, bool polls)
 {
     struct slice text;
 
@@ -375,7 +375,7 @@ static void show(struct step *s, struct agent *a, bool looks)
     } else {
         agent_view_drop(a);
         step_put_beats(s);
-        if (!looks)
+        if (!polls)
             step_agent(s, POLICY_ANSWER_CURRENT, a);
     }
     note_seen(s, a);
@@ -386,9 +386,9 @@ void agent_view_answer(struct step *s, struct agent *a)
     show(s, a, false);
 }
 
-void agent_view_look(struct step *s, struct agent *a)
+void agent_view_poll(struct step *s, struct agent *a)
 {
-    note_looks_again(s, a);
+    note_polls_again(s, a);
     show(s, a, true);
 }
 

@@ -17,13 +17,13 @@
  * that key, its workers have failed, and the agent has no restart left. The workers of the others
  * then hang in a collective with the failed ones until that times out, after 10 to 30 minutes, and
  * the container of the failed agent, which starts again at once, finds the run closed until they
- * are gone. So the mark of loss.c makes the others look at the closed run: they end at once, all
+ * are gone. So the mark of loss.c makes the others read the closed run: they end at once, all
  * containers start again, and the run begins anew as soon as the last agent has left it. Torch 2.3
  * and before goes to the exit barrier also after a failure, so there a run never fails to rdzvd.
  * Upstream: SimpleElasticAgent._invoke_run() and _exit_barrier() (agent/server/api.py). */
 #include "proto/torch/torch_keys.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 static bool ends_with(struct slice text, struct slice end)
 {

@@ -1,4 +1,4 @@
-/* Answers the compare-and-set of a run's state. See parts.h.
+/* Answers the compare-and-set of a run's state. See policy_internal.h.
  *
  * What an agent of torch wants (torch_intent.h) is done to the newest state, unless the agent based
  * it on something that is over: another round, or another place of its own node. Then the agent is
@@ -7,7 +7,7 @@
  * done. */
 #include "proto/torch/torch_intent.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 /* --- An intent, on the newest state. --- */
 
@@ -122,7 +122,7 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
     if (!step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) + in->wanted_len))
         return s->is_full ? OUTCOME_NO_ROOM : OUTCOME_REFUSED;
     if (in->kind == INTENT_WAIT && in->shown != 0) /* so MAX is more */
-        let_in_note_room(s->run, a, in->shown + 1);
+        admit_note_room(s->run, a, in->shown + 1);
     if (in->kind == INTENT_LEAVE && was_in)
         a->has_left = completion;
     round_written(s, a);
@@ -200,7 +200,7 @@ static void answer_intent(struct step *s, const struct policy_event *event, cons
     switch (apply(s, a, in)) {
     case OUTCOME_DONE:
         s->out->counters.writes_merged++;
-        if (long_look_should_hold_answer(s, a))
+        if (long_poll_should_hold_answer(s, a))
             step_agent(s, POLICY_HOLD, a);
         else
             agent_view_answer(s, a);
@@ -260,7 +260,7 @@ static void put_literally(struct step *s, const struct policy_event *event)
         step_agent(s, POLICY_ANSWER_CURRENT, a);
     } else if (absent && !matches) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = event->expected;
-    } else if (!matches && expects_nothing) { /* torch's agents do not look at this answer */
+    } else if (!matches && expects_nothing) { /* torch's agents ignore this answer */
         step_agent(s, POLICY_ANSWER_CURRENT, a);
     } else if (!matches) {
         agent_view_answer(s, a);

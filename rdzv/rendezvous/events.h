@@ -13,7 +13,7 @@ enum policy_event_kind {
     AGENT_GONE, /* after AGENT_AWAY: the agent is taken for dead, if a disconnected agent is */
     AGENT_BACK, /* it is there again, after AGENT_AWAY or AGENT_GONE */
     AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
-    AGENT_LOOKED,        /* GET or WAIT of the run's key; a GET may be answered */
+    AGENT_POLLED,        /* GET or WAIT of the run's key; a GET may be answered */
     AGENT_ASKED,         /* any other request, but the next three */
     AGENT_GET_ROUND_KEY, /* GET of `round_key`, a key of one of the run's rounds, which has a value
                           */
@@ -23,7 +23,7 @@ enum policy_event_kind {
                             ended, and the run is in its keys */
     RUN_RETURNED,        /* some time later: the time for agents to come back is over */
     RUN_CHANGED,         /* something else has changed the run's key, or deleted it */
-    RUN_LOOKED,          /* a client that is no agent is about to look at the run's key */
+    RUN_READ,            /* a client that is no agent is about to read the run's key */
     RUN_PROBED,          /* the answer to POLICY_PROBE */
     RUN_PORT_OPENED,     /* the answer to POLICY_OPEN_PORT; `port` 0: it failed */
     RUN_TICK,            /* once a second */
@@ -50,7 +50,7 @@ struct policy_event {
                                        is one, ptr NULL else */
     int64_t round;
     bool exists;        /* AGENT_SET_ROUND_KEY, AGENT_ADD_ROUND_KEY: the key has a value */
-    bool waits;         /* AGENT_LOOKED, AGENT_ASKED: it is a WAIT, whose reply may take long */
+    bool waits;         /* AGENT_POLLED, AGENT_ASKED: it is a WAIT, whose reply may take long */
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
     bool agents_return; /* RUN_RESTORED: agents behind relays will come back */
     struct slice memo;  /* AGENT_CONNECTED: of the last POLICY_KEEP_MEMO before a start */
@@ -92,7 +92,7 @@ enum policy_output_kind {
     POLICY_ANSWER_VALUE,   /* value */
     POLICY_NO_ROOM,        /* the space is full */
     POLICY_HOLD, /* not now: the request is shown again after POLICY_RESUME. The write itself may be
-                    done already, so that only the answer waits. Also for AGENT_LOOKED, but for a
+                    done already, so that only the answer waits. Also for AGENT_POLLED, but for a
                     WAIT */
 
     /* Exactly one of these for AGENT_SET_ROUND_KEY; they name no agent. */

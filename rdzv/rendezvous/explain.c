@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "proto/torch/torch_timing.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 #define RANKS_SHOWN   16
 #define RANK_TEXT_MAX 128

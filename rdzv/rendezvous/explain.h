@@ -19,7 +19,7 @@ enum note_kind {
     NOTE_NODES_LOST,
     NOTE_LAST_CALL,
     NOTE_LAST_CALL_ENDED,
-    NOTE_NODES_LET_IN,
+    NOTE_NODES_ADMITTED,
     NOTE_MEETING,
     NOTE_EXIT_BARRIER_ENDED,
     NOTE_ROUND_COMPLETE,
@@ -47,10 +47,10 @@ struct note {
     const char *action;
     const char *text; /* ranks, an address */
     int64_t round;
-    uint64_t number; /* nodes, participants, agents, keys, a port, max_wait_ms */
-    uint64_t let_in; /* so many of them waited */
-    uint64_t late;   /* so many have not looked */
-    int64_t ms;      /* heartbeat_age_ms, ends_in_ms, shifted, held_ms */
+    uint64_t number;   /* nodes, participants, agents, keys, a port, max_wait_ms */
+    uint64_t admitted; /* so many of them waited */
+    uint64_t late;     /* so many have not polled */
+    int64_t ms;        /* heartbeat_age_ms, ends_in_ms, shifted, held_ms */
     bool closed;
 };
 

@@ -31,7 +31,7 @@ struct line {
     }
 #define ACTION       FIELD(TEXT, "action", action)
 #define ADDRESS      FIELD(TEXT, "address", text)
-#define ADMITTED     FIELD(COUNT, "nodes", let_in)
+#define ADMITTED     FIELD(COUNT, "nodes", admitted)
 #define AGE          FIELD(NUMBER, "heartbeat_age_ms", ms)
 #define AGENTS       FIELD(COUNT, "agents", number)
 #define BY           FIELD(TEXT, "by", by_node)
@@ -78,7 +78,7 @@ static const struct line lines[NOTE_KINDS] = {
     [NOTE_NODES_LOST] = {LOG_WARN, "nodes_lost", {ROUND, NODES, REASON}},
     [NOTE_LAST_CALL] = {LOG_INFO, "last_call", {ROUND, PARTICIPANTS, ENDS_IN}},
     [NOTE_LAST_CALL_ENDED] = {LOG_INFO, "last_call_ended", {ROUND, PARTICIPANTS, REASON}},
-    [NOTE_NODES_LET_IN] = {LOG_INFO, "nodes_admitted", {ROUND, ADMITTED, PARTICIPANTS, REASON}},
+    [NOTE_NODES_ADMITTED] = {LOG_INFO, "nodes_admitted", {ROUND, ADMITTED, PARTICIPANTS, REASON}},
     [NOTE_MEETING] = {LOG_INFO, "nodes_meet", {ROUND, PARTICIPANTS, LATE, HELD, WAITING, REASON}},
     [NOTE_EXIT_BARRIER_ENDED] = {LOG_WARN, "exit_barrier_ended", {ROUND, LOST, REASON}},
     [NOTE_ROUND_COMPLETE] = {LOG_INFO, "round_complete", {ROUND, NODES, RANKS}},

@@ -1,8 +1,8 @@
 /* The end of a run: when rdzvd forgets it, and the keys, agents and stores that go with the run.
- * See parts.h. */
+ * See policy_internal.h. */
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
 #include "rdzv/rendezvous/policy.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 void forget_end_run(struct step *s)
 {

@@ -238,7 +238,7 @@ void history_join(struct history *h, const char *node, bool waits)
     forget_losses(h, node);
     tell_failure(h, node);
     if (waits)
-        history_add_reason(h, REASON_FIRST, "%s came, and the others meet again to let it in",
+        history_add_reason(h, REASON_FIRST, "%s came, and the others meet again to admit it",
                            node_words(node, words));
 }
 

@@ -1,12 +1,12 @@
 /* The last call: torch's agents wait for more nodes, by default for 30 s, once MIN have joined a
  * round, however many there are to come. Here it is known who is connected, and how many the last
  * round had. When all connected agents have joined, rdzvd sets the deadline to the past: an agent
- * then completes the round at its next look, and keeps MIN and MAX by itself. When some nodes have
- * joined, and all other nodes wait for this round, let_in.c completes the round. */
+ * then completes the round at its next poll, and keeps MIN and MAX by itself. When some nodes have
+ * joined, and all other nodes wait for this round, admit.c completes the round. */
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
-/* An agent that waits for the next round looks once a second whether that has begun, and joins it.
+/* An agent that waits for the next round polls once a second whether that has begun, and joins it.
  */
 #define JOINS_US INT64_C(2000000)
 
@@ -17,7 +17,7 @@ static uint64_t wanted(const struct run *run)
                                    : run->settings->expected_nodes;
 }
 
-bool last_call_may_let_in(const struct run *run)
+bool last_call_may_admit(const struct run *run)
 {
     uint64_t nodes = wanted(run);
 
@@ -103,7 +103,7 @@ bool last_call_end(struct step *s)
     if (!s->run->settings->end_last_call || !step_is_open(s) || s->run->view.state.complete ||
         nodes == 0)
         return false;
-    if (let_in_waiting(s, nodes))
+    if (admit_waiting(s, nodes))
         return !s->run->view.unread;
     if (is_in_last_call(s))
         end_now(s, nodes);

@@ -13,7 +13,7 @@
  * so that its agents end (closing.c). */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 #define MARK_ADDR "rdzvd.a-node-is-lost"
 
@@ -94,8 +94,8 @@ static void notify_survivors(struct step *s, const char *why)
     s->out->counters.restarts_asked++;
 }
 
-/* Each agent sees the mark at its next look, also an agent that was away. The mark is set even if
- * nodes wait: these may leave before each agent has looked. */
+/* Each agent sees the mark at its next poll, also an agent that was away. The mark is set even if
+ * nodes wait: these may leave before each agent has polled. */
 void loss_end_run(struct step *s)
 {
     struct torch_state *next = s->run->settings->end_failed_runs ? step_edit(s) : NULL;
@@ -126,7 +126,7 @@ static bool is_there_otherwise(struct run *run, struct agent *gone)
 }
 
 /* As torch's _remove_participant_epilogue(), but for a deadline when fewer than MIN are left: MIN
- * is in no message, and an agent looks at it before it completes a round. */
+ * is in no message, and an agent checks it before it completes a round. */
 void loss_take_out(struct torch_state *state, struct torch_node *node)
 {
     bool was_in = node->participant;
@@ -257,7 +257,7 @@ void loss_on_restore(struct step *s)
              s->run->settings->restart_on_loss != RESTART_NEVER;
     note_lost(s, gone);
     if (was_meeting && missed && have_to_meet(s->run, next) && torch_state_waiting(next) != 0)
-        set_mark(next); /* the nodes that wait may leave before each agent has looked */
+        set_mark(next); /* the nodes that wait may leave before each agent has polled */
     if (gone > 0 || was_meeting || (missed && should_notify(s->run, next)))
         put_without(s, missed,
                     was_meeting

@@ -1,21 +1,21 @@
 /* Lets all nodes of a complete round end their workers in the same moment, when they have to meet.
  *
- * Problem: torch's agents look at the state once a second (1.13: each monitor interval). The agent
+ * Problem: torch's agents poll the state once a second (1.13: each monitor interval). The agent
  * that sees a node on the wait list first ends its workers, which uses up no restart. The workers
- * of the other nodes, in a collective with the ended ones, fail at that moment. Their agents look
- * at their workers before they look at the state again, so each uses up one of --max-restarts; with
+ * of the other nodes, in a collective with the ended ones, fail at that moment. Their agents poll
+ * their workers before they poll the state again, so each uses up one of --max-restarts; with
  * torch's default of 0 it closes the run for all nodes.
  *
- * Remedy: a node that waits is hidden from the participants at first. rdzvd holds the next look of
- * each participant until every participant looks, and then answers all of them in one step. While
+ * Remedy: a node that waits is hidden from the participants at first. rdzvd holds the next poll of
+ * each participant until every participant polls, and then answers all of them in one step. While
  * an agent waits for this answer, it does not poll its workers.
  *
  * Invariant: no participant is shown a node that waits before the meeting is open. Without it, an
  * agent would learn of that node by the answer to its heartbeat, and act before the others.
  *
  * A hold has a bound: the meeting opens when the slowest agent has had its usual time between two
- * looks, half of that again, SLACK_MS, and START_MS if an agent may still start its workers. An
- * agent that has not looked by then sees the node at its next look. If the workers of a node have
+ * polls, half of that again, SLACK_MS, and START_MS if an agent may still start its workers. An
+ * agent that has not polled by then sees the node at its next poll. If the workers of a node have
  * ended well, the workers of the others are about to end, so the node that waits stays hidden: the
  * others would repeat their last steps without the finished node. In a run that has failed nothing
  * is held, since all agents must end (closing.c).
@@ -24,16 +24,16 @@
  * (rendezvous/dynamic_rendezvous.py); the same in 1.13 to 2.14. */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
-/* An agent whose first look in a round has not come may still start its workers. */
+/* An agent whose first poll in a round has not come may still start its workers. */
 #define START_MS 10000
-/* Nothing is known of how often an agent looks. */
+/* Nothing is known of how often an agent polls. */
 #define UNKNOWN_MS 40000
-/* Heartbeats put off a look by up to a second, and a busy machine does, too. */
+/* Heartbeats put off a poll by up to a second, and a busy machine does, too. */
 #define SLACK_MS 2000
-/* No agent looks: each is silent, or starts its workers, which torch gives up after a minute. */
-#define NONE_LOOKS_MS 90000
+/* No agent polls: each is silent, or starts its workers, which torch gives up after a minute. */
+#define NONE_POLLS_MS 90000
 
 /* Torch does not count a node that waits once its heartbeat is too old. If the node ends while the
  * meeting is open, the mark stands in for it: some agents have already seen it wait. */
@@ -65,7 +65,7 @@ static bool is_due(const struct step *s)
            meeting_waiting(s) != NULL;
 }
 
-/* The agent can look and its node is in the round; or its node is unknown, and the agent has read
+/* The agent can poll and its node is in the round; or its node is unknown, and the agent has read
  * its ranks in this round. */
 static bool is_awaited(const struct run *run, const struct agent *a)
 {
@@ -93,9 +93,9 @@ static uint64_t usual_ms(const struct run *run, const struct agent *a, uint64_t 
     return others_ms < TORCH_HEARTBEAT_MS ? TORCH_HEARTBEAT_MS : others_ms;
 }
 
-/* The agent waits for the answer to its look, and does not poll its workers. If the thread of the
+/* The agent waits for the answer to its poll, and does not poll its workers. If the thread of the
  * heartbeat holds the agent's lock instead, the thread of the workers waits for the lock after its
- * usual time between two looks. */
+ * usual time between two polls. */
 static bool is_gathered(const struct run *run, const struct agent *a, uint64_t now_ms)
 {
     uint64_t wait_ms = usual_ms(run, a, now_ms);
@@ -200,7 +200,7 @@ static void gather(struct step *s)
     m->next = TAILQ_FIRST(&s->run->agents);
 }
 
-/* Shows the held looks again, so that rdzvd answers them. If memory is short, the tick tries again.
+/* Shows the held polls again, so that rdzvd answers them. If memory is short, the tick tries again.
  */
 static void release(struct step *s)
 {
@@ -234,11 +234,11 @@ static void note_open(struct step *s, size_t late)
                    ? 0
                    : (int64_t)clock_elapsed_ms(s->run->meeting.since_ms, s->now->ms);
     note->node = explain_node(s, meeting_waiting(s));
-    note->reason = late == 0 ? "a node waits, and the agents of all participants look"
-                             : "a node waits, and an agent has not looked in its usual interval";
+    note->reason = late == 0 ? "a node waits, and the agents of all participants poll"
+                             : "a node waits, and an agent has not polled in its usual interval";
 }
 
-/* `by`: an agent whose look completes the meeting and that is answered in this step; or NULL. */
+/* `by`: an agent whose poll completes the meeting and that is answered in this step; or NULL. */
 static void open(struct step *s, const struct agent *by)
 {
     if (!s->run->view.state.closed)
@@ -267,7 +267,7 @@ void meeting_check(struct step *s)
          (s->run->held[HELD_GATHERED] != 0
               ? are_all_gathered(s) || is_time_over(s)
               : s->run->agent_count != 0 &&
-                    clock_elapsed_ms(m->since_ms, s->now->ms) >= NONE_LOOKS_MS)))
+                    clock_elapsed_ms(m->since_ms, s->now->ms) >= NONE_POLLS_MS)))
         open(s, NULL);
 }
 
@@ -277,7 +277,7 @@ void meeting_on_tick(struct step *s)
         release(s);
 }
 
-/* rdzvd answers the look that completes the meeting without holding it: a request that is held and
+/* rdzvd answers the poll that completes the meeting without holding it: a request that is held and
  * resumed in the same step stays held. rdzvd does not hold an agent that still starts its workers:
  * the agent sends one request at a time, and other agents may wait for its keys. */
 bool meeting_should_hold(struct step *s, struct agent *a)

@@ -17,10 +17,10 @@
  * If no agent joins for a second, those that have a number and have not written lose it; an agent
  * whose connection has ended loses it at once. The agent with the highest number whose write is
  * held is then refused, and joins in place of the missing one. MOST agents have a number at a time,
- * so that a text is not much longer than the state; the looks of further agents are held. Before
+ * so that a text is not much longer than the state; the polls of further agents are held. Before
  * the first agent has written, nothing tells the dialect of the state, so one agent only has a
  * number. */
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 #define MOST        128
 #define PATIENCE_MS 900
@@ -78,7 +78,7 @@ uint64_t numbers_give(struct step *s, struct agent *a)
     return a->number;
 }
 
-bool numbers_should_hold_look(struct step *s, struct agent *a)
+bool numbers_should_hold_poll(struct step *s, struct agent *a)
 {
     if (a->number > joined(s))
         return false;

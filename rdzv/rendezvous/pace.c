@@ -1,25 +1,25 @@
-/* How often an agent looks at the state while it trains. See struct agent_pace.
+/* How often an agent polls the state while it trains. See struct agent_pace.
  *
  * An agent of torch has two threads that read the state. The first thread polls the workers each
  * monitor interval, and then reads the state, if the last read is more than a second old. The other
  * one sends a heartbeat each 5 s (keep_alive_interval, 2.7 and later), and reads the state before,
  * if that was read more than a second ago. A lock lets only one of them ask. So a GET that comes 5
  * s after the last heartbeat may be that of either thread, and only while the first one waits for
- * its answer, or for the lock, no thread looks at the workers.
+ * its answer, or for the lock, no thread polls the workers.
  *
  * With a monitor interval of 5 s, or of a multiple of that, both threads ask at the same moments
  * for ever, the heartbeat first, and the other one never sends a GET. Therefore rdzvd holds one GET
  * of such an agent for a second in each round: from then on its heartbeats come a second later. If
  * the thread of the workers did not ask during that second, its later GETs show its interval. If it
  * asked, it has waited for the lock and keeps step with the heartbeat; so if no other GET comes for
- * PROVEN_MS, the interval is that of the heartbeats. Or the moment was a bad one: each look of an
+ * PROVEN_MS, the interval is that of the heartbeats. Or the moment was a bad one: each poll of an
  * agent with an interval of 30 s comes less than a second after a heartbeat. So heartbeats are put
  * off SHIFTS times.
  *
  * Upstream: num_nodes_waiting(), _keep_alive() and sync() (rendezvous/dynamic_rendezvous.py),
  * _invoke_run() (agent/server/api.py); the same in 1.13 to 2.14. */
 #include "proto/torch/torch_timing.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 /* A heartbeat may come so much before its interval is over, by our clock; and two heartbeats of one
  * agent are at least BEAT_LEAST_MS apart. */
@@ -28,7 +28,7 @@
 /* How long a GET is held to put heartbeats off, and how often. */
 #define SHIFT_MS 1100
 #define SHIFTS   2
-/* The longest interval between looks that is waited for in full. */
+/* The longest interval between polls that is waited for in full. */
 #define PROVEN_MS 35000
 
 static uint64_t beat_ms(const struct agent_pace *p)
@@ -80,13 +80,13 @@ void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
         (a->has_ranks_of != run->view.completions && p->wrote_ms != 0) ||
         a->has_left == run->view.completions)
         return;
-    if (p->asked_ms != 0 && p->looked_ms != 0)
-        pace_note_interval(p, clock_elapsed_ms(p->looked_ms, p->asked_ms));
+    if (p->asked_ms != 0 && p->polled_ms != 0)
+        pace_note_interval(p, clock_elapsed_ms(p->polled_ms, p->asked_ms));
     else if (p->interval_ms == 0 && !p->was_in &&
-             !pace_may_beat(p, now_ms)) /* the first look, or soon after */
+             !pace_may_beat(p, now_ms)) /* the first poll, or soon after */
         pace_note_interval(p, clock_elapsed_ms(p->seen_ms, now_ms));
     if (p->asked_ms != 0)
-        p->looked_ms = p->asked_ms;
+        p->polled_ms = p->asked_ms;
     p->asked_ms = now_ms;
 }
 
@@ -97,7 +97,7 @@ void pace_note_held(struct agent *a, uint64_t now_ms)
 
 void pace_note_released(struct agent *a, uint64_t now_ms)
 {
-    a->pace.looked_ms = a->pace.may_beat ? 0 : now_ms;
+    a->pace.polled_ms = a->pace.may_beat ? 0 : now_ms;
     a->pace.asked_ms = a->pace.shifts = 0; /* both threads go on at the same moment */
 }
 

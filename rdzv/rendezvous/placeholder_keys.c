@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "proto/torch/torch_timing.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 /* A larger round waits: so many keys would keep all others waiting. */
 #define NODES_MOST 16384

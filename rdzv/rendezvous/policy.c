@@ -3,7 +3,7 @@
 
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 /* --- Agents. --- */
 
@@ -27,7 +27,7 @@ static void recall_round(struct run *run, struct agent *a)
         return;
     a->nodes = torch_state_participants(&v->last_completed);
     a->round = a->workers_round = v->last_completed.round;
-    let_in_note_room(run, a, a->nodes);
+    admit_note_room(run, a, a->nodes);
 }
 
 /* That was kept of the agent before a start of the daemon. */
@@ -144,7 +144,7 @@ static void asked_to_compare(struct step *s, const struct policy_event *event)
         compare_set(s, event, was == HELD_RELEASED_ANSWER);
 }
 
-/* After any other request, an agent looks again before it writes. */
+/* After any other request, an agent polls again before it writes. */
 static void asked(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, event->waits);
@@ -153,7 +153,7 @@ static void asked(struct step *s, const struct policy_event *event)
         agent_view_note_asked(s, event->agent, event->round);
 }
 
-static void looked(struct step *s, const struct policy_event *event)
+static void polled(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
     bool is_new = a->held == HELD_NONE;
@@ -163,11 +163,11 @@ static void looked(struct step *s, const struct policy_event *event)
         return;
     if (agent_is_held(a) ||
         (is_new &&
-         (long_look_should_hold(s, a) || meeting_should_hold(s, a) || pace_should_hold(s, a) ||
-          (agent_view_is_joining(s, a) && numbers_should_hold_look(s, a)))))
+         (long_poll_should_hold(s, a) || meeting_should_hold(s, a) || pace_should_hold(s, a) ||
+          (agent_view_is_joining(s, a) && numbers_should_hold_poll(s, a)))))
         step_agent(s, POLICY_HOLD, a);
     else
-        agent_view_look(s, a);
+        agent_view_poll(s, a);
 }
 
 static void set_round_key(struct step *s, const struct policy_event *event)
@@ -261,7 +261,7 @@ static void changed(struct step *s, const struct policy_event *event)
         s->run->failed = false;
 }
 
-static void run_looked(struct step *s, const struct policy_event *event)
+static void run_read(struct step *s, const struct policy_event *event)
 {
     (void)event;
     step_put_beats(s);
@@ -284,7 +284,7 @@ static void tick(struct step *s, const struct policy_event *event)
     if (s->run->start == START_UNNAMED)
         drop_absent(s);
     loss_drop_silent(s);
-    long_look_on_tick(s);
+    long_poll_on_tick(s);
     meeting_on_tick(s);
     pace_on_tick(s);
     numbers_on_tick(s);
@@ -305,7 +305,7 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [AGENT_GONE] = gone,
     [AGENT_BACK] = back,
     [AGENT_COMPARE_SET] = asked_to_compare,
-    [AGENT_LOOKED] = looked,
+    [AGENT_POLLED] = polled,
     [AGENT_ASKED] = asked,
     [AGENT_GET_ROUND_KEY] = get_round_key,
     [AGENT_SET_ROUND_KEY] = set_round_key,
@@ -313,7 +313,7 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [RUN_RESTORED] = restored,
     [RUN_RETURNED] = returned,
     [RUN_CHANGED] = changed,
-    [RUN_LOOKED] = run_looked,
+    [RUN_READ] = run_read,
     [RUN_PROBED] = worker_store_on_probed,
     [RUN_PORT_OPENED] = worker_store_on_port_opened,
     [RUN_TICK] = tick,
@@ -332,7 +332,7 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     run->still_ms = now->ms - now->lived_ms;
     answers[event->kind](&s, event);
     last_call_note(&s);
-    long_look_check(&s);
+    long_poll_check(&s);
     meeting_check(&s);
     numbers_check(&s);
     torch_state_free(&s.edited);

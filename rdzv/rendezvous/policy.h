@@ -11,8 +11,8 @@
  *    and comes back is put where it belongs (repair.c);
  *  - a node whose connection has ended is dead at once, and the others are told (loss.c,
  *    placeholder_keys.c); one that is connected and silent is taken out later (presence.c);
- *  - the last call ends when no node is missing (last_call.c), nodes that wait are let in at that
- *    moment (let_in.c), and are told at once (long_look.c);
+ *  - the last call ends when no node is missing (last_call.c), waiting nodes are admitted at that
+ *    moment (admit.c), and learn it at once (long_poll.c);
  *  - nodes that a complete round has no room for do not make its nodes meet again
  *    (round_content.c);
  *  - an agent is shown its own node and the number of the others, in its own clock (agent_view.c);
@@ -37,10 +37,10 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
 /* All agents have left the run for so long that the next RUN_TICK forgets it. */
 bool policy_forgets(const struct run *run, const struct policy_now *now);
 
-/* A look is the most frequent request of agents: if its answer is the same as the last time,
- * returns that text, and no step is needed. ptr NULL: the caller must step AGENT_LOOKED. */
-struct slice policy_glance(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
-                           uint64_t lived_ms);
+/* A poll is the most frequent request of agents: if its answer is the same as the last time,
+ * returns that text, and no step is needed. ptr NULL: the caller must step AGENT_POLLED. */
+struct slice policy_poll_again(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
+                               uint64_t lived_ms);
 
 /* The same for a heartbeat, the most frequent write: what the agent was shown last, with a new time
  * of its own. Of `now`, only the times. ptr NULL: the caller must step AGENT_COMPARE_SET. */

@@ -5,7 +5,7 @@
  * counts, which is in the state by our clock. */
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 /* A held request is one that waits, too. */
 static bool waits_for_reply(const struct step *s, const struct agent *a)

@@ -10,7 +10,7 @@
  * An agent that its relay brings back over a start, and that has written the state before, was in
  * the run (resume_hint.c); another one had come for the next one. */
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 static bool is_closed(const struct run *run)
 {

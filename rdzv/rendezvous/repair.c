@@ -1,6 +1,6 @@
 /* Puts a live node that was taken for dead back into its round, or onto the wait list. */
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 static void note_repaired(struct step *s, const struct agent *a, const char *action,
                           const char *reason)
@@ -57,7 +57,7 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
     if (!step_put_edited(s, 0))
         return;
     agent_set_line(a, back->waiting ? LINE_PUT : LINE_NONE);
-    note_repaired(s, a, back->participant ? "is a participant again" : "waits to be let in",
+    note_repaired(s, a, back->participant ? "is a participant again" : "waits to be admitted",
                   "other nodes presumed it dead, and it lives");
 }
 

@@ -5,7 +5,7 @@
  * ended, or while it waits for a key. So the store keeps a memo with the agent's session, and the
  * daemon reads it when the agent asks for something again. Without a memo, the node of the agent is
  * unknown until its next write. */
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 #define MEMO_VERSION 2u
 #define MEMO_ROUND \

@@ -1,14 +1,14 @@
 /* The consequences of a state that was just written: for the agents of its round, for what is known
- * of MIN and MAX, for the end of the run, and for the last call. See parts.h. */
+ * of MIN and MAX, for the end of the run, and for the last call. See policy_internal.h. */
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 /* Its node is in the complete round. */
 static void enter_round(struct run *run, struct agent *a)
 {
     a->nodes = torch_state_participants(&run->view.last_completed);
     a->round = run->view.state.round;
-    let_in_note_room(run, a, a->nodes);
+    admit_note_room(run, a, a->nodes);
 }
 
 /* All agents of the round that has just been completed have the same workers from now on. */
@@ -53,8 +53,8 @@ static void note_size(struct run *run, enum round_way way)
 {
     uint64_t nodes = run->view.participants;
 
-    if (way == ROUND_LET_IN) {
-        run->fill = run->max_nodes == nodes ? FILL_MAX_LET_IN : FILL_BELOW_MAX;
+    if (way == ROUND_ADMITS) {
+        run->fill = run->max_nodes == nodes ? FILL_MAX_ADMITTED : FILL_BELOW_MAX;
         return;
     }
     run->enough = nodes;
@@ -81,7 +81,7 @@ void round_end_last_call(struct step *s, struct agent *by)
     if (by == NULL)
         by = TAILQ_FIRST(&s->run->agents);
     explain_change(s, by);
-    completed(s, by, ROUND_LET_IN);
+    completed(s, by, ROUND_ADMITS);
 }
 
 /* Whether its node is in the complete round. A node that rdzvd has put on the wait list still
@@ -107,7 +107,7 @@ void round_written(struct step *s, struct agent *a)
     if (!s->run->view.is_state)
         return;
     note_round(s->run, a);
-    let_in_note_wait(s, a);
+    admit_note_wait(s, a);
     closing_note_failed(s, a);
     explain_change(s, a);
     if (has_taken_out(s, a))

@@ -16,13 +16,13 @@
  * list (2.3 and later) or on no list (before), and it waits until there is a place. So those who
  * still wait when a round is complete with MAX nodes are put there, by the same write: no agent
  * sees the round without that. As soon as the round has fewer than MAX nodes, they leave that list
- * by themselves and wait, at their next look.
+ * by themselves and wait, at their next poll.
  *
  * Left as they are: a node that rdzvd itself has put on the wait list (repair.c), whose agent may
  * still train, and has to learn that it waits; and the mark (loss.c). */
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
-static void let_in(struct torch_state *next)
+static void admit_all(struct torch_state *next)
 {
     for (size_t i = 0; i < next->count; i++) {
         next->nodes[i].participant = next->nodes[i].participant || next->nodes[i].waiting;
@@ -54,8 +54,8 @@ static void make_spares(const struct run *run, struct torch_state *next)
 
 void round_decide(const struct run *run, enum round_way way, struct torch_state *next)
 {
-    if (way == ROUND_LET_IN)
-        let_in(next);
+    if (way == ROUND_ADMITS)
+        admit_all(next);
     torch_state_complete(next);
     if (way == ROUND_HAS_MAX)
         make_spares(run, next);

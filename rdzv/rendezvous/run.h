@@ -50,15 +50,15 @@ static inline void worker_endpoint_forget(struct worker_endpoint *e)
 struct meeting {
     enum {
         MEETING_NONE,
-        MEETING_GATHERS, /* the looks of the participants are held, and no node that waits is shown
+        MEETING_GATHERS, /* the polls of the participants are held, and no node that waits is shown
                           */
         MEETING_OPEN,    /* the participants are shown that a node waits */
     } phase;
     uint64_t completion; /* the round, by view.completions */
-    uint64_t since_ms;   /* begin of the holds, or of the need to meet if no look is held */
+    uint64_t since_ms;   /* begin of the holds, or of the need to meet if no poll is held */
     uint64_t until_ms;   /* they are held until then at the latest */
-    uint64_t usual_ms;   /* the longest usual time between two looks that was known then; 0: none */
-    struct agent *next;  /* GATHERS: all agents before it in run.agents look; NULL: all do */
+    uint64_t usual_ms;   /* the longest usual time between two polls that was known then; 0: none */
+    struct agent *next;  /* GATHERS: all agents before it in run.agents poll; NULL: all do */
 };
 
 /* A close that is judged once all agents are back. */
@@ -78,7 +78,7 @@ struct completer {
 enum run_fill {
     FILL_BELOW_MAX,
     FILL_MAX,
-    FILL_MAX_LET_IN, /* the same, and rdzvd has completed it: let_in.c */
+    FILL_MAX_ADMITTED, /* the same, and rdzvd has completed it: admit.c */
 };
 
 /* Agents that may come back after a start of the daemon. */
@@ -95,10 +95,10 @@ struct finishing {
     bool released; /* the finished agents no longer wait for the others, which are lost */
 };
 
-/* The round as the agents whose looks are held have seen it: see long_look.c. */
-struct looking {
+/* The round as the agents whose polls are held have seen it: see long_poll.c. */
+struct polling {
     int64_t round;
-    enum { LOOKING_OPEN, LOOKING_CALL_OVER, LOOKING_COMPLETE } phase;
+    enum { POLLING_OPEN, POLLING_CALL_OVER, POLLING_COMPLETE } phase;
 };
 
 /* When the last call is over. */
@@ -141,7 +141,7 @@ struct run {
     uint64_t beats_since_ms;   /* view.has_beats: since then */
     struct last_call last_call;
     struct completer completer;
-    struct looking looking; /* while looks are held: HELD_LONG, HELD_LONG_ANSWER */
+    struct polling polling; /* while polls are held: HELD_LONG, HELD_LONG_ANSWER */
     struct meeting meeting;
     struct numbers numbers;
     struct worker_endpoint endpoint;

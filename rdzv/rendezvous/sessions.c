@@ -85,7 +85,7 @@ static void on_returned(void *arg, struct engine_space *space)
 /* Torch's agents begin with a compare-and-set of their run's key. A client whose first request
  * reads that key, such as rdzvctl watch, is no agent. But an agent that a relay has brought over a
  * start of the daemon goes on with any request. */
-static bool only_looks(const struct rendezvous_space *home, struct conn *c, struct slice key,
+static bool only_reads(const struct rendezvous_space *home, struct conn *c, struct slice key,
                        enum c10d_op op)
 {
     bool looks = op == C10D_GET || op == C10D_MULTI_GET || op == C10D_CHECK || op == C10D_WAIT ||
@@ -98,13 +98,13 @@ static bool only_looks(const struct rendezvous_space *home, struct conn *c, stru
 }
 
 /* Its next request may show that the session is an agent's. */
-static void note_looking(struct rendezvous_space *home, struct conn *c, struct slice key)
+static void note_reader(struct rendezvous_space *home, struct conn *c, struct slice key)
 {
     struct run_view *v = run_views_find(&home->runs, key);
 
     c10d_session(c)->role = C10D_UNBOUND;
     if (v != NULL && v->has_beats)
-        driver_step(live_run_of(v), (struct policy_event){.kind = RUN_LOOKED});
+        driver_step(live_run_of(v), (struct policy_event){.kind = RUN_READ});
 }
 
 static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_op op)
@@ -112,8 +112,8 @@ static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_
     struct rendezvous_space *home = driver_space_of(arg, conn_space(c));
 
     engine_note_alive(((struct rendezvous *)arg)->engine);
-    if (torch_key_is_agents(key) && only_looks(home, c, key, op))
-        note_looking(home, c, key);
+    if (torch_key_is_agents(key) && only_reads(home, c, key, op))
+        note_reader(home, c, key);
     else if (torch_key_is_agents(key))
         bind_agent(home, c, key, op == C10D_COMPARE_SET);
     else if (c10d_session(c)->role != C10D_RESUMED)
@@ -151,14 +151,14 @@ static enum c10d_verdict step_request(struct conn_agent *a, struct policy_event 
 }
 
 /* GET or WAIT of the run's own key. */
-static enum c10d_verdict on_look(struct conn_agent *a, bool waits)
+static enum c10d_verdict on_poll(struct conn_agent *a, bool waits)
 {
     const struct rendezvous *r = a->run->home->rdzv;
-    struct slice shown =
-        policy_glance(&a->run->run, &a->agent, waits, engine_now_ms(r->engine), driver_lived_ms(r));
+    struct slice shown = policy_poll_again(&a->run->run, &a->agent, waits, engine_now_ms(r->engine),
+                                           driver_lived_ms(r));
 
     if (shown.ptr == NULL)
-        return step_request(a, (struct policy_event){.kind = AGENT_LOOKED, .waits = waits});
+        return step_request(a, (struct policy_event){.kind = AGENT_POLLED, .waits = waits});
     if (waits)
         return C10D_PROCEED;
     c10d_reply_bytes(a->conn, shown);
@@ -221,7 +221,7 @@ static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d
     if (req->op == C10D_COMPARE_SET)
         return own ? on_compare_set(a, req) : C10D_PROCEED;
     if (own && (req->op == C10D_GET || req->op == C10D_WAIT))
-        return on_look(a, req->op == C10D_WAIT);
+        return on_poll(a, req->op == C10D_WAIT);
     return on_other(a, req, key);
 }
 

@@ -11,7 +11,7 @@ void run_view_fini(struct run_view *v)
     torch_state_free(&v->state);
     torch_state_free(&v->before);
     torch_state_free(&v->last_completed);
-    torch_state_free(&v->gone);
+    torch_state_free(&v->absent);
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->record.address.ptr);
     v->record = (struct view_record){0};
     v->exists = v->is_state = v->has_completed = v->unread = v->has_beats = false;
@@ -26,7 +26,7 @@ bool run_view_has_record(const struct run_view *v)
 /* False: no memory. */
 static bool note_completed(struct run_view *v, const struct torch_state *state)
 {
-    if (!absent_nodes_keep(state, v->has_completed, &v->last_completed, &v->gone))
+    if (!absent_nodes_keep(state, v->has_completed, &v->last_completed, &v->absent))
         return false;
     v->has_completed = true;
     v->completions++;

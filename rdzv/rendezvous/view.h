@@ -39,7 +39,7 @@ struct run_view {
     struct torch_state before;         /* the state before the last change; empty at first */
     bool has_completed;                /* `last_completed` is a round */
     struct torch_state last_completed; /* the last complete round, at its completion */
-    struct torch_state gone;           /* those without which it was completed, see torch_nodes.h */
+    struct torch_state absent;         /* nodes without which it was completed, see torch_nodes.h */
 
     bool has_beats; /* `state` has newer heartbeats than the value */
     size_t waiting; /* the first node of `state` that waits is the one before; 0: none does */

@@ -20,7 +20,7 @@
  * when agent 0 writes the address of its store, no process listens there yet. So the host of agent
  * 0 is asked. */
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 #include <assert.h>
 #include <stdio.h>

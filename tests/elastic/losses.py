@@ -22,7 +22,7 @@ def the_other_agents_learn_of_a_lost_node():
         server.wait_log(r"level=warn event=nodes_restarted space=default run=job round=0 nodes=2 ")
         state = read_together([a, b])[0]
         same(len(whole(server, a).participants), 2, "c is out")
-        same(len(state.wait_list), 1, "something waits to be let in")
+        same(len(state.wait_list), 1, "something waits to be admitted")
         a.step_out()
         b.read()
         state = b.step_out()
@@ -105,7 +105,7 @@ def is_admitted_while_it_polls():
 @case
 def a_waiting_node_is_answered_when_it_is_admitted():
     """Its look is held: it learns that its round is complete at that moment, and not a second later."""
-    check(any(is_admitted_while_it_polls() for _ in range(5)), "it is not let in")
+    check(any(is_admitted_while_it_polls() for _ in range(5)), "it is not admitted")
     with daemon() as server:  # which then ends as ever
         a, = meet(server.port, "job", ["a"])
         b = Agent(server.port, "job", "b")
@@ -368,7 +368,7 @@ def a_node_presumed_dead_waits_after_a_smaller_round_has_begun():
         seen = a.read()
         check(a.node in seen.wait_list and a.node not in seen.participants, "it waits")
         same((seen.round, seen.complete), (1, True), "the round goes on")
-        server.wait_log(r"event=repaired .*node=a/100/0 .*action=\"waits to be let in\"")
+        server.wait_log(r"event=repaired .*node=a/100/0 .*action=\"waits to be admitted\"")
 
 
 @case

@@ -11,7 +11,7 @@
 #define NOTICED_MS 1000
 #define SPLIT_MS \
     4000 /* how long a node that looks once a second takes to notice that it was replaced */
-#define LOOKS_MS  3000  /* how long a look is held, at most */
+#define POLLS_MS  3000  /* how long a look is held, at most */
 #define GATHER_MS 47000 /* the same, until all look */
 #define QUEUED_MS 8000  /* how long a request is held by the queue, at most */
 
@@ -144,7 +144,7 @@ static void check_held(const struct pod *p)
         sim_now() - since > QUEUED_MS)
         sim_fail("%s waits for its number for too long", p->name);
     if ((link->agent.held == HELD_LONG || link->agent.held == HELD_LONG_ANSWER) &&
-        sim_now() > since && sim_now() - since > LOOKS_MS)
+        sim_now() > since && sim_now() - since > POLLS_MS)
         sim_fail("%s looks for too long", p->name);
     if (link->agent.held == HELD_GATHERED && sim_now() > since && sim_now() - since > GATHER_MS)
         sim_fail("%s waits for the others to look for too long", p->name);

@@ -399,7 +399,7 @@ static bool sync_state(struct model_agent *a, uint64_t now_ms)
  * simulation, though agents look each 100 ms. 0: each look counts. */
 static uint64_t idle_until_ms(const struct model_agent *a)
 {
-    if (a->looking || a->beating || a->leaves != MODEL_STAYS || !a->has_synced ||
+    if (a->polling || a->beating || a->leaves != MODEL_STAYS || !a->has_synced ||
         model_agent_sees_waiting(a) != 0)
         return 0;
     return a->synced_ms + CACHE_MS;
@@ -433,7 +433,7 @@ static void skip_idle_looks(struct model_agent *a, uint64_t now_ms)
  */
 static void look_at_workers(struct model_agent *a, uint64_t now_ms)
 {
-    if (a->looking || a->leaves != MODEL_STAYS || a->look_ms > now_ms)
+    if (a->polling || a->leaves != MODEL_STAYS || a->look_ms > now_ms)
         return;
     if (a->workers_done) {
         a->leaves = MODEL_LEAVES_DONE;
@@ -441,13 +441,13 @@ static void look_at_workers(struct model_agent *a, uint64_t now_ms)
         a->leaves = MODEL_LEAVES_FAILED;
         a->failures++;
     } else {
-        a->looking = true;
+        a->polling = true;
     }
 }
 
 static void end_training(struct model_agent *a, uint64_t now_ms)
 {
-    a->workers_failed = a->workers_done = a->looking = false;
+    a->workers_failed = a->workers_done = a->polling = false;
     if (a->leaves == MODEL_LEAVES_DONE)
         enter(a, MODEL_ARRIVING, now_ms);
     else if (a->leaves == MODEL_LEAVES_FAILED && a->failures > a->settings->max_restarts)
@@ -462,10 +462,10 @@ static void train(struct model_agent *a, uint64_t now_ms)
     look_at_workers(a, now_ms);
     if (a->leaves != MODEL_STAYS) {
         end_training(a, now_ms);
-    } else if (a->looking) {
+    } else if (a->polling) {
         if (!sync_state(a, now_ms))
             return;
-        a->looking = false;
+        a->polling = false;
         a->look_ms = now_ms + a->settings->monitor_ms;
         if (model_agent_sees_waiting(a) > 0)
             a->leaves = MODEL_LEAVES_TO_MEET;
@@ -522,7 +522,7 @@ static bool is_to_err(const struct model_agent *a)
 
 uint64_t model_agent_next_ms(const struct model_agent *a)
 {
-    bool watches = a->phase == MODEL_TRAINING && !a->looking && a->leaves == MODEL_STAYS;
+    bool watches = a->phase == MODEL_TRAINING && !a->polling && a->leaves == MODEL_STAYS;
     uint64_t look_ms;
 
     if (!model_agent_is_alive(a))

@@ -102,7 +102,7 @@ struct model_agent {
      * no heartbeat begins, and the reverse; but the agent looks at its workers without the lock. */
     bool workers_failed, workers_done; /* the simulation says so, and the agent sees it later */
     uint64_t look_ms;                  /* when it looks at its workers next */
-    bool looking; /* its workers run, and it asks how many nodes wait, or waits for the lock */
+    bool polling; /* its workers run, and it asks how many nodes wait, or waits for the lock */
     bool beating; /* its timer thread sends a heartbeat now */
     uint64_t heartbeat_ms;
     enum model_leave leaves; /* as of its last workers */

@@ -541,13 +541,13 @@ void model_compare_set(struct model_link *link, struct slice expected, struct sl
 
 void model_look(struct model_link *link)
 {
-    struct policy_event event = {.kind = AGENT_LOOKED, .agent = &link->agent};
+    struct policy_event event = {.kind = AGENT_POLLED, .agent = &link->agent};
     struct model_space *s = link->run->space;
     struct policy_out out = {0};
     struct slice shown;
 
     bind(link);
-    shown = policy_glance(&link->run->run, &link->agent, false, s->now.ms, model_lived_ms(s));
+    shown = policy_poll_again(&link->run->run, &link->agent, false, s->now.ms, model_lived_ms(s));
     if (shown.ptr != NULL) {
         s->looks_shown++;
         s->reply(link, shown);

@@ -356,12 +356,12 @@ static const char *answer_to(struct scene *s, const struct agent *a)
 
 static bool is_held_long(const struct scene *s, const struct agent *a)
 {
-    return !s->has_long_looks && (a->held == HELD_LONG || a->held == HELD_LONG_ANSWER) &&
+    return !s->has_long_polls && (a->held == HELD_LONG || a->held == HELD_LONG_ANSWER) &&
            scene_has(s, POLICY_HOLD, a);
 }
 
 /* Answers the long poll as if its time were over. The output of the step before stays. */
-static void end_long_look(struct scene *s, struct policy_event event, struct policy_out *before)
+static void end_long_poll(struct scene *s, struct policy_event event, struct policy_out *before)
 {
     *before = s->out;
     s->out = (struct policy_out){0};
@@ -395,22 +395,22 @@ const char *scene_cas(struct scene *s, struct agent *a, const char *expected, co
     scene_step(s, event);
     if (!is_held_long(s, a))
         return answer_to(s, a);
-    end_long_look(s, event, &before);
+    end_long_poll(s, event, &before);
     answer = answer_to(s, a);
     put_back_outputs(s, &before);
     return answer;
 }
 
-const char *scene_look(struct scene *s, struct agent *a)
+const char *scene_poll(struct scene *s, struct agent *a)
 {
-    struct slice shown = policy_glance(&s->run, a, false, s->now.ms, s->now.lived_ms);
+    struct slice shown = policy_poll_again(&s->run, a, false, s->now.ms, s->now.lived_ms);
     const struct policy_output *o;
     struct policy_out before;
 
     if (shown.ptr == NULL) {
-        scene_event(s, AGENT_LOOKED, a);
+        scene_event(s, AGENT_POLLED, a);
         if (is_held_long(s, a)) {
-            end_long_look(s, (struct policy_event){.kind = AGENT_LOOKED, .agent = a}, &before);
+            end_long_poll(s, (struct policy_event){.kind = AGENT_POLLED, .agent = a}, &before);
             policy_out_clear(&before);
         }
         o = scene_output(s, POLICY_ANSWER_VALUE);

@@ -44,7 +44,7 @@ struct scene {
     struct agent agents[SCENE_NAMES]; /* all are behind relays */
     struct scene_memo memos[SCENE_NAMES];
     size_t agent_count;
-    bool has_long_looks; /* else looks that wait for the next round are answered at once */
+    bool has_long_polls; /* else looks that wait for the next round are answered at once */
 };
 
 extern const struct policy_settings scene_settings; /* as the daemon has them by default */
@@ -75,7 +75,7 @@ struct agent *scene_return(struct scene *s, const struct agent *was);
 const char *scene_cas(struct scene *s, struct agent *a, const char *expected, const char *desired);
 
 /* A GET of the run's key, as the daemon serves it: what the agent is shown. */
-const char *scene_look(struct scene *s, struct agent *a);
+const char *scene_poll(struct scene *s, struct agent *a);
 
 /* SET of a key of the round. True: it was swallowed. */
 bool scene_set(struct scene *s, struct agent *a, int64_t round, const char *name,

@@ -33,7 +33,7 @@ static struct seen read_view(const char *text, const char *own)
 
 static struct seen look(struct scene *s, size_t i)
 {
-    return read_view(scene_look(s, &s->agents[i]), scene_name(i));
+    return read_view(scene_poll(s, &s->agents[i]), scene_name(i));
 }
 
 static void introduce(struct scene *s)
@@ -52,7 +52,7 @@ static void come(struct scene *s, size_t i)
     const char *seen;
 
     introduce(s);
-    seen = scene_look(s, &s->agents[i]);
+    seen = scene_poll(s, &s->agents[i]);
     scene_cas(s, &s->agents[i], seen, scene_waiting(s, seen, scene_name(i)));
     assert_true(scene_node_now(s, scene_name(i)).waiting);
 }
@@ -69,7 +69,7 @@ static void one_that_joins_sees_as_many_as_there_are(void **state)
     seen = look(&s, 2);
     assert_int_equal(seen.participants, 2);
     assert_false(seen.has_own || seen.complete);
-    assert_false(scene_names(scene_look(&s, &s.agents[2]), "a"));
+    assert_false(scene_names(scene_poll(&s, &s.agents[2]), "a"));
     scene_fini(&s);
 }
 
@@ -84,7 +84,7 @@ static void one_that_has_joined_sees_itself_and_a_deadline(void **state)
     seen = look(&s, 1);
     assert_int_equal(seen.participants, 1);
     assert_true(seen.has_own);
-    st = scene_state(scene_look(&s, &s.agents[1]));
+    st = scene_state(scene_poll(&s, &s.agents[1]));
     assert_true(st.has_deadline && st.deadline_us > scene_now_us(&s) + 3600 * SECOND);
     torch_state_free(&st);
     scene_fini(&s);
@@ -107,7 +107,7 @@ static void one_completes_the_round(void **state)
     assert_int_equal(look(&s, 1).participants, 1);
     scene_pass(&s, 2000);
     assert_int_equal(look(&s, 1).participants, 2);
-    seen = scene_look(&s, &s.agents[1]);
+    seen = scene_poll(&s, &s.agents[1]);
     st = scene_state(seen);
     assert_true(st.deadline_us < scene_now_us(&s));
     scene_complete(&st);
@@ -180,7 +180,7 @@ static void one_that_beats_has_its_rank(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 3);
-    seen = scene_look(&s, &s.agents[1]);
+    seen = scene_poll(&s, &s.agents[1]);
     scene_pass(&s, 500);
     scene_cas(&s, &s.agents[1], seen, scene_beating(&s, seen, "b"));
     assert_int_equal(look(&s, 1).participants, 1);
@@ -215,10 +215,10 @@ static void a_new_one_and_a_spare_see_how_many_there_are(void **state)
     introduce(&s);
     assert_int_equal(look(&s, 2).participants, 2);
     assert_false(look(&s, 2).has_own);
-    st = scene_state(scene_look(&s, &s.agents[2]));
+    st = scene_state(scene_poll(&s, &s.agents[2]));
     scene_beat(&st, "c", scene_now_us(&s));
     scene_node(&st, "c")->redundant = true;
-    scene_cas(&s, &s.agents[2], scene_look(&s, &s.agents[2]), scene_text(&s, &st));
+    scene_cas(&s, &s.agents[2], scene_poll(&s, &s.agents[2]), scene_text(&s, &st));
     assert_true(scene_node_now(&s, "c").redundant);
     assert_int_equal(look(&s, 2).participants, 2);
     assert_true(look(&s, 2).has_own);
@@ -314,7 +314,7 @@ static void a_tool_sees_the_value(void **state)
     scene_init(&s);
     scene_meet(&s, 2);
     scene_connect(&s, true);
-    assert_string_equal(scene_look(&s, &s.agents[2]), scene_get(&s, ""));
+    assert_string_equal(scene_poll(&s, &s.agents[2]), scene_get(&s, ""));
     scene_fini(&s);
 }
 
@@ -344,15 +344,15 @@ static void the_same_is_shown_again_until_anything_changes(void **state)
     scene_init(&s);
     scene_meet(&s, 2);
     read_rank(&s, 0);
-    scene_look(&s, &s.agents[0]);
+    scene_poll(&s, &s.agents[0]);
     scene_pass(&s, 4000);
-    assert_non_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
+    assert_non_null(policy_poll_again(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
     scene_pass(&s, 1000);
-    assert_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
-    scene_look(&s, &s.agents[0]);
-    assert_non_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
+    assert_null(policy_poll_again(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
+    scene_poll(&s, &s.agents[0]);
+    assert_non_null(policy_poll_again(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
     scene_disconnect(&s, &s.agents[1]);
-    assert_null(policy_glance(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
+    assert_null(policy_poll_again(&s.run, &s.agents[0], false, s.now.ms, s.now.lived_ms).ptr);
     scene_fini(&s);
 }
 
@@ -370,14 +370,14 @@ static void a_heartbeat_is_answered_with_its_own_text(void **state)
     read_rank(&s, 0);
     a = &s.agents[0];
     scene_pass(&s, 1000);
-    seen = scene_look(&s, a);
+    seen = scene_poll(&s, a);
     beat = scene_beating(&s, seen, scene_name(0));
     shown = policy_heartbeat(&s.run, a, slice_str(seen), slice_str(beat), &s.now);
     assert_true(slice_is(shown, beat));
     assert_int_equal(scene_node_now(&s, scene_name(0)).heartbeat_us, scene_now_us(&s));
-    assert_true(slice_is(policy_glance(&s.run, a, false, s.now.ms, s.now.lived_ms), beat));
+    assert_true(slice_is(policy_poll_again(&s.run, a, false, s.now.ms, s.now.lived_ms), beat));
     a->view.until_ms = s.now.ms;
-    assert_string_equal(scene_look(&s, a), beat);
+    assert_string_equal(scene_poll(&s, a), beat);
     scene_fini(&s);
 }
 
@@ -394,7 +394,7 @@ static void any_other_write_needs_a_step(void **state)
     scene_meet(&s, 2);
     read_rank(&s, 0);
     a = &s.agents[0];
-    old = scene_look(&s, a);
+    old = scene_poll(&s, a);
     scene_pass(&s, 1000);
     seen = scene_cas(&s, a, old, scene_beating(&s, old, scene_name(0)));
     scene_pass(&s, 1000);
@@ -426,12 +426,12 @@ static void a_write_of_another_round_changes_nothing(void **state)
     scene_init(&s);
     scene_meet(&s, 2);
     introduce(&s);
-    seen = scene_look(&s, &s.agents[2]);
+    seen = scene_poll(&s, &s.agents[2]);
     scene_next_round(&s, 2);
     before = scene_get(&s, "");
     scene_cas(&s, &s.agents[2], seen, scene_waiting(&s, seen, "c"));
     assert_string_equal(scene_get(&s, ""), before);
-    seen = scene_look(&s, &s.agents[2]);
+    seen = scene_poll(&s, &s.agents[2]);
     scene_cas(&s, &s.agents[2], seen, scene_waiting(&s, seen, "c"));
     assert_true(scene_node_now(&s, "c").waiting);
     scene_fini(&s);
@@ -446,7 +446,7 @@ static void a_write_of_a_forgotten_run_changes_nothing(void **state)
     (void)state;
     scene_init(&s);
     scene_meet(&s, 2);
-    seen = scene_look(&s, &s.agents[1]);
+    seen = scene_poll(&s, &s.agents[1]);
     scene_change(&s, SENTINEL);
     assert_string_equal(scene_cas(&s, &s.agents[1], seen, scene_closing(&s, seen)), SENTINEL);
     assert_string_equal(scene_cas(&s, &s.agents[1], seen, scene_beating(&s, seen, "b")), SENTINEL);
@@ -464,7 +464,7 @@ static void one_that_waits_by_another_number_decides_again(void **state)
     scene_init(&s);
     scene_meet(&s, 3);
     introduce(&s);
-    seen = scene_look(&s, &s.agents[3]);
+    seen = scene_poll(&s, &s.agents[3]);
     scene_disconnect(&s, &s.agents[1]);
     assert_int_equal(read_view(scene_cas(&s, &s.agents[3], seen, scene_waiting(&s, seen, "d")), "d")
                          .participants,

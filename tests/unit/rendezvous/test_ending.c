@@ -15,13 +15,13 @@ static void train(struct scene *s, size_t count)
                    (struct policy_event){.kind = AGENT_GET_ROUND_KEY,
                                          .agent = &s->agents[i],
                                          .round_key = slice_str("torchelastic/assigned_ranks/0")});
-        scene_look(s, &s->agents[i]);
+        scene_poll(s, &s->agents[i]);
     }
 }
 
 static void close_run(struct scene *s, size_t by)
 {
-    const char *seen = scene_copy(scene_look(s, &s->agents[by]));
+    const char *seen = scene_copy(scene_poll(s, &s->agents[by]));
 
     scene_cas(s, &s->agents[by], seen, scene_closing(s, seen));
     assert_true(s->run.view.state.closed);
@@ -45,7 +45,7 @@ static void the_others_see_it_at_once_when_one_fails(void **state)
     assert_true(s.run.failed);
     assert_non_null(scene_note(&s, NOTE_RUN_FAILED)->reason);
     for (size_t i = 0; i < 3; i += 2) {
-        struct torch_state st = scene_state(scene_look(&s, &s.agents[i]));
+        struct torch_state st = scene_state(scene_poll(&s, &s.agents[i]));
 
         assert_false(scene_has(&s, POLICY_HOLD, &s.agents[i]));
         assert_true(st.closed && st.complete);
@@ -65,7 +65,7 @@ static void looks_that_are_held_are_answered_when_one_fails(void **state)
     train(&s, 3);
     scene_connect(&s, true);
     scene_cas(&s, &s.agents[3], scene_get(&s, ""), scene_waiting(&s, scene_get(&s, ""), "d"));
-    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    scene_event(&s, AGENT_POLLED, &s.agents[0]);
     assert_true(scene_has(&s, POLICY_HOLD, &s.agents[0]));
     close_run(&s, 1);
     assert_true(scene_has(&s, POLICY_RESUME, &s.agents[0]));
@@ -101,7 +101,7 @@ static void torchs_way_ends_no_others(void **state)
     train(&s, 2);
     s.settings.end_failed_runs = false;
     close_run(&s, 0);
-    st = scene_state(scene_look(&s, &s.agents[1]));
+    st = scene_state(scene_poll(&s, &s.agents[1]));
     assert_int_equal(st.count, 1);
     torch_state_free(&st);
     scene_fini(&s);
@@ -121,8 +121,8 @@ static void it_is_known_after_a_start(void **state)
     assert_true(s.run.failed);
     b = scene_return(&s, &s.agents[1]);
     scene_event(&s, RUN_RETURNED, NULL);
-    scene_look(&s, b);
-    st = scene_state(scene_look(&s, b));
+    scene_poll(&s, b);
+    st = scene_state(scene_poll(&s, b));
     assert_true(st.closed);
     assert_true(s.run.failed);
     torch_state_free(&st);
@@ -143,7 +143,7 @@ static void no_agent_is_cut_short_when_one_has_ended_well(void **state)
     assert_false(s.run.failed);
     assert_null(scene_note(&s, NOTE_RUN_CLOSED)->reason);
     scene_connect(&s, true); /* also if a node waits */
-    st = scene_state(scene_look(&s, &s.agents[1]));
+    st = scene_state(scene_poll(&s, &s.agents[1]));
     assert_true(st.closed);
     assert_int_equal(st.count, 1);
     torch_state_free(&st);

@@ -105,7 +105,7 @@ static void a_garbled_write_is_a_join_or_nothing(void **state)
 
         scene_begin_crowd(&s, 3);
         before = scene_state_now(&s);
-        seen = scene_look(&s, &s.agents[2]);
+        seen = scene_poll(&s, &s.agents[2]);
         said = scene_state(draw(2) == 0 ? scene_completed(&s, seen, "c")
                                         : scene_joined(&s, seen, "c"));
         for (uint64_t n = draw(4); n > 0; n--)
@@ -159,7 +159,7 @@ static void serve(struct side *side)
     if (!side->has_view)
         side->agent->origin = ORIGIN_TOOL; /* as a tool */
     if (m->request == REQUEST_LOOK) {
-        answer = scene_look(s, side->agent);
+        answer = scene_poll(s, side->agent);
     } else if (m->phase == MODEL_INTRODUCING) {
         answer = scene_cas(s, side->agent, "", SENTINEL);
     } else {

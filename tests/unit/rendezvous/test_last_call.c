@@ -174,12 +174,12 @@ static void time_in_which_no_agent_could_write_does_not_count(void **state)
     for (int passed = 0; passed < 2; passed++) {
         scene_event(&s, RUN_TICK, NULL);
         scene_stand_still(&s, SCENE_CALL / 1000 + 1000);
-        st = scene_state(scene_look(&s, &s.agents[0]));
+        st = scene_state(scene_poll(&s, &s.agents[0]));
         assert_true(st.has_deadline && st.deadline_us > scene_now_us(&s));
         torch_state_free(&st);
     }
     scene_pass(&s, SCENE_CALL / 1000);
-    st = scene_state(scene_look(&s, &s.agents[0]));
+    st = scene_state(scene_poll(&s, &s.agents[0]));
     assert_true(st.has_deadline && st.deadline_us < scene_now_us(&s));
     torch_state_free(&st);
     scene_fini(&s);

@@ -21,7 +21,7 @@ static void train(struct scene *s, size_t count)
     for (int second = 0; second < 3; second++) {
         scene_pass(s, 1000);
         for (size_t i = 0; i < count; i++)
-            scene_look(s, &s->agents[i]);
+            scene_poll(s, &s->agents[i]);
     }
 }
 
@@ -36,7 +36,7 @@ static struct agent *come(struct scene *s)
     size_t i = s->agent_count;
     struct agent *a = scene_connect(s, true);
 
-    scene_event(s, RUN_LOOKED, NULL); /* heartbeats are put into the value */
+    scene_event(s, RUN_READ, NULL); /* heartbeats are put into the value */
     scene_cas(s, a, scene_get(s, ""), scene_waiting(s, scene_get(s, ""), scene_name(i)));
     assert_true(scene_node_now(s, scene_name(i)).waiting);
     return a;
@@ -47,9 +47,9 @@ static bool is_held(struct scene *s, size_t i)
 {
     struct agent *a = &s->agents[i];
 
-    if (policy_glance(&s->run, a, false, s->now.ms, s->now.lived_ms).ptr != NULL)
+    if (policy_poll_again(&s->run, a, false, s->now.ms, s->now.lived_ms).ptr != NULL)
         return false;
-    scene_event(s, AGENT_LOOKED, a);
+    scene_event(s, AGENT_POLLED, a);
     return scene_has(s, POLICY_HOLD, a);
 }
 
@@ -67,7 +67,7 @@ static bool is_waiting_in(const char *text)
 /* The agent looks, and is answered that a node waits. */
 static bool is_called(struct scene *s, size_t i)
 {
-    return is_waiting_in(scene_look(s, &s->agents[i])) && !scene_has(s, POLICY_HOLD, &s->agents[i]);
+    return is_waiting_in(scene_poll(s, &s->agents[i])) && !scene_has(s, POLICY_HOLD, &s->agents[i]);
 }
 
 /* The last step has resumed the look of that agent, which is answered that a node waits. */
@@ -87,7 +87,7 @@ static void tick_each_second(struct scene *s, struct agent *new, int seconds)
 {
     for (int i = 0; i < seconds; i++) {
         tick(s, 1000);
-        scene_look(s, new);
+        scene_poll(s, new);
     }
 }
 
@@ -200,13 +200,13 @@ static void after_a_start_the_first_look_is_not_held(void **state)
     train(&s, 2);
     scene_restart(&s, true);
     for (size_t i = 0; i < 2; i++)
-        scene_look(&s, scene_return(&s, &s.agents[i]));
+        scene_poll(&s, scene_return(&s, &s.agents[i]));
     scene_event(&s, RUN_RETURNED, NULL);
     come(&s);
     for (int second = 0; second < 2; second++) {
         scene_pass(&s, 1000);
         assert_false(is_held(&s, 2));
-        assert_false(is_waiting_in(scene_look(&s, &s.agents[3])));
+        assert_false(is_waiting_in(scene_poll(&s, &s.agents[3])));
     }
     scene_say_node(&s, &s.agents[2], "a");
     scene_pass(&s, 1000);
@@ -239,7 +239,7 @@ static void the_next_round_has_its_own_meeting(void **state)
     assert_int_equal(s.run.view.state.round, 1);
     assert_int_equal(s.run.meeting.phase, MEETING_NONE);
     for (size_t i = 0; i < 3; i++) {
-        scene_look(&s, &s.agents[i]); /* it sees the complete round */
+        scene_poll(&s, &s.agents[i]); /* it sees the complete round */
         read_ranks(&s, i, 1);
     }
     come(&s);
@@ -260,7 +260,7 @@ static void a_heartbeat_is_answered_without_the_node_that_waits(void **state)
         const char *seen, *answer;
 
         train(&s, 2);
-        seen = shown ? scene_copy(scene_look(&s, &s.agents[0])) : scene_copy(scene_get(&s, ""));
+        seen = shown ? scene_copy(scene_poll(&s, &s.agents[0])) : scene_copy(scene_get(&s, ""));
         come(&s);
         scene_pass(&s, 100);
         answer = scene_cas(&s, &s.agents[0], seen, scene_beating(&s, seen, "a"));
@@ -281,7 +281,7 @@ static void a_round_is_shown_without_it_before_the_rank_is_read(void **state)
     scene_init(&s);
     scene_meet(&s, 3);
     come(&s);
-    assert_false(is_waiting_in(scene_look(&s, &s.agents[1])));
+    assert_false(is_waiting_in(scene_poll(&s, &s.agents[1])));
     assert_false(scene_has(&s, POLICY_HOLD, &s.agents[1]));
     scene_fini(&s);
 }
@@ -295,7 +295,7 @@ static void it_stays_hidden_once_an_agent_has_finished(void **state)
     scene_finish(&s, 1);
     come(&s);
     assert_false(is_held(&s, 0));
-    assert_false(is_waiting_in(scene_look(&s, &s.agents[0])));
+    assert_false(is_waiting_in(scene_poll(&s, &s.agents[0])));
     scene_fini(&s);
 }
 
@@ -309,7 +309,7 @@ static void those_who_are_held_go_on_if_an_agent_finishes_meanwhile(void **state
     assert_true(is_held(&s, 0));
     scene_finish(&s, 1);
     assert_true(scene_has(&s, POLICY_RESUME, &s.agents[0]));
-    assert_false(is_waiting_in(scene_look(&s, &s.agents[0])));
+    assert_false(is_waiting_in(scene_poll(&s, &s.agents[0])));
     scene_fini(&s);
 }
 
@@ -344,7 +344,7 @@ static void a_slow_agent_gets_its_time(void **state)
     train(&s, 2);
     for (int i = 0; i < 2; i++) {
         scene_pass(&s, 30000);
-        scene_look(&s, &s.agents[1]);
+        scene_poll(&s, &s.agents[1]);
     }
     tick_each_second(&s, come(&s), 1);
     beat(&s, 0);
@@ -388,7 +388,7 @@ static void a_get_that_a_heartbeat_follows_is_no_look(void **state)
     train(&s, 2);
     for (int second = 0; second < 30; second += 5) {
         scene_pass(&s, 5000);
-        scene_look(&s, &s.agents[1]);
+        scene_poll(&s, &s.agents[1]);
         beat(&s, 1);
     }
     assert_int_equal(s.agents[1].pace.interval_ms, 1000);
@@ -462,7 +462,7 @@ static void one_that_has_no_ranks_yet_gets_more(void **state)
     scene_meet(&s, 2);
     read_ranks(&s, 0, 0);
     come(&s);
-    scene_look(&s, &s.agents[0]);
+    scene_poll(&s, &s.agents[0]);
     assert_true(is_held(&s, 0));
     tick_each_second(&s, &s.agents[2], 44);
     assert_int_equal(s.run.held[HELD_GATHERED], 1);
@@ -521,7 +521,7 @@ static void those_who_are_held_go_on_if_it_leaves(void **state)
     assert_true(is_held(&s, 0));
     scene_disconnect(&s, new);
     assert_true(scene_has(&s, POLICY_RESUME, &s.agents[0]));
-    assert_false(is_waiting_in(scene_look(&s, &s.agents[0])));
+    assert_false(is_waiting_in(scene_poll(&s, &s.agents[0])));
     assert_int_equal(s.run.meeting.phase, MEETING_NONE);
     scene_fini(&s);
 }

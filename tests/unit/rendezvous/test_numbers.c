@@ -42,7 +42,7 @@ static void hold_two(struct scene *s, const char *seen[4])
 {
     begin(s, 4);
     for (size_t i = 1; i < 4; i++)
-        seen[i] = scene_look(s, &s->agents[i]);
+        seen[i] = scene_poll(s, &s->agents[i]);
     assert_true(join(s, 3, seen[3]));
     assert_true(join(s, 2, seen[2]));
     assert_int_equal(scene_participants(s), 1);
@@ -55,8 +55,8 @@ static void each_is_shown_one_more(void **state)
     (void)state;
     begin(&s, 4);
     for (size_t i = 1; i < 4; i++)
-        assert_int_equal(count_in(scene_look(&s, &s.agents[i])), i);
-    assert_int_equal(count_in(scene_look(&s, &s.agents[2])), 2); /* it has its number already */
+        assert_int_equal(count_in(scene_poll(&s, &s.agents[i])), i);
+    assert_int_equal(count_in(scene_poll(&s, &s.agents[2])), 2); /* it has its number already */
     scene_fini(&s);
 }
 
@@ -68,7 +68,7 @@ static void each_writes_once(void **state)
     (void)state;
     begin(&s, 4);
     for (size_t i = 1; i < 4; i++)
-        seen[i] = scene_look(&s, &s.agents[i]);
+        seen[i] = scene_poll(&s, &s.agents[i]);
     for (size_t i = 1; i < 4; i++) {
         assert_false(join(&s, i, seen[i]));
         assert_int_equal(scene_participants(&s), i + 1);
@@ -102,7 +102,7 @@ static void one_beyond_max_is_not_let_in(void **state)
     (void)state;
     begin(&s, 4);
     for (size_t i = 1; i < 4; i++)
-        seen[i] = scene_look(&s, &s.agents[i]);
+        seen[i] = scene_poll(&s, &s.agents[i]);
     assert_true(join(&s, 3, seen[3]));
     assert_null(scene_cas(&s, &s.agents[2], seen[2], scene_completed(&s, seen[2], "c")));
     assert_false(join(&s, 1, seen[1]));
@@ -174,7 +174,7 @@ static void a_number_that_was_tried_needs_no_other_try(void **state)
     (void)state;
     begin(&s, 4);
     for (size_t i = 1; i < 4; i++)
-        seen[i] = scene_look(&s, &s.agents[i]);
+        seen[i] = scene_poll(&s, &s.agents[i]);
     join(&s, 1, seen[1]);
     join(&s, 2, seen[2]);
     scene_disconnect(&s, &s.agents[1]);
@@ -191,12 +191,12 @@ static void one_writes_the_first_state(void **state)
 
     (void)state;
     introduce(&s, 3);
-    assert_string_equal(scene_look(&s, &s.agents[0]), SENTINEL);
-    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    assert_string_equal(scene_poll(&s, &s.agents[0]), SENTINEL);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
     assert_true(scene_has(&s, POLICY_HOLD, &s.agents[1]));
     scene_cas(&s, &s.agents[0], SENTINEL, scene_joined(&s, SENTINEL, "a"));
     assert_true(scene_has(&s, POLICY_RESUME, &s.agents[1]));
-    assert_int_equal(count_in(scene_look(&s, &s.agents[1])), 1);
+    assert_int_equal(count_in(scene_poll(&s, &s.agents[1])), 1);
     scene_fini(&s);
 }
 
@@ -206,12 +206,12 @@ static void another_one_does_if_that_does_not(void **state)
 
     (void)state;
     introduce(&s, 3);
-    scene_look(&s, &s.agents[0]);
-    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    scene_poll(&s, &s.agents[0]);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
     scene_pass(&s, 1000);
     scene_event(&s, RUN_TICK, NULL);
     assert_true(scene_has(&s, POLICY_RESUME, &s.agents[1]));
-    assert_string_equal(scene_look(&s, &s.agents[1]), SENTINEL);
+    assert_string_equal(scene_poll(&s, &s.agents[1]), SENTINEL);
     scene_fini(&s);
 }
 
@@ -224,17 +224,17 @@ static void so_many_have_one_and_the_looks_of_others_are_held(void **state)
 
     (void)state;
     begin(&s, NUMBERS + 3);
-    first = scene_look(&s, &s.agents[1]);
+    first = scene_poll(&s, &s.agents[1]);
     for (size_t i = 2; i <= NUMBERS; i++)
-        scene_look(&s, &s.agents[i]);
-    scene_event(&s, AGENT_LOOKED, &s.agents[NUMBERS + 1]);
+        scene_poll(&s, &s.agents[i]);
+    scene_event(&s, AGENT_POLLED, &s.agents[NUMBERS + 1]);
     assert_true(scene_has(&s, POLICY_HOLD, &s.agents[NUMBERS + 1]));
-    scene_event(&s, AGENT_LOOKED, &s.agents[NUMBERS + 2]);
+    scene_event(&s, AGENT_POLLED, &s.agents[NUMBERS + 2]);
     assert_true(scene_has(&s, POLICY_HOLD, &s.agents[NUMBERS + 2]));
     join(&s, 1, first);
     assert_true(scene_has(&s, POLICY_RESUME, &s.agents[NUMBERS + 1]));
     assert_false(scene_has(&s, POLICY_RESUME, &s.agents[NUMBERS + 2]));
-    assert_int_equal(count_in(scene_look(&s, &s.agents[NUMBERS + 1])), NUMBERS + 1);
+    assert_int_equal(count_in(scene_poll(&s, &s.agents[NUMBERS + 1])), NUMBERS + 1);
     scene_fini(&s);
 }
 
@@ -247,7 +247,7 @@ static void several_that_do_not_write_cost_one_tick(void **state)
     (void)state;
     begin(&s, 7);
     for (size_t i = 1; i < 7; i++)
-        seen[i] = scene_look(&s, &s.agents[i]);
+        seen[i] = scene_poll(&s, &s.agents[i]);
     for (size_t i = 2; i < 7; i += 2)
         assert_true(join(&s, i, seen[i])); /* "b", "d" and "f" do not write */
     scene_pass(&s, 1000);
@@ -286,12 +286,12 @@ static void those_that_do_not_write_make_room(void **state)
     (void)state;
     begin(&s, NUMBERS + 3);
     for (size_t i = 1; i < NUMBERS + 3; i++)
-        scene_event(&s, AGENT_LOOKED, &s.agents[i]);
+        scene_event(&s, AGENT_POLLED, &s.agents[i]);
     assert_true(scene_has(&s, POLICY_HOLD, &s.agents[NUMBERS + 2]));
     scene_pass(&s, 1000);
     scene_event(&s, RUN_TICK, NULL);
     assert_int_equal(scene_count(&s, POLICY_RESUME), 2);
-    assert_int_equal(count_in(scene_look(&s, &s.agents[NUMBERS + 2])), 1);
+    assert_int_equal(count_in(scene_poll(&s, &s.agents[NUMBERS + 2])), 1);
     scene_fini(&s);
 }
 

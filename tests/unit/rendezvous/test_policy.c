@@ -89,11 +89,11 @@ static void heartbeats_of_two_agents_merge(void **state)
     old = scene_cas(&s, &s.agents[0], scene_get(&s, ""), old);
     scene_pass(&s, 5000);
     scene_cas(&s, &s.agents[0], old, beat(&s, old, "a", scene_now_us(&s)));
-    old = scene_look(&s, &s.agents[1]);
+    old = scene_poll(&s, &s.agents[1]);
     mine = beat(&s, old, "b", scene_now_us(&s) + 1);
     scene_cas(&s, &s.agents[1], old, mine);
     assert_int_equal(s.out.counters.writes_merged, 1);
-    scene_event(&s, RUN_LOOKED, NULL); /* puts them into the value */
+    scene_event(&s, RUN_READ, NULL); /* puts them into the value */
     assert_int_equal(heartbeat_of(&s, "a"), scene_now_us(&s));
     assert_int_equal(heartbeat_of(&s, "b"), scene_now_us(&s)); /* by our clock */
     assert_int_equal(s.agents[1].clock.ahead_us, 1);
@@ -288,7 +288,7 @@ static void an_agent_whose_clock_is_behind_its_predecessors_is_known(void **stat
     scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
     scene_disconnect(&s, &s.agents[1]);
     scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
-    now = scene_look(&s, &s.agents[2]);
+    now = scene_poll(&s, &s.agents[2]);
     scene_cas(&s, &s.agents[2], now, scene_waiting(&s, now, "b"));
     assert_true(s.agents[2].naming == NAMING_LISTED);
     assert_false(scene_node_now(&s, "b").participant); /* as torch's agent takes itself out first */

@@ -1,5 +1,5 @@
 /* Which nodes live: presence.c. */
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 #include "tests/unit/rendezvous/scene.h"
 
 static bool is_lost(struct scene *s, const char *name)

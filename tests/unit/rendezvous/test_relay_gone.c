@@ -86,7 +86,7 @@ static void a_node_that_returns_is_put_back(void **state)
     assert_int_equal(scene_participants(&s), 1);
     scene_event(&s, AGENT_BACK, &s.agents[1]);
     assert_int_equal(s.run.agent_count, 2);
-    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
     node = torch_state_find(&s.run.view.state, &s.agents[1].node);
     assert_true(node->participant); /* in the round that the others are about to leave */
     assert_int_equal(node->rank, 1);
@@ -99,7 +99,7 @@ static void a_node_that_returns_is_put_back(void **state)
     lose_relay(&s, 1);
     scene_leave(&s, 0);
     scene_event(&s, AGENT_BACK, &s.agents[1]);
-    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
     node = torch_state_find(&s.run.view.state, &s.agents[1].node);
     assert_true(node->waiting); /* in the next round */
     scene_fini(&s);

@@ -27,7 +27,7 @@ static void a_node_is_put_back_into_its_round(void **state)
     rank = scene_node_now(&s, "b").rank;
     prune(&s, 2, "ab");
     assert_int_equal(s.run.view.state.count, 1);
-    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
     assert_true(scene_node_now(&s, "b").participant);
     assert_int_equal(scene_node_now(&s, "b").rank, rank);
     assert_int_equal(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s));
@@ -48,10 +48,10 @@ static void a_node_is_put_back_when_there_is_room(void **state)
     scene_meet(&s, 2);
     prune(&s, 1, "a");
     s.room = 10;
-    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    scene_event(&s, AGENT_POLLED, &s.agents[0]);
     assert_int_equal(s.run.view.state.count, 1);
     s.room = SIZE_MAX;
-    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    scene_event(&s, AGENT_POLLED, &s.agents[0]);
     assert_int_equal(s.run.view.state.count, 2);
     scene_fini(&s);
 }
@@ -65,10 +65,10 @@ static void a_node_waits_when_a_smaller_round_has_begun(void **state)
     scene_meet(&s, 3);
     prune(&s, 0, "c");
     scene_next_round(&s, 2);
-    scene_event(&s, AGENT_LOOKED, &s.agents[2]);
+    scene_event(&s, AGENT_POLLED, &s.agents[2]);
     assert_true(scene_node_now(&s, "c").waiting && !scene_node_now(&s, "c").participant);
     assert_int_equal(s.run.view.state.round, 1);
-    scene_event(&s, AGENT_LOOKED, &s.agents[2]);
+    scene_event(&s, AGENT_POLLED, &s.agents[2]);
     assert_null(scene_note(&s, NOTE_NODE_REPAIRED)); /* once */
     scene_fini(&s);
 }
@@ -94,7 +94,7 @@ static void a_node_that_was_replaced_is_closed(void **state)
         scene_complete(&st);
         scene_cas(&s, other, now, scene_text(&s, &st));
     }
-    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
     assert_true(scene_has(&s, POLICY_CLOSE, &s.agents[1]));
     assert_non_null(strstr(scene_output(&s, POLICY_CLOSE)->reason, "replaced"));
     assert_null(scene_cas(&s, &s.agents[1], "x", "y"));
@@ -127,7 +127,7 @@ static void a_node_waits_when_the_new_round_was_not_full(void **state)
     scene_beat(&st, "c", scene_now_us(&s) + 1);
     scene_cas(&s, c, now, scene_text(&s, &st));
     assert_int_equal(s.run.fill, FILL_BELOW_MAX);
-    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
     assert_true(scene_node_now(&s, "b").waiting);
     scene_fini(&s);
 }
@@ -146,7 +146,7 @@ static void a_node_that_left_by_itself_is_not_put_back(void **state)
     st = scene_state(now);
     scene_remove(&st, "a");
     scene_cas(&s, &s.agents[0], now, scene_text(&s, &st));
-    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    scene_event(&s, AGENT_POLLED, &s.agents[0]);
     assert_int_equal(s.run.view.state.count, 1);
     scene_fini(&s);
 }
@@ -165,7 +165,7 @@ static void a_node_waits_when_no_round_is_complete(void **state)
     st.complete = false;
     st.round++;
     scene_put_state(&s, &st);
-    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    scene_event(&s, AGENT_POLLED, &s.agents[0]);
     assert_true(scene_node_now(&s, "a").waiting);
     scene_fini(&s);
 }

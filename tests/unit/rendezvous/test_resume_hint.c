@@ -5,7 +5,7 @@
 
 static bool sees_that_one_waits(struct scene *s, struct agent *a)
 {
-    struct torch_state st = scene_state(scene_look(s, a));
+    struct torch_state st = scene_state(scene_poll(s, a));
     bool waits = false;
 
     for (size_t k = 0; k < st.count; k++)
@@ -56,7 +56,7 @@ static void one_whose_node_was_gone_before_joins_anew(void **state)
     b = scene_return(&s, &s.agents[1]);
     assert_false(sees_that_one_waits(&s, a));
     assert_true(sees_that_one_waits(&s, b));
-    seen = scene_look(&s, b);
+    seen = scene_poll(&s, b);
     assert_true(scene_names(scene_cas(&s, b, seen, scene_waiting(&s, seen, "b")), "b"));
     assert_true(scene_node_now(&s, "a").participant && scene_node_now(&s, "b").waiting);
     scene_fini(&s);
@@ -97,14 +97,14 @@ static void a_clock_that_is_wrong_is_known(void **state)
         scene_meet(&s, 2);
         for (int beats = 0; beats < 2; beats++) {
             scene_pass(&s, 6000);
-            scene_look(&s, &s.agents[1]);
+            scene_poll(&s, &s.agents[1]);
             now = scene_get(&s, "");
             st = scene_state(now);
             scene_beat(&st, "b", scene_now_us(&s) + ahead);
             scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
         }
         assert_int_equal(s.agents[1].clock.ahead_us, ahead);
-        scene_event(&s, RUN_LOOKED, NULL); /* puts the heartbeats into the value */
+        scene_event(&s, RUN_READ, NULL); /* puts the heartbeats into the value */
         scene_restart(&s, true);
         a = scene_return(&s, &s.agents[0]);
         assert_in_range(scene_node_now(&s, "b").heartbeat_us, scene_now_us(&s) - 6 * SECOND,

@@ -11,13 +11,13 @@ static void a_silent_node_is_lost_after_a_while(void **state)
     scene_meet(&s, 2);
     for (int i = 0; i < 59; i++) {
         scene_pass(&s, 1000);
-        scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+        scene_event(&s, AGENT_POLLED, &s.agents[0]);
         scene_event(&s, RUN_TICK, NULL);
         assert_int_equal(scene_waiting_nodes(&s), 0);
     }
     for (int i = 0; i < 4; i++) {
         scene_pass(&s, 1000);
-        scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+        scene_event(&s, AGENT_POLLED, &s.agents[0]);
         scene_event(&s, RUN_TICK, NULL);
     }
     assert_int_equal(scene_waiting_nodes(&s), 1);
@@ -30,7 +30,7 @@ static void pass_silent(struct scene *s, int seconds, size_t silent)
     for (int i = 0; i < seconds; i++) {
         scene_pass(s, 1000);
         for (size_t k = 0; k < silent; k++)
-            scene_event(s, AGENT_LOOKED, &s->agents[k]);
+            scene_event(s, AGENT_POLLED, &s->agents[k]);
         scene_event(s, RUN_TICK, NULL);
     }
 }
@@ -97,7 +97,7 @@ static void a_node_that_only_slept_is_put_back(void **state)
     scene_meet(&s, 2);
     pass_silent(&s, 9, 1);
     assert_int_equal(scene_participants(&s), 1);
-    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
     assert_int_equal(scene_participants(&s), 2); /* the round and its mark still exist */
     assert_int_equal(scene_waiting_nodes(&s), 1);
     node = torch_state_find(&s.run.view.state, &s.agents[1].node);
@@ -112,7 +112,7 @@ static void a_node_that_only_slept_is_put_back(void **state)
     scene_meet(&s, 2);
     pass_silent(&s, 9, 1);
     scene_leave(&s, 0); /* the other one has begun the next round */
-    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
     node = torch_state_find(&s.run.view.state, &s.agents[1].node);
     assert_true(node->waiting); /* so it ends its workers, and joins */
     scene_fini(&s);
@@ -131,7 +131,7 @@ static void the_only_node_may_be_silent_too(void **state)
     assert_int_equal(scene_participants(&s), 0);
     assert_int_equal(s.run.view.state.round, 1);
     assert_null(scene_note(&s, NOTE_NODES_RESTARTED));
-    scene_event(&s, AGENT_LOOKED, &s.agents[0]);
+    scene_event(&s, AGENT_POLLED, &s.agents[0]);
     assert_int_equal(scene_waiting_nodes(&s), 1);
     scene_fini(&s);
 }

@@ -74,9 +74,9 @@ static void no_agent_sees_one_wait(void **state)
     begin_again(&s);
     complete(&s);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(waiting_in(scene_look(&s, &s.agents[i])), 0);
+        assert_int_equal(waiting_in(scene_poll(&s, &s.agents[i])), 0);
         scene_pass(&s, 1100);
-        assert_int_equal(waiting_in(scene_look(&s, &s.agents[i])), 0);
+        assert_int_equal(waiting_in(scene_poll(&s, &s.agents[i])), 0);
     }
     scene_fini(&s);
 }
@@ -91,7 +91,7 @@ static void a_spare_is_let_in_when_a_node_is_lost(void **state)
     begin_again(&s);
     complete(&s);
     scene_disconnect(&s, &s.agents[2]);
-    st = scene_state(scene_look(&s, &s.agents[0]));
+    st = scene_state(scene_poll(&s, &s.agents[0]));
     assert_true(scene_node(&st, "a")->redundant);
     assert_int_equal(torch_state_participants(&st), 1);
     torch_state_free(&st);
@@ -104,7 +104,7 @@ static void a_spare_is_let_in_when_a_node_is_lost(void **state)
     scene_fini(&s);
 }
 
-/* It has room for those who wait: they are to be let in. */
+/* The round has room for the waiting nodes: they must be admitted. */
 static void nobody_is_a_spare_of_a_round_that_has_room(void **state)
 {
     struct torch_state st;
@@ -174,7 +174,7 @@ static void older_agents_get_no_list_that_they_do_not_know(void **state)
     assert_int_equal(scene_participants(&s), 2);
     assert_false(scene_names(scene_get(&s, ""), "a"));
     assert_string_equal(scene_note(&s, NOTE_NODE_LEFT)->node, "a/100/0");
-    assert_false(scene_names(scene_look(&s, &s.agents[0]), "a"));
+    assert_false(scene_names(scene_poll(&s, &s.agents[0]), "a"));
     scene_fini(&s);
 }
 

@@ -496,7 +496,7 @@ static void a_node_that_comes_is_the_reason(void **state)
     history_join(&p.history, "c/7/0", true);
     json = status(&p);
     assert_string_equal(str(item(json, "rounds", 0), "why"),
-                        "c (pid 7) came, and the others meet again to let it in");
+                        "c (pid 7) came, and the others meet again to admit it");
     cJSON_Delete(json);
     end(&p);
 }

@@ -1,18 +1,18 @@
-/* Lets the nodes that wait for a round into it.
+/* Admits the nodes that wait for a round.
  *
  * When the nodes of a round meet again, each node except the last leaves the round and waits, as a
  * new node does; the last one begins the next round, and joins it. The others find out at their
- * next look, up to a second later, and join then; and an agent that has joined before the last one
- * finds the round complete at the look after that. But a node on the wait list has asked for a
+ * next poll, up to a second later, and join then; and an agent that has joined before the last one
+ * finds the round complete at the poll after that. But a node on the wait list has asked for a
  * place in that round. So when every agent that is connected for the run has joined or waits, and
  * they are at least as many as the last round had, rdzvd makes those that wait participants and
  * completes the round, as torch's _add_to_participants() and _mark_rendezvous_complete() do it: the
  * agent with the last write learns of the complete round by the answer, the other agents at their
- * next look.
+ * next poll.
  *
  * rdzvd does not admit a node whose agent does not know that the node waits, such as a node that
  * rdzvd has put on the wait list (repair.c) and that still trains; nor a node whose agent has been
- * silent for two looks.
+ * silent for two polls.
  *
  * rdzvd admits nodes only if the round then has at least MIN and at most MAX nodes. No message
  * contains MIN and MAX. But a last call begins with MIN nodes, and a round that an agent has
@@ -20,16 +20,16 @@
  * agent that waits for a round of N - 1 nodes. After a start of the daemon nothing of this is known
  * at first. */
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
-/* An agent that waits looks once a second. */
-#define LOOKS_MS 2000
+/* An agent that waits polls once a second. */
+#define POLLS_MS 2000
 /* An agent asks again so much later by its own wish: not for the answer to its heartbeat, nor with
  * the next heartbeat. */
 #define ASKS_AGAIN_LEAST_MS 500
 #define ASKS_AGAIN_MOST_MS  4000
 
-void let_in_note_wait(const struct step *s, struct agent *a)
+void admit_note_wait(const struct step *s, struct agent *a)
 {
     const struct run_view *v = &s->run->view;
     const struct torch_node *was =
@@ -42,9 +42,9 @@ void let_in_note_wait(const struct step *s, struct agent *a)
         agent_set_line(a, LINE_ASKED);
 }
 
-/* The request may come from the heartbeat thread, each 5 s, while the thread of the workers looks
+/* The request may come from the heartbeat thread, each 5 s, while the thread of the workers polls
  * less often and has not seen the wait yet. */
-void let_in_note_told(struct agent *a, uint64_t now_ms)
+void admit_note_shown(struct agent *a, uint64_t now_ms)
 {
     uint64_t ago_ms = clock_elapsed_ms(a->shown_wait_ms, now_ms);
 
@@ -54,7 +54,7 @@ void let_in_note_told(struct agent *a, uint64_t now_ms)
         agent_set_line(a, LINE_ASKED);
 }
 
-void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes)
+void admit_note_room(struct run *run, struct agent *a, uint64_t nodes)
 {
     if (a->room_for < nodes)
         a->room_for = nodes;
@@ -62,12 +62,12 @@ void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes)
         run->room_for = nodes;
 }
 
-static bool may_be_let_in(const struct step *s, const struct agent *a,
-                          const struct torch_node *node)
+static bool may_be_admitted(const struct step *s, const struct agent *a,
+                            const struct torch_node *node)
 {
     return a->line == LINE_ASKED && a->link == LINK_HERE && !a->closes && node->has_heartbeat &&
            (a->held == HELD_JOIN || a->held == HELD_LONG || a->held == HELD_LONG_ANSWER ||
-            a->held == HELD_NUMBER || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < LOOKS_MS);
+            a->held == HELD_NUMBER || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < POLLS_MS);
 }
 
 /* Each joined or waiting node has an agent, and each agent has such a node; and the MAX of one
@@ -87,7 +87,7 @@ static bool are_all_here(const struct step *s, size_t nodes)
         if (!node->participant && !node->waiting)
             continue;
         a = run_agent_of(run, node);
-        if (a == NULL || (node->waiting && !may_be_let_in(s, a, node)))
+        if (a == NULL || (node->waiting && !may_be_admitted(s, a, node)))
             return false;
         have_room = have_room || a->room_for >= nodes;
     }
@@ -100,17 +100,17 @@ static bool put_edited(struct step *s)
     return step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) - s->value.len);
 }
 
-static void note_let_in(struct step *s, size_t nodes, size_t waiting)
+static void note_admitted(struct step *s, size_t nodes, size_t waiting)
 {
-    struct note *note = explain_note(s, NOTE_NODES_LET_IN);
+    struct note *note = explain_note(s, NOTE_NODES_ADMITTED);
 
     note->number = nodes;
-    note->let_in = waiting;
+    note->admitted = waiting;
     note->reason = "all nodes that are connected have joined or wait, at least as many as the last "
                    "round had";
 }
 
-bool let_in_waiting(struct step *s, uint64_t wanted)
+bool admit_waiting(struct step *s, uint64_t wanted)
 {
     const struct run *run = s->run;
     const struct run_view *v = &run->view;
@@ -124,10 +124,10 @@ bool let_in_waiting(struct step *s, uint64_t wanted)
     if (nodes < wanted || run->enough == 0 || nodes < run->enough || nodes > run->room_for ||
         !are_all_here(s, nodes) || presence_is_participant_lost(s) || (next = step_edit(s)) == NULL)
         return false;
-    round_decide(run, ROUND_LET_IN, next);
+    round_decide(run, ROUND_ADMITS, next);
     if (!put_edited(s))
         return false;
     if (!v->unread)
-        note_let_in(s, nodes, waiting);
+        note_admitted(s, nodes, waiting);
     return true;
 }

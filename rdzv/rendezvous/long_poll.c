@@ -1,26 +1,26 @@
-/* Holds the look of an agent that waits for the next round or has joined an open round, and the
+/* Holds the poll of an agent that waits for the next round or has joined an open round, and the
  * answer to the write that puts the node on the wait list.
  *
- * Such an agent of torch looks once a second, so it finds out that its round is complete up to a
+ * Such an agent of torch polls once a second, so it finds out that its round is complete up to a
  * second later, and all others wait for it: no worker can begin before all do. Until then the agent
  * acts on two changes only: the run is closed, or a round has begun that the agent must join. So
- * rdzvd holds the look until one of these changes, as a slow network would; but at most for LONG_MS
+ * rdzvd holds the poll until one of these changes, as a slow network would; but at most for LONG_MS
  * and the time to the next tick, since the agent cannot react to SIGTERM meanwhile. It sends no
  * heartbeat meanwhile, and needs none: see presence.c.
  *
  * It is not held when the agent must act by itself, because a last call is about to be over. */
-#include "rdzv/rendezvous/parts.h"
+#include "rdzv/rendezvous/policy_internal.h"
 
 #define LONG_MS 2000
-/* The agents complete the round themselves when the last call is over: by then all look as often as
+/* The agents complete the round themselves when the last call is over: by then all poll as often as
  * ever. */
 #define CALL_MS 3000
 
-/* Notes the round as the agents with held looks have seen it. */
+/* Notes the round as the agents with held polls have seen it. */
 static void note_round(struct run *run)
 {
-    run->looking.round = run->view.state.round;
-    run->looking.phase = run->view.state.complete ? LOOKING_COMPLETE : LOOKING_OPEN;
+    run->polling.round = run->view.state.round;
+    run->polling.phase = run->view.state.complete ? POLLING_COMPLETE : POLLING_OPEN;
 }
 
 static bool is_any_held(const struct run *run)
@@ -43,16 +43,16 @@ static bool hold(struct step *s, struct agent *a, enum agent_held why)
     return true;
 }
 
-bool long_look_should_hold(struct step *s, struct agent *a)
+bool long_poll_should_hold(struct step *s, struct agent *a)
 {
     return hold(s, a, HELD_LONG);
 }
 
-bool long_look_should_hold_answer(struct step *s, struct agent *a)
+bool long_poll_should_hold_answer(struct step *s, struct agent *a)
 {
     const struct torch_node *own = run_node_of(s->run, a);
 
-    long_look_check(s); /* before it is one of them: the write may have begun a round */
+    long_poll_check(s); /* before it is one of them: the write may have begun a round */
     return own != NULL && own->waiting && hold(s, a, HELD_LONG_ANSWER);
 }
 
@@ -77,35 +77,36 @@ static void release_one(struct step *s)
 }
 
 /* The next round has begun: mostly the agent that has begun it joins a few milliseconds later, and
- * those who wait are let in. Who joined by itself now would sleep for a second then. */
+ * rdzvd admits the waiting nodes. An agent that joined by itself now would sleep for a second
+ * then. */
 static bool stays_held(struct step *s)
 {
     const struct torch_state *state = &s->run->view.state;
 
-    if (!step_is_open(s) || state->complete || !last_call_may_let_in(s->run))
+    if (!step_is_open(s) || state->complete || !last_call_may_admit(s->run))
         return false;
     note_round(s->run);
     return true;
 }
 
-void long_look_check(struct step *s)
+void long_poll_check(struct step *s)
 {
     struct run *run = s->run;
     const struct torch_state *state = &run->view.state;
 
     if (!is_any_held(run))
         return;
-    if (!step_is_open(s) || state->round != run->looking.round ||
-        state->complete != (run->looking.phase == LOOKING_COMPLETE)) {
+    if (!step_is_open(s) || state->round != run->polling.round ||
+        state->complete != (run->polling.phase == POLLING_COMPLETE)) {
         if (!stays_held(s))
             release_all(s);
-    } else if (run->looking.phase == LOOKING_OPEN && last_call_is_over(s, 0)) {
-        run->looking.phase = LOOKING_CALL_OVER;
+    } else if (run->polling.phase == POLLING_OPEN && last_call_is_over(s, 0)) {
+        run->polling.phase = POLLING_CALL_OVER;
         release_one(s);
     }
 }
 
-/* The agent must join the round itself, since rdzvd has not let its node in. */
+/* The agent must join the round itself, since rdzvd has not admitted its node. */
 static bool is_to_join(const struct run *run, const struct agent *a)
 {
     const struct torch_node *node = run_node_of(run, a);
@@ -113,7 +114,7 @@ static bool is_to_join(const struct run *run, const struct agent *a)
     return !run->view.state.complete && (node == NULL || !node->participant);
 }
 
-void long_look_on_tick(struct step *s)
+void long_poll_on_tick(struct step *s)
 {
     struct run *run = s->run;
     struct agent *a;

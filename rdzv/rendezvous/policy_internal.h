@@ -24,7 +24,7 @@ void compare_set(struct step *s, const struct policy_event *event, bool is_done)
 enum round_way {
     ROUND_HAS_MAX,   /* an agent joins as node MAX */
     ROUND_CALL_OVER, /* the last call is over */
-    ROUND_LET_IN,    /* rdzvd lets in all nodes that wait */
+    ROUND_ADMITS,    /* rdzvd admits all waiting nodes */
 };
 /* Makes the open round of `next` a complete one. */
 void round_decide(const struct run *run, enum round_way way, struct torch_state *next);
@@ -40,8 +40,8 @@ void round_end_last_call(struct step *s, struct agent *by);
 
 /* Answers a compare-and-set of the agent with what it is shown. */
 void agent_view_answer(struct step *s, struct agent *a);
-/* The same for its look; without an output the agent reads the value itself. */
-void agent_view_look(struct step *s, struct agent *a);
+/* The same for its poll; without an output the agent reads the value itself. */
+void agent_view_poll(struct step *s, struct agent *a);
 /* True: the view of the agent says that its node waits or has joined, and contains no reason to
  * act. */
 bool agent_view_may_wait(struct step *s, const struct agent *a);
@@ -49,7 +49,7 @@ bool agent_view_may_wait(struct step *s, const struct agent *a);
 bool agent_view_is_joining(struct step *s, const struct agent *a);
 /* The agent asks for a key of that round. */
 void agent_view_note_asked(struct step *s, struct agent *a, int64_t round);
-/* Its next look makes a text again. */
+/* Its next poll makes a text again. */
 void agent_view_drop(struct agent *a);
 /* The agent no longer exists. */
 void agent_view_forget(struct step *s, const struct agent *a);
@@ -58,8 +58,8 @@ void agent_view_forget(struct step *s, const struct agent *a);
 
 /* The number as which the agent joins the open round, from 1. */
 uint64_t numbers_give(struct step *s, struct agent *a);
-/* True: too many agents have a number; its look is held. */
-bool numbers_should_hold_look(struct step *s, struct agent *a);
+/* True: too many agents have a number; its poll is held. */
+bool numbers_should_hold_poll(struct step *s, struct agent *a);
 enum number_verdict {
     NUMBER_COUNTS,
     NUMBER_LATER, /* its write is held until the numbers before it have been tried */
@@ -211,50 +211,50 @@ bool last_call_is_over(struct step *s, uint64_t in_ms);
 /* No agent could write for that long, before a start: the last call ends so much later. */
 void last_call_put_off(struct step *s, uint64_t away_ms);
 
-/* True: in a round that has begun, agents that wait are let in if all others join, as far as it is
+/* True: in a round that has begun, waiting agents are admitted if all others join, as far as it is
  * known how many nodes a round may have. */
-bool last_call_may_let_in(const struct run *run);
+bool last_call_may_admit(const struct run *run);
 
-/* --- let_in.c --- */
+/* --- admit.c --- */
 
 /* The agent has written the state: it may wait now, or no more. */
-void let_in_note_wait(const struct step *s, struct agent *a);
+void admit_note_wait(const struct step *s, struct agent *a);
 /* rdzvd has put the agent's node on the wait list, and the agent is shown that. If the agent asks
  * again a second or two later, it has ended its workers, and waits by its own wish from then on. */
-void let_in_note_told(struct agent *a, uint64_t now_ms);
+void admit_note_shown(struct agent *a, uint64_t now_ms);
 /* Its MAX is that at least. */
-void let_in_note_room(struct run *run, struct agent *a, uint64_t nodes);
+void admit_note_room(struct run *run, struct agent *a, uint64_t nodes);
 /* The round is open. If all connected agents have joined or wait, and are at least `wanted`: admits
  * the waiting nodes, and completes the round. False: nothing was done. */
-bool let_in_waiting(struct step *s, uint64_t wanted);
+bool admit_waiting(struct step *s, uint64_t wanted);
 
-/* --- long_look.c --- */
+/* --- long_poll.c --- */
 
-/* True: the agent looks, and is answered later: its look is held. */
-bool long_look_should_hold(struct step *s, struct agent *a);
+/* True: the agent polls, and is answered later: its poll is held. */
+bool long_poll_should_hold(struct step *s, struct agent *a);
 /* The same of one that has just written the state, if it waits: its answer is held. */
-bool long_look_should_hold_answer(struct step *s, struct agent *a);
-/* After each event: all whose looks are held are answered if the round has become another one. */
-void long_look_check(struct step *s);
+bool long_poll_should_hold_answer(struct step *s, struct agent *a);
+/* After each event: all whose polls are held are answered if the round has become another one. */
+void long_poll_check(struct step *s);
 /* Once a second: those are who have looked for long enough. */
-void long_look_on_tick(struct step *s);
+void long_poll_on_tick(struct step *s);
 
 /* --- meeting.c --- */
 
-/* A participant looks. True: it is answered when all of them look: its look is held. */
+/* A participant polls. True: it is answered when all of them poll: its poll is held. */
 bool meeting_should_hold(struct step *s, struct agent *a);
 /* The node that the participants are shown then; NULL: none that lives. Valid until the view
  * changes. */
 const struct torch_node *meeting_waiting(const struct step *s);
-/* Torch 1.13 gives up a look after read_timeout, which is 60 s by default. */
+/* Torch 1.13 gives up a poll after read_timeout, which is 60 s by default. */
 #define MEETING_HOLD_MS 45000
 /* An agent that was away is back. */
 void meeting_note_back(struct run *run);
-/* It looks no more. The agent must be in run.agents. */
+/* It polls no more. The agent must be in run.agents. */
 void meeting_leave(struct run *run, struct agent *a);
 /* After each event: the meeting begins, opens, or ends. */
 void meeting_check(struct step *s);
-/* Once a second: answers held looks that lacked memory before. */
+/* Once a second: answers held polls that lacked memory before. */
 void meeting_on_tick(struct step *s);
 
 /* --- pace.c --- */
@@ -263,21 +263,21 @@ void meeting_on_tick(struct step *s);
 void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms);
 void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms);
 void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms);
-/* Its look is held for a meeting; and no more. */
+/* Its poll is held for a meeting; and no more. */
 void pace_note_held(struct agent *a, uint64_t now_ms);
 void pace_note_released(struct agent *a, uint64_t now_ms);
 /* The agent is back after a start: neither is known when its heartbeats come, nor how often it
- * looks. Its next look must not be held, since only the request after that one tells. */
+ * polls. Its next poll must not be held, since only the request after that one tells. */
 bool pace_is_unknown(const struct agent *a);
-/* The usual time between two looks; 0: not known. */
+/* The usual time between two polls; 0: not known. */
 uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms);
-/* The agent looks. True: its interval is unknown, and rdzvd holds this look to find the interval
+/* The agent polls. True: its interval is unknown, and rdzvd holds this poll to find the interval
  * out. */
 bool pace_should_hold(struct step *s, struct agent *a);
 /* While rdzvd stood still, both threads of each agent have waited, so both continue at the same
  * moment. */
 void pace_forget_shifts(struct run *run);
-/* Once a second: those looks are answered. */
+/* Once a second: those polls are answered. */
 void pace_on_tick(struct step *s);
 
 /* --- repair.c --- */

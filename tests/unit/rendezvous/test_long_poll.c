@@ -4,8 +4,8 @@
 /* True: its look is held. */
 static bool is_held(struct scene *s, struct agent *a)
 {
-    assert_null(policy_glance(&s->run, a, false, s->now.ms, s->now.lived_ms).ptr);
-    scene_event(s, AGENT_LOOKED, a);
+    assert_null(policy_poll_again(&s->run, a, false, s->now.ms, s->now.lived_ms).ptr);
+    scene_event(s, AGENT_POLLED, a);
     return scene_has(s, POLICY_HOLD, a);
 }
 
@@ -32,7 +32,7 @@ static struct agent *begin(struct scene *s, size_t nodes)
     scene_cas(s, a, "", SENTINEL);
     now = scene_get(s, "");
     scene_cas(s, a, now, scene_waiting(s, now, scene_name(nodes)));
-    s->has_long_looks = true;
+    s->has_long_polls = true;
     scene_pass(s, 1000);
     return a;
 }
@@ -52,7 +52,7 @@ static void one_that_waits_is_answered_when_it_is_let_in(void **state)
     assert_true(s.run.view.state.complete);
     assert_true(goes_on(&s, b));
     assert_int_equal(s.run.held[HELD_LONG] + s.run.held[HELD_LONG_ANSWER], 0);
-    st = scene_state(scene_look(&s, b));
+    st = scene_state(scene_poll(&s, b));
     assert_true(st.complete && scene_node(&st, "b")->participant);
     torch_state_free(&st);
     scene_fini(&s);
@@ -64,7 +64,7 @@ static struct agent *begin_to_wait(struct scene *s, const char **expected, const
     struct agent *b;
 
     scene_init(s);
-    s->has_long_looks = true;
+    s->has_long_polls = true;
     scene_meet(s, 1);
     b = scene_connect(s, true);
     scene_cas(s, b, "", SENTINEL);
@@ -187,7 +187,7 @@ static void one_that_is_not_let_in_joins_at_the_next_tick(void **state)
     scene_leave(&s, 0);
     tick(&s, 100);
     assert_true(goes_on(&s, b));
-    st = scene_state(scene_look(&s, b));
+    st = scene_state(scene_poll(&s, b));
     assert_true(!st.complete && st.round == 1);
     torch_state_free(&st);
     scene_fini(&s);
@@ -243,7 +243,7 @@ static void one_that_has_joined_is_answered_when_others_do(void **state)
 
     (void)state;
     scene_init(&s);
-    s.has_long_looks = true;
+    s.has_long_polls = true;
     for (size_t i = 0; i < 2; i++)
         scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
     a = &s.agents[0];
@@ -262,7 +262,7 @@ static void one_that_is_to_complete_the_round_looks_as_ever(void **state)
 
     (void)state;
     scene_init(&s);
-    s.has_long_looks = true;
+    s.has_long_polls = true;
     for (size_t i = 0; i < 2; i++)
         scene_cas(&s, scene_connect(&s, true), "", SENTINEL);
     a = &s.agents[0];
@@ -286,7 +286,7 @@ static void one_completes_the_round_when_nobody_is_missing(void **state)
 
     (void)state;
     scene_init(&s);
-    s.has_long_looks = true;
+    s.has_long_polls = true;
     scene_meet(&s, 3);
     for (size_t i = 0; i < 3; i++)
         scene_leave(&s, i);
@@ -306,7 +306,7 @@ static void one_completes_the_round_when_nobody_is_missing(void **state)
     assert_non_null(scene_note(&s, NOTE_LAST_CALL_ENDED));
     assert_int_equal(scene_count(&s, POLICY_RESUME), 1);
     assert_true(goes_on(&s, &s.agents[0]));
-    st = scene_state(scene_look(&s, &s.agents[0]));
+    st = scene_state(scene_poll(&s, &s.agents[0]));
     assert_int_equal(torch_state_participants(&st), 2);
     assert_true(st.has_deadline && st.deadline_us < scene_now_us(&s));
     torch_state_free(&st);
@@ -371,7 +371,7 @@ static void one_that_trains_is_answered(void **state)
 
     (void)state;
     scene_init(&s);
-    s.has_long_looks = true;
+    s.has_long_polls = true;
     scene_meet(&s, 2);
     st = scene_state_now(&s);
     scene_remove(&st, "b");

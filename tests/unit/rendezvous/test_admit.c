@@ -1,4 +1,4 @@
-/* Nodes that wait for a round are let in when no node is missing. */
+/* Nodes that wait for a round are admitted when no node is missing. */
 #include "tests/unit/rendezvous/scene.h"
 
 static const char *name_of(const struct scene *s, const struct agent *a)
@@ -60,10 +60,10 @@ static void those_who_left_first_are_let_in(void **state)
     assert_int_equal(scene_node_now(&s, "a").rank, 0);
     assert_int_equal(scene_node_now(&s, "b").rank, 1);
     assert_int_equal(scene_node_now(&s, "c").rank, 2);
-    note = scene_note(&s, NOTE_NODES_LET_IN);
+    note = scene_note(&s, NOTE_NODES_ADMITTED);
     assert_non_null(note);
     assert_int_equal(note->number, 3);
-    assert_int_equal(note->let_in, 2);
+    assert_int_equal(note->admitted, 2);
     assert_int_equal(scene_note(&s, NOTE_ROUND_COMPLETE)->number, 3);
     assert_int_equal(s.out.counters.rounds_completed, 1);
     assert_non_null(scene_output(&s, POLICY_PUT_RECORD)); /* the round's worker store */
@@ -73,7 +73,7 @@ static void those_who_left_first_are_let_in(void **state)
     assert_true(seen.complete && torch_state_participants(&seen) == 3);
     torch_state_free(&seen);
     for (size_t i = 0; i < 2; i++) {
-        seen = scene_state(scene_look(&s, &s.agents[i]));
+        seen = scene_state(scene_poll(&s, &s.agents[i]));
         assert_true(seen.complete && torch_state_participants(&seen) == 3);
         assert_true(scene_node(&seen, scene_name(i))->participant);
         torch_state_free(&seen);
@@ -161,7 +161,7 @@ static void nobody_is_let_in_while_one_is_missing(void **state)
     assert_false(s.run.view.state.complete);
     scene_disconnect(&s, late);
     assert_true(is_complete(&s, 1, 2));
-    assert_int_equal(scene_note(&s, NOTE_NODES_LET_IN)->let_in, 1);
+    assert_int_equal(scene_note(&s, NOTE_NODES_ADMITTED)->admitted, 1);
     scene_fini(&s);
 
     scene_init(&s); /* the last round had more */
@@ -184,7 +184,7 @@ static void nobody_is_let_in_of_whom_nothing_comes(void **state)
         leave_all(&s, 2);
         scene_pass(&s, 1500);
         if (looks)
-            scene_look(&s, &s.agents[0]);
+            scene_poll(&s, &s.agents[0]);
         scene_pass(&s, 1500);
         scene_join(&s, 1);
         assert_int_equal(s.run.view.state.complete, looks);
@@ -251,7 +251,7 @@ static void who_goes_when_the_daemon_ends_is_missing(void **state)
 }
 
 /* The mate presumes it dead, and it is put back as one that waits, once the mate has left: its
- * agent does not know that, and trains. Before, it was let in. */
+ * agent does not know that, and trains. Before, it was admitted. */
 static void a_node_that_was_put_back_is_not_let_in(void **state)
 {
     struct torch_state st;
@@ -265,13 +265,13 @@ static void a_node_that_was_put_back_is_not_let_in(void **state)
     scene_leave(&s, 0);
     scene_join(&s, 0);
     assert_true(is_complete(&s, 1, 2));
-    scene_look(&s, &s.agents[1]);
+    scene_poll(&s, &s.agents[1]);
     st = scene_state_now(&s); /* the other one presumes it dead, and meets alone */
     scene_remove(&st, "b");
     scene_beat(&st, "a", scene_now_us(&s));
     scene_cas(&s, &s.agents[0], scene_get(&s, ""), scene_text(&s, &st));
     scene_leave(&s, 0);
-    scene_event(&s, AGENT_LOOKED, &s.agents[1]);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
     assert_true(scene_node_now(&s, "b").waiting);
     scene_join(&s, 0);
     assert_false(s.run.view.state.complete);
@@ -289,7 +289,7 @@ static void no_round_is_completed_with_a_silent_node(void **state)
         leave_all(&s, 3);
         scene_join(&s, 1); /* at its look, and it says nothing more */
         scene_pass(&s, silent ? 16000 : 14000);
-        scene_look(&s, &s.agents[0]);
+        scene_poll(&s, &s.agents[0]);
         scene_join(&s, 2);
         assert_int_equal(s.run.view.state.complete, !silent);
         scene_fini(&s);
@@ -341,7 +341,7 @@ static void a_write_from_before_it_was_let_in_is_refused(void **state)
     scene_init(&s);
     scene_meet(&s, 2);
     leave_all(&s, 2);
-    before = scene_look(&s, &s.agents[0]);
+    before = scene_poll(&s, &s.agents[0]);
     joined = scene_joined(&s, before, "a");
     scene_join(&s, 1);
     assert_true(is_complete(&s, 1, 2));
