@@ -147,8 +147,7 @@ const struct option config_options[] = {
     {DURATION("exit-when-idle", exit_when_idle_ms,
               "exit after this time without use, once there was use"),
      .may_be_off = true},
-    {SWITCH("exit-with-stdin", exit_with_stdin,
-            "exit at the end of standard input, a pipe of the parent")},
+    {SWITCH("exit-with-stdin", exit_with_stdin, NULL)}, /* for programs that start rdzvd */
     {DURATION("drain-timeout", drain_timeout_ms, "after SIGTERM, time for queued replies to leave"),
      .may_be_off = true},
 

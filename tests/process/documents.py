@@ -182,9 +182,12 @@ def metrics_are_those_that_are_printed():
     check_table("replica-metrics")
 
 
+UNLISTED = {"exit-with-stdin"}  # options for programs that start rdzvd
+
+
 @case
 def options_that_are_named_exist():
-    known = {name for _, name, *_ in options()}
+    known = {name for _, name, *_ in options()} | UNLISTED
     for path in ["README.md", *documents("rdzv", "store")]:
         for flag in re.findall(r"`(--[a-z0-9_-]+)", read(path)):
             check(flag[2:] in known or FOREIGN.match(flag), "%s names %s" % (path, flag))
