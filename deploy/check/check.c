@@ -19,16 +19,7 @@ struct reading {
     const struct yaml_node *at;
 };
 
-#define fail(r, ...)                                              \
-    diag_error((r)->diag, (r)->at == NULL ? NULL : (r)->at->file, \
-               (r)->at == NULL ? (struct yaml_mark){0} : (r)->at->start, __VA_ARGS__)
-
-static void check_options_fini(struct check_options *o)
-{
-    if (o->config.bytes != NULL)
-        yaml_file_free(&o->config);
-    arena_free(&o->arena);
-}
+#define fail(r, ...) yaml_error((r)->diag, (r)->at, __VA_ARGS__)
 
 /* --- Words. --- */
 
@@ -290,36 +281,30 @@ static void check_options_read(struct check_options *o, struct check *c, int arg
 
 /* --- The verb. --- */
 
-static void check_fini(struct check *c)
+static void check_files(struct check *c, struct check_options *o, struct diag *d)
 {
-    for (size_t i = 0; i < c->file_count; i++)
-        yaml_file_free(&c->files[i]);
-    kube_free(&c->bundle);
-}
+    size_t ignored;
 
-static void print_findings(struct check *c, const struct check_options *o, size_t ignored)
-{
+    if (!check_input_read(o, c, d))
+        return; /* errors in single files of a folder do not hide what the others have */
+    for (size_t i = 0; i < check_rule_count; i++)
+        o->wanted[i] = o->wanted[i] && !o->show && check_rules[i].severity >= o->least;
+    if (!check_bundle(c, o->wanted)) {
+        diag_error(d, o->paths.list[0], (struct yaml_mark){0},
+                   "more than %d objects in all files together: check them in parts",
+                   KUBE_OBJECTS_MAX);
+        return;
+    }
+    if (o->show) {
+        job_show(stdout, &c->jobs);
+        return;
+    }
+    ignored = check_ignore(c, d);
     o->print(stdout, c);
     check_print_sum(stderr, c);
     if (ignored > 0)
         fprintf(stderr, "rdzv-manifest: %zu more left out by %s\n", ignored, CHECK_IGNORE);
     check_input_print(stderr, &o->skipped);
-}
-
-static void check_files(struct check *c, struct check_options *o, struct diag *d)
-{
-    if (!check_input_read(o, c, d))
-        return; /* errors in single files of a folder do not hide what the others have */
-    for (size_t i = 0; i < check_rule_count; i++)
-        o->wanted[i] = o->wanted[i] && !o->show && check_rules[i].severity >= o->least;
-    if (!check_bundle(c, o->wanted))
-        diag_error(d, o->paths.list[0], (struct yaml_mark){0},
-                   "more than %d objects in all files together: check them in parts",
-                   KUBE_OBJECTS_MAX);
-    else if (o->show)
-        job_show(stdout, &c->jobs);
-    else
-        print_findings(c, o, check_ignore(c, d));
 }
 
 static int check_run(int argc, char **argv)
@@ -334,8 +319,12 @@ static int check_run(int argc, char **argv)
         check_files(&c, &o, &d);
     code = diag_end(&d);
     code = code == 0 ? c.count > 0 || (o.strict && check_count_unread(&c) > 0) : code;
-    check_fini(&c);
-    check_options_fini(&o);
+    for (size_t i = 0; i < c.file_count; i++)
+        yaml_file_free(&c.files[i]);
+    kube_free(&c.bundle);
+    if (o.config.bytes != NULL)
+        yaml_file_free(&o.config);
+    arena_free(&o.arena);
     return code;
 }
 

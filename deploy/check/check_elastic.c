@@ -56,36 +56,20 @@ void check_elastic_range(struct check *c, const struct job_run *r)
                      job_text(r, TORCHRUN_NNODES));
 }
 
-/* All pods of a PyTorchJob; -1: unknown. */
-static long pods_of(const struct kube_object *o)
+static bool is_gang_above(const struct check *c, const struct kube_object *o)
 {
-    const struct yaml_node *parts = kube_get(o->spec, "pytorchReplicaSpecs");
-    long sum = 0;
+    long pods = o->type == KUBE_PYTORCHJOB ? kube_count_pods(&c->bundle, o) : 0;
 
-    if (parts == NULL || parts->kind != YAML_MAPPING || parts->count == 0)
-        return -1;
-    for (size_t i = 0; i < parts->count && sum >= 0; i++) {
-        long some = kube_replicas(parts->pairs[i].value);
-
-        sum = some < 0 ? -1 : sum + some;
-    }
-    return sum;
-}
-
-static bool is_gang_above(const struct kube_object *o)
-{
-    long pods = o->type == KUBE_PYTORCHJOB ? pods_of(o) : -1;
-
-    return pods >= 0 && kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > pods;
+    return pods > 0 && kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > pods;
 }
 
 void check_gang_above(struct check *c, const struct kube_object *o)
 {
     const struct yaml_node *gang = kube_get(o->spec, "runPolicy.schedulingPolicy.minAvailable");
 
-    if (is_gang_above(o))
+    if (is_gang_above(c, o))
         check_report(c, check_at(gang), "the scheduler waits for %s pods, but the job has %ld",
-                     yaml_text(gang), pods_of(o));
+                     yaml_text(gang), kube_count_pods(&c->bundle, o));
 }
 
 void check_elastic_gang(struct check *c, const struct kube_object *o)
@@ -96,7 +80,7 @@ void check_elastic_gang(struct check *c, const struct kube_object *o)
 
     if (kube_get(o->spec, "pytorchReplicaSpecs.Master") != NULL)
         low += low >= 0;
-    if (o->type == KUBE_PYTORCHJOB && gang != NULL && low >= 0 && !is_gang_above(o) &&
+    if (o->type == KUBE_PYTORCHJOB && gang != NULL && low >= 0 && !is_gang_above(c, o) &&
         kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > low)
         check_report(c, check_at(gang), "the scheduler waits for %s pods, though %ld are enough",
                      yaml_text(gang), low);
@@ -124,20 +108,15 @@ static bool has_torchs_defaults(const struct job_run *r)
            strcmp(kube_base_name(r->args->command.text), "hyperpodrun") != 0;
 }
 
-static bool has_no_restarts(const struct job_run *r)
-{
-    const struct job_value *number = &r->settings[TORCHRUN_MAX_RESTARTS].value;
-
-    return has_torchs_defaults(r) && (!job_is_set(r, TORCHRUN_MAX_RESTARTS) ||
-                                      (number->known && strcmp(number->text, "0") == 0));
-}
-
 void check_restarts_none(struct check *c, const struct job_run *r)
 {
     const struct kube_pods *p = r->container->pods;
+    const struct job_value *number = &r->settings[TORCHRUN_MAX_RESTARTS].value;
+    bool none =
+        !job_is_set(r, TORCHRUN_MAX_RESTARTS) || (number->known && strcmp(number->text, "0") == 0);
 
     if (!(job_is_dynamic(r) || (r->hosted && job_run_object(r)->type == KUBE_PYTORCHJOB)) ||
-        !job_is_multi_node(r) || !has_no_restarts(r))
+        !job_is_multi_node(r) || !has_torchs_defaults(r) || !none)
         return;
     if (kube_restart_of(p) == KUBE_RESTART_ALONE)
         check_report(c, check_at_setting(r, TORCHRUN_MAX_RESTARTS),

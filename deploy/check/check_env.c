@@ -21,20 +21,6 @@ static bool same_value(enum torchrun_option option, const char *a, const char *b
     return strchr(b, ':') == NULL && same_value(option, b, a);
 }
 
-/* A range whose maximum is the operator's number: this is how jobs of Trainer become elastic. */
-static bool is_range_up_to(const struct job_run *r, const struct job_setting *weaker)
-{
-    return weaker->from == JOB_FROM_OPERATOR && job_is_elastic(r) && r->nodes_max > 0 &&
-           strtol(weaker->value.text, NULL, 10) == r->nodes_max;
-}
-
-static const char *source_name(enum job_from from)
-{
-    return from == JOB_FROM_ENV        ? "the container's env"
-           : from == JOB_FROM_OPERATOR ? "the operator"
-                                       : "the script";
-}
-
 bool check_is_twice(const struct job_run *r, enum torchrun_option option)
 {
     size_t count = 0;
@@ -56,12 +42,18 @@ void check_option_env_conflict(struct check *c, const struct job_run *r)
         const struct job_setting *s = &r->settings[o], *weaker = s->weaker;
 
         if (weaker == NULL || s->from != JOB_FROM_FLAG || !s->value.known || !weaker->value.known ||
-            same_value(o, s->value.text, weaker->value.text) ||
-            (o == TORCHRUN_NNODES && is_range_up_to(r, weaker)))
+            same_value(o, s->value.text, weaker->value.text))
+            continue;
+        /* A range up to the operator's number: this is how jobs of Trainer become elastic. */
+        if (o == TORCHRUN_NNODES && weaker->from == JOB_FROM_OPERATOR && job_is_elastic(r) &&
+            strtol(weaker->value.text, NULL, 10) == r->nodes_max)
             continue;
         check_report(c, check_at_setting(r, o), "--%s is %s here, but %s sets %s=%s",
                      torchrun_option_name(o), *s->value.text == '\0' ? "(empty)" : s->value.text,
-                     source_name(weaker->from), torchrun_option_variable(o), weaker->value.text);
+                     weaker->from == JOB_FROM_ENV        ? "the container's env"
+                     : weaker->from == JOB_FROM_OPERATOR ? "the operator"
+                                                         : "the script",
+                     torchrun_option_variable(o), weaker->value.text);
     }
 }
 

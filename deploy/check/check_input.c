@@ -20,19 +20,14 @@ struct finder {
 
 /* --- Contents. --- */
 
-static bool is_object(const struct yaml_node *root)
+static bool has_objects(const struct yaml_file *f)
 {
-    return root != NULL && *kube_text(root, "apiVersion") != '\0' &&
-           *kube_text(root, "kind") != '\0';
-}
-
-static size_t count_objects(const struct yaml_file *f)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < f->count; i++)
-        count += is_object(f->docs[i].root);
-    return count;
+    for (size_t i = 0; i < f->count; i++) {
+        if (*kube_text(f->docs[i].root, "apiVersion") != '\0' &&
+            *kube_text(f->docs[i].root, "kind") != '\0')
+            return true;
+    }
+    return false;
 }
 
 static bool is_kustomization(const struct yaml_file *f)
@@ -160,7 +155,7 @@ static void read_found(struct finder *f, const char *path)
     diag_free(&said);
     if (!read)
         return;
-    if (!is_kustomization(file) && count_objects(file) > 0) {
+    if (!is_kustomization(file) && has_objects(file)) {
         refuse_non_objects(file, f->diag);
         f->check->file_count++;
         return;
@@ -193,12 +188,6 @@ static bool path_is_named(const struct check_options *o, const char *path)
     return false;
 }
 
-static bool has_yaml_name(const char *path)
-{
-    return text_ends_with(path, ".yaml") || text_ends_with(path, ".yml") ||
-           text_ends_with(path, ".json");
-}
-
 static int compare_entries(const FTSENT **a, const FTSENT **b)
 {
     return strcmp((*a)->fts_name, (*b)->fts_name);
@@ -217,6 +206,8 @@ static void read_folder(struct finder *f, const char *folder)
         abort();
     while ((e = fts_read(tree)) != NULL) {
         const char *path = e->fts_path;
+        bool named = text_ends_with(path, ".yaml") || text_ends_with(path, ".yml") ||
+                     text_ends_with(path, ".json");
 
         if (e->fts_level > 0 && (e->fts_name[0] == '.' || path_is_excluded(f->options, path))) {
             fts_set(tree, e, FTS_SKIP); /* .git and .github, among others */
@@ -224,9 +215,8 @@ static void read_folder(struct finder *f, const char *folder)
             seen++;
             diag_error(f->diag, path, (struct yaml_mark){0}, "cannot be read: %s",
                        strerror(e->fts_errno));
-        } else if (e->fts_info != FTS_D && e->fts_info != FTS_DP && has_yaml_name(path) &&
-                   stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-                   !path_is_named(f->options, path)) {
+        } else if (e->fts_info != FTS_D && e->fts_info != FTS_DP && named && stat(path, &st) == 0 &&
+                   S_ISREG(st.st_mode) && !path_is_named(f->options, path)) {
             seen++;
             read_found(f, arena_copy(&f->options->arena, path, e->fts_pathlen));
         }

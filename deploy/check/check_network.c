@@ -228,13 +228,6 @@ static bool bypasses_proxy(const struct kube_pods *p)
                NULL;
 }
 
-static bool has_run_or_store(const struct check *c, const struct kube_pods *p)
-{
-    /* Ranks of a PyTorchJob without torchrun meet at the Master. */
-    return job_runs_in(&c->jobs, p).count > 0 || job_store_in(&c->jobs, p) != NULL ||
-           (p->object->type == KUBE_PYTORCHJOB && p->object->pods_count > 1);
-}
-
 /* The place for the annotation, or the nearest thing that exists. */
 static struct check_position at_pods(const struct kube_pods *p)
 {
@@ -254,6 +247,10 @@ static bool is_injected(const struct check *c, const struct kube_pods *p)
 
 void check_istio_injected(struct check *c, const struct kube_pods *p)
 {
-    if (is_injected(c, p) && has_run_or_store(c, p))
+    /* Ranks of a PyTorchJob without torchrun meet at the Master. */
+    bool meets = job_runs_in(&c->jobs, p).count > 0 || job_store_in(&c->jobs, p) != NULL ||
+                 (p->object->type == KUBE_PYTORCHJOB && p->object->pods_count > 1);
+
+    if (meets && is_injected(c, p))
         check_report(c, at_pods(p), "Istio puts its proxy between these pods and the store");
 }

@@ -468,20 +468,14 @@ void check_relay_blocked(struct check *c, const struct job_store *relay,
     look_at_way(c, &w);
 }
 
-/* The pods at which a run meets, in these files, or NULL. */
-static const struct kube_pods *met_in(const struct job_run *r)
-{
-    if (r->target.reach == KUBE_ELSEWHERE)
-        return NULL;
-    return r->store != NULL ? r->store->container->pods : r->hosted ? r->target.pods : NULL;
-}
-
 void check_run_blocked(struct check *c, const struct job_run *r)
 {
-    struct way w = {.from = r->container->pods, .to = met_in(r), .host = r->host, .port = -1};
+    struct way w = {.from = r->container->pods, .host = r->host, .port = -1};
 
     if (!job_is_dynamic(r) || r->local || r->own_name)
         return;
+    if (r->target.reach != KUBE_ELSEWHERE)
+        w.to = r->store != NULL ? r->store->container->pods : r->hosted ? r->target.pods : NULL;
     if (w.to != NULL)
         w.port = port_of_pods(r->target.service, w.to, r->port);
     look_at_way(c, &w);

@@ -209,17 +209,14 @@ void check_id_shared(struct check *c, const struct job_run *r)
 
 /* --- The backend. --- */
 
-static bool is_idle(const struct job_store *s)
-{
-    return s->kind != JOB_STORE_RELAY && job_first_run(s->runs, job_is_dynamic) == NULL;
-}
-
 void check_find_idle_store(struct check *c)
 {
     c->idle_store = NULL;
     for (size_t i = 0; i < c->jobs.store_count && c->idle_store == NULL; i++) {
-        if (is_idle(&c->jobs.stores[i]))
-            c->idle_store = &c->jobs.stores[i];
+        const struct job_store *s = &c->jobs.stores[i];
+
+        if (s->kind != JOB_STORE_RELAY && job_first_run(s->runs, job_is_dynamic) == NULL)
+            c->idle_store = s;
     }
 }
 

@@ -8,14 +8,6 @@
  * rule that exceeds this number of comparisons reports nothing. */
 #define LOOKS_MAX 100000u
 
-/* In "HOST:PORT,HOST:PORT/NAME", NAME may have the namespace of the pod, which the manifest leaves
- * open: all objects without a namespace go to the same namespace. */
-static bool is_known(const struct job_value *value, const char *journal)
-{
-    return value->known ||
-           (value->lacks_namespace && memchr(journal, '$', strcspn(journal, "/")) == NULL);
-}
-
 const char *check_journal_of(struct check *c, const struct job_store *s, struct job_setting *out)
 {
     static const char scheme[] = "etcd://";
@@ -25,7 +17,12 @@ const char *check_journal_of(struct check *c, const struct job_store *s, struct 
     if (journal == NULL || strncmp(journal, scheme, strlen(scheme)) != 0)
         return NULL;
     journal += strlen(scheme);
-    return is_known(&out->value, journal) ? journal : NULL;
+    /* In "HOST:PORT,HOST:PORT/NAME", NAME may have the namespace of the pod, which the manifest
+     * leaves open: all objects without a namespace go to the same namespace. */
+    return out->value.known || (out->value.lacks_namespace &&
+                                memchr(journal, '$', strcspn(journal, "/")) == NULL)
+               ? journal
+               : NULL;
 }
 
 /* This object makes several stores with the same journal. */
@@ -206,15 +203,6 @@ static size_t *find_groups(struct check *c)
     return groups;
 }
 
-/* A name without a namespace is another one elsewhere. */
-static const char *where(struct check *c, const struct job_store *s, const char *host, long port)
-{
-    bool whole = *host == '[' || strchr(host, '.') != NULL;
-
-    return arena_text(&c->bundle.arena, "%s:%ld %s", host, port,
-                      whole ? "" : job_store_object(s)->namespace);
-}
-
 /* The first store with the name of this journal at one of its endpoints; itself, if there is none
  * before. */
 static const struct job_store *first_with(struct check *c, const struct job_store *s)
@@ -226,7 +214,9 @@ static const struct job_store *first_with(struct check *c, const struct job_stor
     long port;
 
     while (check_next_endpoint(c, &at, &host, &port)) {
-        const char *key = where(c, s, host, port);
+        bool whole = *host == '[' || strchr(host, '.') != NULL; /* else another one elsewhere */
+        const char *key = arena_text(&c->bundle.arena, "%s:%ld %s", host, port,
+                                     whole ? "" : job_store_object(s)->namespace);
         struct kube_hits hits = kube_index_find(&c->index, name, key, strlen(key));
 
         if (hits.count > 0 && first == s)

@@ -95,21 +95,11 @@ static struct yaml_mark position_mark(const struct check *c, struct check_positi
 
 /* --- Reports. --- */
 
-/* By rule, file and place: several jobs share a template, or several commands a variable. */
-static bool is_reported(struct check *c, const struct check_finding *f)
-{
-    const char *place = arena_text(&c->bundle.arena, "%s:%zu", f->file, f->mark.offset);
-
-    if (kube_index_find(&c->reported, f->rule->id, place, strlen(place)).count > 0)
-        return true;
-    kube_index_add(&c->bundle.arena, &c->reported, f->rule->id, place, 0);
-    return false;
-}
-
 void check_report_on(struct check *c, const struct kube_object *o, struct check_position at,
                      const char *format, ...)
 {
     struct check_finding f = {.rule = c->rule, .object = o};
+    const char *place;
     va_list args;
 
     if (at.node == NULL)
@@ -117,8 +107,11 @@ void check_report_on(struct check *c, const struct kube_object *o, struct check_
     f.file = at.node->file == NULL ? "" : at.node->file;
     f.file_index = file_index(c, f.file);
     f.mark = position_mark(c, at);
-    if (is_reported(c, &f))
+    /* By rule, file and place: several jobs share a template, or several commands a variable. */
+    place = arena_text(&c->bundle.arena, "%s:%zu", f.file, f.mark.offset);
+    if (kube_index_find(&c->reported, f.rule->id, place, strlen(place)).count > 0)
         return;
+    kube_index_add(&c->bundle.arena, &c->reported, f.rule->id, place, 0);
     va_start(args, format);
     f.text = arena_vtext(&c->bundle.arena, format, args);
     va_end(args);

@@ -16,27 +16,20 @@ struct scrape {
 
 /* --- What a policy lets in. --- */
 
-/* A selector that matches pods of these files is meant for them, unless it matches all. */
-static bool is_for_others(const struct check *c, const struct kube_object *policy,
-                          const struct yaml_node *selector)
-{
-    struct kube_selection pods = kube_select_by(&c->bundle, policy, selector);
-
-    return selector == NULL || selector->count == 0 || kube_select_next(&pods) == NULL;
-}
-
 /* Whether a rule admits pods of another namespace, or pods outside these files: Prometheus may be
- * among them. */
+ * among them. A selector that matches pods of these files is meant for them, unless it matches all.
+ */
 static bool is_for_strangers(const struct check *c, const struct kube_object *policy,
                              const struct yaml_node *rule)
 {
     const struct yaml_node *peers = kube_get(rule, "from");
 
     for (size_t i = 0; i < yaml_length(peers); i++) {
-        const struct yaml_node *peer = peers->items[i];
+        const struct yaml_node *peer = peers->items[i], *pods = kube_get(peer, "podSelector");
+        struct kube_selection own = kube_select_by(&c->bundle, policy, pods);
 
         if (kube_get(peer, "ipBlock") != NULL || yaml_get_pair(peer, "namespaceSelector") != NULL ||
-            is_for_others(c, policy, kube_get(peer, "podSelector")))
+            pods == NULL || pods->count == 0 || kube_select_next(&own) == NULL)
             return true;
     }
     return yaml_length(peers) == 0;

@@ -19,11 +19,6 @@ static bool is_alone(const struct job_store *s)
 
 /* --- etcd. --- */
 
-static bool is_on(const char *text)
-{
-    return *text == '\0' || strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0;
-}
-
 void check_etcd_no_v2(struct check *c, const struct job_store *s)
 {
     const char *tag = job_etcd_tag(&c->bundle.arena, s->container);
@@ -32,7 +27,8 @@ void check_etcd_no_v2(struct check *c, const struct job_store *s)
     bool asked = job_first_run(s->runs, job_is_etcd) != NULL;
     bool enabled =
         job_store_option(&c->jobs, s->container, "enable-v2", "ETCD_ENABLE_V2", &enable) &&
-        is_on(enable.value.text);
+        (*enable.value.text == '\0' || strcasecmp(enable.value.text, "true") == 0 ||
+         strcmp(enable.value.text, "1") == 0);
 
     if (s->kind != JOB_STORE_ETCD || tag == NULL || (!asked && !enabled))
         return;
@@ -74,13 +70,6 @@ static bool comes_from_outside(const struct job_run *r)
     return !r->local;
 }
 
-/* Other pods use the store. */
-static bool is_reached(struct check *c, const struct job_store *s)
-{
-    return job_first_run(s->runs, comes_from_outside) != NULL ||
-           job_is_selected(&c->jobs, s->container->pods);
-}
-
 void check_store_listens_locally(struct check *c, const struct job_store *s)
 {
     struct job_listeners l = job_store_listeners(&c->jobs, s, false);
@@ -88,7 +77,9 @@ void check_store_listens_locally(struct check *c, const struct job_store *s)
 
     for (size_t i = 0; i < l.count; i++)
         outside = outside || !l.list[i].local;
-    if (s->kind != JOB_STORE_RELAY && l.all && !outside && is_reached(c, s))
+    if (s->kind != JOB_STORE_RELAY && l.all && !outside &&
+        (job_first_run(s->runs, comes_from_outside) != NULL ||
+         job_is_selected(&c->jobs, s->container->pods)))
         check_report(c, l.count > 0 ? check_at_option(s, &l.list[0].setting) : check_at_store(s),
                      l.count > 0 ? "%s listens on loopback only"
                                  : "%s has no address to listen on, and its default is loopback",
@@ -272,20 +263,16 @@ void check_store_replicas(struct check *c, const struct job_store *s)
         check_report(c, at, "%ld stores behind one name, and they share nothing", p->replicas);
 }
 
-/* Only relays talk to the store, and they wait until it is back. */
-static bool may_restart(struct check *c, const struct job_store *s)
-{
-    return s->runs.count == 0 && c->is_behind_relay[s - c->jobs.stores] &&
-           data_of(c, s).place == DATA_ON_VOLUME;
-}
-
 void check_store_rolling_update(struct check *c, const struct job_store *s)
 {
     const struct kube_object *o = job_store_object(s);
+    /* Only relays talk to the store, and they wait until it is back. */
+    bool may_restart = s->runs.count == 0 && c->is_behind_relay[s - c->jobs.stores] &&
+                       data_of(c, s).place == DATA_ON_VOLUME;
 
     if (!is_own_workload(s) || is_cluster(c, s) || check_is_foreign(c, s))
         return;
-    if (o->type == KUBE_STATEFULSET && !may_restart(c, s) &&
+    if (o->type == KUBE_STATEFULSET && !may_restart &&
         strcmp(kube_text(o->spec, "updateStrategy.type"), "OnDelete") != 0)
         check_report(c, check_at_first(o->node, "spec.updateStrategy.type kind"),
                      "a change of this StatefulSet restarts the store at once");

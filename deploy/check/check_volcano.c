@@ -10,16 +10,6 @@ static struct check_position at_job(const struct kube_object *o)
 
 /* --- Minima. --- */
 
-static void look_at_task_replicas(struct check *c, const struct yaml_node *task)
-{
-    long replicas = kube_replicas(task), least = kube_int(task, "minAvailable", 0);
-
-    if (replicas >= 0 && least > replicas)
-        check_report(c, check_at_first(task, "minAvailable"),
-                     "minAvailable is %ld, but task %s has %ld pods", least,
-                     kube_text(task, "name"), replicas);
-}
-
 void check_volcano_min_above(struct check *c, const struct kube_object *o)
 {
     const struct yaml_node *tasks = kube_get(o->spec, "tasks");
@@ -28,9 +18,13 @@ void check_volcano_min_above(struct check *c, const struct kube_object *o)
     if (o->type != KUBE_VOLCANO_JOB)
         return;
     for (size_t j = 0; j < yaml_length(tasks); j++) {
-        long some = kube_replicas(tasks->items[j]);
+        const struct yaml_node *task = tasks->items[j];
+        long some = kube_replicas(task), own = kube_int(task, "minAvailable", 0);
 
-        look_at_task_replicas(c, tasks->items[j]);
+        if (some >= 0 && own > some)
+            check_report(c, check_at_first(task, "minAvailable"),
+                         "minAvailable is %ld, but task %s has %ld pods", own,
+                         kube_text(task, "name"), some);
         sum = some < 0 || sum < 0 ? -1 : sum + some;
     }
     if (sum >= 0 && yaml_length(tasks) > 0 && least > sum)
@@ -115,16 +109,6 @@ static bool is_task_of(const struct check *c, const struct job_run *r, const str
     return false;
 }
 
-static void add_task(struct gang *g, const struct kube_pods *p, bool trains)
-{
-    long replicas = kube_replicas(p->part), least = minimum_of(p->part);
-
-    g->known = g->known && replicas >= 0 && least >= 0 && kube_get(p->part, "dependsOn") == NULL;
-    g->tasks += least;
-    g->trainers += trains ? least : 0;
-    g->others += trains ? 0 : replicas;
-}
-
 static struct gang gang_of(const struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = job_run_object(r);
@@ -134,8 +118,11 @@ static struct gang gang_of(const struct check *c, const struct job_run *r)
         g.known = kube_int(o->spec, "minAvailable", -1) >= 0;
     for (size_t i = 0; i < o->pods_count; i++) {
         const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
+        long replicas = kube_replicas(p->part), least = minimum_of(p->part);
 
-        add_task(&g, p, is_task_of(c, r, p));
+        g.known = g.known && replicas >= 0 && least >= 0 && kube_get(p->part, "dependsOn") == NULL;
+        g.tasks += least;
+        *(is_task_of(c, r, p) ? &g.trainers : &g.others) += is_task_of(c, r, p) ? least : replicas;
     }
     g.written = g.job > 0;
     if (!g.written)

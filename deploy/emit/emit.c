@@ -59,7 +59,7 @@ static void read_word(struct emit_arguments *o, int option, const char *word, st
         options_error(d, "there is no shape %s: write pods", word);
 }
 
-static void read_flags(struct emit_arguments *o, int argc, char **argv, struct diag *d)
+static void read_emit_arguments(struct emit_arguments *o, int argc, char **argv, struct diag *d)
 {
     const char **words[128] = {
         ['P'] = &o->job.platform, ['r'] = &o->job.placement,    ['b'] = &o->job.protocol,
@@ -83,11 +83,6 @@ static void read_flags(struct emit_arguments *o, int argc, char **argv, struct d
     }
     o->job.profiles = o->profiles;
     o->job.profile_count = o->profile_count;
-}
-
-static void read_emit_arguments(struct emit_arguments *o, int argc, char **argv, struct diag *d)
-{
-    read_flags(o, argc, argv, d);
     for (int i = optind; i < argc; i++)
         options_error(d, "%s is no option of emit: did you mean -f %s?", argv[i], argv[i]);
     if (d->errors == 0 && o->file_count == 0 && o->set_count == 0)

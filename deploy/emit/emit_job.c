@@ -330,9 +330,7 @@ static bool fail_placement(struct job_maker *m, const struct yaml_node *wish, co
 
     for (size_t i = 0; supported != NULL && i < supported->count; i++)
         list = arena_text(m->arena, "%s%s%s", list, i == 0 ? "" : ", ", supported->items[i]->text);
-    diag_error(m->diag, wish == NULL ? NULL : wish->file,
-               wish == NULL ? (struct yaml_mark){0} : wish->start,
-               "rdzv.placement: %s cannot be on %s: choose one of %s", name,
+    yaml_error(m->diag, wish, "rdzv.placement: %s cannot be on %s: choose one of %s", name,
                yaml_text(yaml_get(m->platform, "platform")), list);
     return false;
 }
@@ -530,40 +528,37 @@ static bool make_job(struct job_maker *m)
            run_all_checks(m, "notes", true);
 }
 
-bool emit_job_make(struct emit_job *job, const struct userfile *u, const struct emit_options *o,
-                   struct diag *d)
+static struct job_maker *new_maker(struct emit_job *job, struct yaml_node *settings,
+                                   const char *file, struct diag *d)
 {
-    struct job_maker m = {
+    *job = (struct emit_job){0};
+    job->maker = arena_alloc(&job->arena, sizeof *job->maker);
+    *job->maker = (struct job_maker){
         .job = job,
         .arena = &job->arena,
         .diag = d,
         .template = {.arena = &job->arena, .diag = d},
-        .options = o,
-        .file = u->first,
-        .settings = u->settings,
+        .file = file,
+        .settings = settings,
     };
+    return job->maker;
+}
 
-    *job = (struct emit_job){0};
-    return make_job(&m) && d->errors == 0;
+bool emit_job_make(struct emit_job *job, const struct userfile *u, const struct emit_options *o,
+                   struct diag *d)
+{
+    struct job_maker *m = new_maker(job, u->settings, u->first, d);
+
+    m->options = o;
+    return make_job(m) && d->errors == 0;
 }
 
 bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struct yaml_node *found,
                    const char *file, struct diag *d)
 {
-    struct job_maker *m;
+    struct job_maker *m = new_maker(job, settings, file, d);
 
-    *job = (struct emit_job){0};
-    m = arena_alloc(&job->arena, sizeof *m);
-    *m = (struct job_maker){
-        .job = job,
-        .arena = &job->arena,
-        .diag = d,
-        .template = {.arena = &job->arena, .diag = d},
-        .found = found,
-        .file = file,
-        .settings = settings,
-    };
-    job->maker = m;
+    m->found = found;
     return load_data(m) && choose_platform(m) && make_variables(m) &&
            run_checks(m, yaml_get(m->model, "checks"), false, &m->vars) &&
            run_checks(m, yaml_get(m->placement, "checks"), false, &m->vars) && d->errors == 0 &&

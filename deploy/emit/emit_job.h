@@ -17,7 +17,7 @@ struct emit_job {
     struct arena arena;
     struct embedded data;
     struct yaml_node *documents; /* of emit_job_make() */
-    struct job_maker *maker;     /* of emit_job_open() */
+    struct job_maker *maker;
 };
 
 /* Makes all documents. False: there are errors in d. Call emit_job_free() in any case, and before

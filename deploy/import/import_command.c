@@ -17,13 +17,6 @@ bool import_is_of_rendezvous(enum torchrun_option o)
            o != TORCHRUN_MAX_RESTARTS;
 }
 
-/* The platforms for which `restarts` is a number of their own, too. */
-static bool counts_restarts(const struct importer *m)
-{
-    return strcmp(m->platform, "volcano") == 0 || strcmp(m->platform, "jobset") == 0 ||
-           strcmp(m->platform, "job") == 0;
-}
-
 /* The restarts that emit lets torchrun have without an option of the command; NULL: none. */
 static const char *usual_restarts(const struct importer *m)
 {
@@ -43,10 +36,12 @@ static const char *usual_restarts(const struct importer *m)
 
 const char *import_restarts(const struct importer *m)
 {
+    /* For these `restarts` is a number of their own, too. */
+    static const char *const platforms[] = {"volcano", "jobset", "job", NULL};
     const struct job_setting *s = &m->run->settings[TORCHRUN_MAX_RESTARTS];
     const char *number = s->value.text, *usual = usual_restarts(m);
 
-    if (s->from != JOB_FROM_FLAG || counts_restarts(m) || number[0] == '\0' ||
+    if (s->from != JOB_FROM_FLAG || text_is_one_of(m->platform, platforms) || number[0] == '\0' ||
         strlen(number) != strspn(number, "0123456789") || strlen(number) > 6)
         return NULL;
     return usual != NULL && strcmp(number, usual) == 0 ? NULL : number;

@@ -37,20 +37,6 @@ static void made_read(struct import_made *made, const struct importer *m,
     }
 }
 
-/* --- The fields. --- */
-
-/* Whether compare_numbers() sees to this field. */
-static bool is_number_field(const struct importer *m, const struct yaml_node *within,
-                            const char *key)
-{
-    static const char *const of_policy[] = {"nProcPerNode", "minReplicas", "maxReplicas",
-                                            "maxRestarts", NULL};
-
-    if (strcmp(key, "nprocPerNode") == 0 || strcmp(key, "minAvailable") == 0)
-        return true;
-    return text_is_one_of(key, of_policy) && within == kube_get(m->job->spec, "elasticPolicy");
-}
-
 /* --- What torchrun is told. --- */
 
 static const char *nodes_text(struct importer *m, const struct job_run *r)
@@ -113,18 +99,13 @@ struct gang {
     long of_job, of_tasks;
 };
 
-static const char *gang_path(const struct kube_object *top)
-{
-    return top->type == KUBE_VOLCANO_JOB ? "minAvailable"
-           : top->type == KUBE_MCAD      ? "schedulingSpec.minAvailable"
-                                         : NULL;
-}
-
 /* Without a number Volcano waits for all pods of a task, and for all that its tasks want. */
 static struct gang find_gang(struct job_view *jobs, const struct kube_object *job)
 {
     const struct kube_object *top = kube_top(job);
-    const char *path = gang_path(top);
+    const char *path = top->type == KUBE_VOLCANO_JOB ? "minAvailable"
+                       : top->type == KUBE_MCAD      ? "schedulingSpec.minAvailable"
+                                                     : NULL;
     struct gang g = {0};
     long written = path == NULL ? 0 : kube_int(top->spec, path, 0), stores = 0;
 
@@ -191,12 +172,16 @@ struct comparison {
 static bool is_compared_elsewhere(struct importer *m, const struct yaml_node *within,
                                   const char *key)
 {
-    if (is_number_field(m, within, key))
+    /* The numbers, for compare_numbers(), and a label of the object that Kueue admits. */
+    static const char *const anywhere[] = {"nprocPerNode", "minAvailable",
+                                           "kueue.x-k8s.io/queue-name", NULL};
+    static const char *const of_policy[] = {"nProcPerNode", "minReplicas", "maxReplicas",
+                                            "maxRestarts",  "standalone",  NULL};
+
+    if (text_is_one_of(key, anywhere))
         return true;
-    if (strcmp(key, "kueue.x-k8s.io/queue-name") == 0)
-        return true; /* at the object that Kueue admits */
     if (within == kube_get(m->job->spec, "elasticPolicy"))
-        return strncmp(key, "rdzv", 4) == 0 || strcmp(key, "standalone") == 0;
+        return strncmp(key, "rdzv", 4) == 0 || text_is_one_of(key, of_policy);
     if (strcmp(key, "completionMode") == 0)
         return yaml_is(yaml_get(within, key), "Indexed"); /* as JobSet has it by itself */
     return strcmp(key, "replicas") == 0 && m->job->type == KUBE_PYTORCHJOB &&

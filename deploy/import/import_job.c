@@ -15,14 +15,6 @@ static void put_filled(struct importer *m, struct yaml_node *to, const char *key
         import_put(m, to, key, value);
 }
 
-/* Whether a container is rdzvd or a relay, which emit writes itself. */
-static bool is_our_store(struct importer *m, const struct kube_container *c)
-{
-    enum job_store_kind kind = job_store_kind(&m->arena, c);
-
-    return kind == JOB_STORE_RDZVD || kind == JOB_STORE_RELAY;
-}
-
 /* --- The job. --- */
 
 static const char *platform_of(const struct kube_object *o)
@@ -41,18 +33,13 @@ static bool is_wrapped(const struct importer *m)
     return m->platform != NULL && strncmp(m->platform, "appwrapper", 10) == 0;
 }
 
-static bool may_be_imported(const struct importer *m, const struct kube_object *o)
-{
-    return o->type != KUBE_CONFIG_MAP && o->type != KUBE_RUNTIME && !kube_is_template(o) &&
-           (m->wanted == NULL || strcmp(o->name, m->wanted) == 0);
-}
-
 static bool import_find_job(struct importer *m)
 {
     for (size_t i = 0; i < m->jobs.count; i++) {
         const struct kube_object *o = job_run_object(m->jobs.runs[i]);
 
-        if (!may_be_imported(m, o) || o == m->job)
+        if (o == m->job || o->type == KUBE_CONFIG_MAP || o->type == KUBE_RUNTIME ||
+            kube_is_template(o) || (m->wanted != NULL && strcmp(o->name, m->wanted) != 0))
             continue;
         if (m->job != NULL) {
             options_error(m->diag,
@@ -360,6 +347,7 @@ static void read_container(struct importer *m)
 
 /* --- The pod. --- */
 
+/* Without rdzvd and relays, which emit writes itself. */
 static struct yaml_node *other_containers(struct importer *m, const char *key)
 {
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
@@ -367,8 +355,10 @@ static struct yaml_node *other_containers(struct importer *m, const char *key)
 
     for (size_t i = 0; i < m->pods->count; i++) {
         const struct kube_container *c = &m->pods->containers[i];
+        enum job_store_kind kind = job_store_kind(&m->arena, c);
 
-        if (c->init == init && c != m->container && !is_our_store(m, c))
+        if (c->init == init && c != m->container && kind != JOB_STORE_RDZVD &&
+            kind != JOB_STORE_RELAY)
             yaml_append(&m->arena, list, (struct yaml_node *)c->node);
     }
     return list->count > 0 ? list : NULL;

@@ -115,19 +115,6 @@ static const char *number(struct arena *a, long value)
     return value < 0 ? NULL : arena_text(a, "%ld", value);
 }
 
-/* The pods of the object together; -1 if one of the numbers is not known. */
-static long all_pods(const struct kube_bundle *b, const struct kube_object *o)
-{
-    long sum = 0;
-
-    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
-        long some = b->pods[o->first_pods + i]->replicas;
-
-        sum = some < 0 ? -1 : sum + some;
-    }
-    return sum;
-}
-
 /* min:max, or the number of all pods. */
 static const char *nodes_of_pytorchjob(struct arena *a, const struct kube_bundle *b,
                                        const struct kube_object *o)
@@ -142,7 +129,7 @@ static const char *nodes_of_pytorchjob(struct arena *a, const struct kube_bundle
     long to = none ? workers : kube_int(policy, high, -1);
 
     if (policy == NULL)
-        return number(a, all_pods(b, o));
+        return number(a, kube_count_pods(b, o));
     return from < 0 || to < 0 ? NULL : arena_text(a, "%ld:%ld", from, to);
 }
 
@@ -150,7 +137,7 @@ static const char *value_in_pytorchjob(struct arena *a, const struct kube_bundle
                                        const struct kube_object *o, const char *name)
 {
     const struct yaml_node *master = kube_get(o->spec, MASTER);
-    long all = all_pods(b, o), each = kube_int(o->spec, "nprocPerNode", 1);
+    long all = kube_count_pods(b, o), each = kube_int(o->spec, "nprocPerNode", 1);
 
     if (strcmp(name, "PYTHONUNBUFFERED") == 0)
         return "1";

@@ -84,13 +84,6 @@ static size_t assigned_name(const char *text)
     return text[len + (text[len] == '+')] == '=' && (text[0] < '0' || text[0] > '9') ? len : 0;
 }
 
-static bool is_declaration(const char *text)
-{
-    static const char *const names[] = {"export", "declare", "readonly", "local", "typeset", NULL};
-
-    return text_is_one_of(text, names);
-}
-
 static bool is_assigned(const struct job_scope *scope, const char *name)
 {
     return kube_index_find(&scope->names, "", name, strlen(name)).count > 0;
@@ -273,11 +266,11 @@ static void assign(struct job_scope *scope, const struct branches *b, const char
 static size_t read_assignments(struct job_scope *scope, const struct branches *b,
                                const struct arg_word *words, size_t count)
 {
+    static const char *const declare[] = {"export", "declare", "readonly",
+                                          "local",  "typeset", NULL};
     struct arena *a = &scope->view->bundle->arena;
-    size_t i = 0;
+    size_t i = count > 0 && text_is_one_of(words[0].text, declare);
 
-    if (count > 0 && is_declaration(words[0].text))
-        i++;
     for (; i < count; i++) {
         size_t len = assigned_name(words[i].text);
         bool adds = words[i].text[len] == '+';
@@ -591,12 +584,6 @@ static void find_in_variables(struct job_scope *scope)
     job_read_settings(scope, r);
 }
 
-/* Programs that start nothing but what their arguments name, which is no torch. */
-static bool is_plain(const struct arg_word *words, size_t count)
-{
-    return is_talk(words, count) || strncmp(kube_base_name(words[0].text), "python", 6) == 0;
-}
-
 void job_find_runs(struct job_view *v, const struct kube_container *c)
 {
     struct job_scope scope = {.view = v, .container = c};
@@ -606,8 +593,10 @@ void job_find_runs(struct job_view *v, const struct kube_container *c)
 
     find_in_words(&scope, words, count, -1);
     operand = find_operand(words, count, &shell);
+    /* python, and programs that talk, start nothing but what their arguments name: no torch. */
     if (scope.unread == NULL && script == count && operand < count &&
-        !is_plain(words + operand, count - operand))
+        !is_talk(words + operand, count - operand) &&
+        strncmp(kube_base_name(words[operand].text), "python", 6) != 0)
         scope.unread = &words[operand];
     if (v->all_count == before)
         find_in_variables(&scope);

@@ -44,21 +44,18 @@ static void set_from_env(struct job_view *v, struct job_run *r)
     }
 }
 
-/* Something else than Kubernetes fills it in. */
-static bool is_placeholder(const struct kube_object *o, const char *text)
-{
-    return o->templated && (strchr(text, '$') != NULL || strstr(text, "{{") != NULL);
-}
-
 static void set_from_text(struct job_view *v, struct job_run *r, enum torchrun_option option,
                           const struct yaml_node *node, const char *text)
 {
+    bool placeholder = r->container->pods->object->templated && /* not Kubernetes fills it in */
+                       (strchr(text, '$') != NULL || strstr(text, "{{") != NULL);
+
     set(v, r, option,
         (struct job_setting){
             .from = JOB_FROM_OPERATOR,
             .node = node,
             .end = node != NULL && node->kind == YAML_SCALAR ? node->len : 0,
-            .value = {.text = text, .known = !is_placeholder(r->container->pods->object, text)},
+            .value = {.text = text, .known = !placeholder},
         });
 }
 
@@ -319,11 +316,6 @@ static bool is_name_of_pod(const struct job_value *endpoint)
            strcspn(text + 1, ".-$`:") == len - 1;
 }
 
-static bool is_yes(const char *text)
-{
-    return *text != '\0' && strcmp(text, "0") != 0;
-}
-
 /* `accelerate launch` makes the endpoint of two options of its own, whatever the variables say. */
 static void set_from_accelerate(struct job_view *v, struct job_run *r)
 {
@@ -344,12 +336,14 @@ static void set_from_accelerate(struct job_view *v, struct job_run *r)
 static void conclude(struct job_view *v, struct job_run *r)
 {
     const struct job_setting *backend = &r->settings[TORCHRUN_RDZV_BACKEND];
+    const char *standalone;
 
     for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
         if (r->settings[o].value.text == NULL)
             r->settings[o].value.text = "";
     }
-    r->standalone = is_yes(job_text(r, TORCHRUN_STANDALONE));
+    standalone = job_text(r, TORCHRUN_STANDALONE);
+    r->standalone = *standalone != '\0' && strcmp(standalone, "0") != 0;
     if (backend->from == JOB_FROM_NOWHERE)
         r->backend = r->unread == NULL || r->args == NULL ? "static" : "";
     else

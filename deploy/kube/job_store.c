@@ -150,13 +150,6 @@ enum job_store_kind job_store_kind(struct arena *a, const struct kube_container 
 
 /* --- Stores of a bundle. --- */
 
-static void add_store(struct job_view *v, struct job_store store)
-{
-    v->stores =
-        arena_room(&v->bundle->arena, v->stores, v->store_count, &v->store_cap, sizeof *v->stores);
-    v->stores[v->store_count++] = store;
-}
-
 void job_find_stores(struct job_view *v)
 {
     struct arena *a = &v->bundle->arena;
@@ -171,7 +164,8 @@ void job_find_stores(struct job_view *v)
 
             if (store.kind == JOB_STORE_NONE)
                 continue;
-            add_store(v, store);
+            v->stores = arena_room(a, v->stores, v->store_count, &v->store_cap, sizeof *v->stores);
+            v->stores[v->store_count++] = store;
             if (v->first_store[i] == 0)
                 v->first_store[i] = v->store_count;
         }

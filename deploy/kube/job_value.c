@@ -152,19 +152,6 @@ static void expand_put_unknown(struct expansion *e, const char *text, size_t len
     expand_put(e, text, len);
 }
 
-static void note_field(struct expansion *e, const char *path)
-{
-    if (e->value.field_count < JOB_FIELDS_MAX)
-        e->value.fields[e->value.field_count++] = path;
-}
-
-/* The namespace of a pod whose manifest names none: the reference to it. */
-static void put_namespace(struct expansion *e, const char *written, size_t len)
-{
-    e->value.lacks_namespace = true;
-    expand_put(e, written, len);
-}
-
 /* A label of the pod that the platform sets, or its namespace: these are known without a
  * cluster. */
 static const char *field_value(const struct kube_container *c, const char *path)
@@ -198,14 +185,14 @@ static void put_variable(struct expansion *e, const struct job_variable *variabl
     } else if (variable->value != NULL) {
         expand(e, variable->value->text, variable->value->len, false);
     } else if (*path != '\0') {
-        note_field(e, path);
+        if (e->value.field_count < JOB_FIELDS_MAX)
+            e->value.fields[e->value.field_count++] = path;
         known = field_value(e->scope->container, path);
-        if (known != NULL)
-            expand_put(e, known, strlen(known));
-        else if (strcmp(path, "metadata.namespace") == 0)
-            put_namespace(e, written, len);
-        else
-            expand_put_unknown(e, written, len);
+        if (known == NULL && strcmp(path, "metadata.namespace") == 0)
+            e->value.lacks_namespace = true; /* the manifest names none: the reference stays */
+        else if (known == NULL)
+            e->value.known = false;
+        expand_put(e, known == NULL ? written : known, known == NULL ? len : strlen(known));
     } else if (variable->source == NULL) {
         /* neither value nor valueFrom: empty */
     } else {
@@ -215,19 +202,9 @@ static void put_variable(struct expansion *e, const struct job_variable *variabl
 
 static size_t name_length(const char *text, size_t len)
 {
-    size_t n = 0;
+    size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
 
-    while (n < len && ((text[n] >= 'a' && text[n] <= 'z') || (text[n] >= 'A' && text[n] <= 'Z') ||
-                       text[n] == '_' || (n > 0 && text[n] >= '0' && text[n] <= '9')))
-        n++;
-    return n;
-}
-
-static const struct job_variable *variable_named(struct expansion *e, const char *name, size_t len)
-{
-    const char *copy = arena_copy(&e->scope->view->bundle->arena, name, len);
-
-    return job_variable(e->scope->view, e->scope->container, copy);
+    return *text >= '0' && *text <= '9' ? 0 : n < len ? n : len;
 }
 
 const struct job_assignment *job_scope_assigned(const struct job_scope *s, const char *name,
@@ -305,7 +282,10 @@ static size_t expand_one(struct expansion *e, const char *text, size_t len, bool
 
     if (ref.name_len > 0 && (by_kubernetes || shell)) {
         a = by_kubernetes ? NULL : job_scope_assigned(e->scope, ref.name, ref.name_len);
-        variable = a == NULL ? variable_named(e, ref.name, ref.name_len) : NULL;
+        if (a == NULL)
+            variable =
+                job_variable(e->scope->view, e->scope->container,
+                             arena_copy(&e->scope->view->bundle->arena, ref.name, ref.name_len));
     }
     if (!by_kubernetes && !shell && (ref.name_len > 0 || (len > 1 && text[1] == '{')) &&
         e->scope->container->pods->object->templated)
@@ -390,18 +370,13 @@ static struct job_value expansion_result(struct expansion *e)
     return e->value;
 }
 
-static struct job_value evaluate(const struct job_scope *scope, const char *text, bool shell)
-{
-    char buffer[RESULT_MAX + 1];
-    struct expansion e = {.scope = scope, .text = buffer, .value = {.known = true}};
-
-    expand(&e, text, strlen(text), shell);
-    return expansion_result(&e);
-}
-
 struct job_value job_scope_value(const struct job_scope *s, const struct arg_word *text)
 {
-    return evaluate(s, text->text, text->shell && text->expands);
+    char buffer[RESULT_MAX + 1];
+    struct expansion e = {.scope = s, .text = buffer, .value = {.known = true}};
+
+    expand(&e, text->text, strlen(text->text), text->shell && text->expands);
+    return expansion_result(&e);
 }
 
 struct job_value job_variable_value(struct job_view *v, const struct kube_container *c,

@@ -167,12 +167,6 @@ static void add_place(struct job_places *places, const struct job_run *r)
         places->list[places->count++] = r;
 }
 
-/* Whether the run names its own pod in a way that other pods cannot use. */
-static bool may_be_master(const struct job_run *r)
-{
-    return (r->local || r->own_name) && r->store == NULL && !r->standalone && job_is_multi_node(r);
-}
-
 /* Whether the endpoint of `hosted` leads to these pods, as far as it is known. */
 static bool may_lead_to(const struct job_run *hosted, const struct kube_pods *p)
 {
@@ -212,10 +206,13 @@ static void find_masters(struct job_view *v)
                 add_place(&unknown, v->runs[end]);
         }
         for (size_t k = i; k < end && hosted.count + unknown.count > 0; k++) {
-            if (!may_be_master(v->runs[k]))
+            struct job_run *r = v->runs[k];
+
+            if (!(r->local || r->own_name) || r->store != NULL || r->standalone ||
+                !job_is_multi_node(r))
                 continue;
-            v->runs[k]->hosted = is_master(v->runs[k], &hosted);
-            v->runs[k]->maybe_hosted = is_master(v->runs[k], &unknown);
+            r->hosted = is_master(r, &hosted);
+            r->maybe_hosted = is_master(r, &unknown);
         }
     }
 }
@@ -246,22 +243,19 @@ static void group_by_pods(struct job_view *v)
 
 static void group_by_store(struct job_view *v)
 {
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < v->count; i++) {
-            const struct job_store *s = v->runs[i]->store;
-            struct job_view_runs *group = s == NULL ? NULL : &v->stores[s - v->stores].runs;
+    struct arena *a = &v->bundle->arena;
+    size_t *caps = arena_alloc(a, (v->store_count + 1) * sizeof *caps);
 
-            if (group != NULL && pass == 1)
-                group->list[group->count] = v->runs[i];
-            if (group != NULL)
-                group->count++;
-        }
-        for (size_t i = 0; i < v->store_count && pass == 0; i++) {
-            struct job_view_runs *group = &v->stores[i].runs;
+    for (size_t i = 0; i < v->count; i++) {
+        const struct job_store *s = v->runs[i]->store;
+        struct job_view_runs *group;
 
-            group->list = arena_alloc(&v->bundle->arena, group->count * sizeof(void *));
-            group->count = 0;
-        }
+        if (s == NULL)
+            continue;
+        group = &v->stores[s - v->stores].runs;
+        group->list =
+            arena_room(a, group->list, group->count, &caps[s - v->stores], sizeof(void *));
+        group->list[group->count++] = v->runs[i];
     }
 }
 

@@ -32,13 +32,8 @@ static bool same_group(const char *api, const char *other)
            strncmp(api, other, len) == 0;
 }
 
-/* An owner without a namespace belongs to the whole cluster, or its file leaves it open. */
-static bool may_own(const struct kube_object *owner, const struct kube_object *o)
-{
-    return owner != o && (*owner->namespace == '\0' || kube_same_namespace(owner, o));
-}
-
-/* The object of this kind and name that may own `o`; `api` has its group, `uid` may be empty. */
+/* The object of this kind and name that may own `o`; `api` has its group, `uid` may be empty. An
+ * owner without a namespace belongs to the whole cluster, or its file leaves it open. */
 static const struct kube_object *find_owner(const struct owners *w, const struct kube_object *o,
                                             const char *api, const char *kind, const char *uid,
                                             const char *name, size_t len)
@@ -49,20 +44,12 @@ static const struct kube_object *find_owner(const struct owners *w, const struct
         const struct kube_object *owner = w->bundle->objects[hits.list[i]];
         const char *own = kube_text(owner->node, "metadata.uid");
 
-        if (may_own(owner, o) && same_group(kube_text(owner->node, "apiVersion"), api) &&
+        if (owner != o && (*owner->namespace == '\0' || kube_same_namespace(owner, o)) &&
+            same_group(kube_text(owner->node, "apiVersion"), api) &&
             (*uid == '\0' || *own == '\0' || strcmp(uid, own) == 0))
             return owner;
     }
     return NULL;
-}
-
-static const struct kube_object *find_direct(const struct owners *w, const struct kube_object *o,
-                                             const struct yaml_node *reference)
-{
-    const char *name = kube_text(reference, "name");
-
-    return find_owner(w, o, kube_text(reference, "apiVersion"), kube_text(reference, "kind"),
-                      kube_text(reference, "uid"), name, strlen(name));
 }
 
 /* The owner's owner, where only that one is in the bundle: the JobSet of a Pod whose Job is not
@@ -132,13 +119,15 @@ static bool shows_pods(const struct owners *w, const struct kube_object *owner)
 static bool is_made_by_owner(const struct owners *w, const struct kube_object *o)
 {
     const struct yaml_node *reference = kube_controller(o);
+    const char *name = kube_text(reference, "name");
     const struct kube_object *owner;
 
     if (o->wrapper != NULL && w->made[o->wrapper->index])
         return true;
     if (reference == NULL)
         return false;
-    owner = find_direct(w, o, reference);
+    owner = find_owner(w, o, kube_text(reference, "apiVersion"), kube_text(reference, "kind"),
+                       kube_text(reference, "uid"), name, strlen(name));
     if (owner == NULL)
         owner = find_indirect(w, o, reference);
     if (owner == NULL)

@@ -261,17 +261,12 @@ static void find_replicated(struct pods_maker *m, const struct kube_object *o,
     }
 }
 
-static const char *kind_of_runtime(const struct kube_object *train)
-{
-    const char *kind = kube_text(train->spec, "runtimeRef.kind");
-
-    return *kind == '\0' ? "ClusterTrainingRuntime" : kind;
-}
-
 static const struct kube_object *runtime_of(const struct kube_bundle *b,
                                             const struct kube_object *train)
 {
-    const char *kind = kind_of_runtime(train), *name = kube_text(train->spec, "runtimeRef.name");
+    const char *written = kube_text(train->spec, "runtimeRef.kind");
+    const char *kind = *written == '\0' ? "ClusterTrainingRuntime" : written;
+    const char *name = kube_text(train->spec, "runtimeRef.name");
     struct kube_hits hits = kube_index_find(&b->named, kind, name, strlen(name));
 
     for (size_t i = 0; i < hits.count; i++) {
@@ -487,6 +482,18 @@ static void index_pods(struct kube_bundle *b)
         kube_index_add(a, &b->hosts, "", p->host_prefix, i);
         kube_index_add(a, &b->hosts, arena_text(a, "%s.", p->object->namespace), p->host_prefix, i);
     }
+}
+
+long kube_count_pods(const struct kube_bundle *b, const struct kube_object *o)
+{
+    long sum = 0;
+
+    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
+        long some = b->pods[o->first_pods + i]->replicas;
+
+        sum = some < 0 ? -1 : sum + some;
+    }
+    return sum;
 }
 
 void kube_find_pods(struct kube_bundle *b)

@@ -9,11 +9,6 @@ static bool restarts_in_place(const struct kube_pods *p)
     return strcmp(p->restart, "OnFailure") == 0 || strcmp(p->restart, "Always") == 0;
 }
 
-static enum kube_restart in_place_or_none(const struct kube_pods *p)
-{
-    return restarts_in_place(p) ? KUBE_RESTART_ALONE : KUBE_RESTART_NONE;
-}
-
 /* Kubernetes ends a Job at restart number backoffLimit of its containers (0 counts as 1), or if
  * more pods than that have failed. The Training Operator counts restarts alike. */
 static enum kube_restart up_to(const struct kube_pods *p, const struct yaml_node *limit, long usual)
@@ -32,14 +27,6 @@ static enum kube_restart of_job(const struct kube_pods *p, const struct yaml_nod
     if (kube_get(spec, "podFailurePolicy") != NULL) /* it may end the Job at some exit codes */
         return KUBE_RESTART_UNKNOWN;
     return up_to(p, kube_get(spec, "backoffLimit"), 6);
-}
-
-/* ExitCode retries signals only, and torchrun ends with 1: as Never. */
-static enum kube_restart of_pytorchjob(const struct kube_pods *p)
-{
-    const struct yaml_node *limit = kube_get(p->object->spec, "runPolicy.backoffLimit");
-
-    return restarts_in_place(p) ? up_to(p, limit, 1000) : KUBE_RESTART_NONE;
 }
 
 /* A policy of the task wins over one of the job. RestartTask restarts the pods of one task, which
@@ -77,7 +64,9 @@ enum kube_restart kube_restart_of(const struct kube_pods *p)
 
     switch (o->type) {
     case KUBE_POD: /* the controller of a Pod may do more */
-        return kube_controller(o) != NULL ? KUBE_RESTART_UNKNOWN : in_place_or_none(p);
+        return kube_controller(o) != NULL ? KUBE_RESTART_UNKNOWN
+               : restarts_in_place(p)     ? KUBE_RESTART_ALONE
+                                          : KUBE_RESTART_NONE;
     case KUBE_DEPLOYMENT:
     case KUBE_STATEFULSET:
         return KUBE_RESTART_ALONE;
@@ -91,7 +80,9 @@ enum kube_restart kube_restart_of(const struct kube_pods *p)
                    ? KUBE_RESTART_UNKNOWN
                    : of_job(p, kube_get(p->part, "template.spec"));
     case KUBE_PYTORCHJOB:
-        return of_pytorchjob(p);
+        /* ExitCode retries signals only, and torchrun ends with 1: as Never. */
+        return restarts_in_place(p) ? up_to(p, kube_get(o->spec, "runPolicy.backoffLimit"), 1000)
+                                    : KUBE_RESTART_NONE;
     case KUBE_VOLCANO_JOB:
         return of_volcano_job(p);
     case KUBE_LEADER_WORKER:

@@ -211,23 +211,10 @@ struct kube_file kube_file_at(const struct kube_bundle *b, const struct kube_con
 
 /* Values of these keys may contain variables of a shell, of Kubernetes, or of a program that reads
  * the file. */
-static bool may_have_variables(const char *key)
-{
-    static const char *const keys[] = {
-        "command",     "args",        "env",    "value",    "data",   "stringData",
-        "annotations", "binaryData",  "exec",   "manifest", "script", "source",
-        "rule",        "subPathExpr", "config", "content",  NULL};
-
-    return text_is_one_of(key, keys);
-}
-
-/* {{ NAME }} in quotes: the file is YAML before helm or a user renders it, too. */
-static bool has_braces(const char *text)
-{
-    const char *start = strstr(text, "{{");
-
-    return start != NULL && strstr(start + 2, "}}") != NULL;
-}
+static const char *const keys_with_variables[] = {
+    "command",     "args",        "env",    "value",    "data",   "stringData",
+    "annotations", "binaryData",  "exec",   "manifest", "script", "source",
+    "rule",        "subPathExpr", "config", "content",  NULL};
 
 /* $NAME or ${NAME}. */
 static bool has_dollar(const char *text)
@@ -247,11 +234,15 @@ static bool has_dollar(const char *text)
 static const struct yaml_node *find_placeholder(const struct yaml_node *n, const char *key)
 {
     const struct yaml_node *found = NULL;
+    const char *braces;
 
-    if (n == NULL || n->alias || may_have_variables(key))
+    if (n == NULL || n->alias || text_is_one_of(key, keys_with_variables))
         return NULL;
-    if (n->kind == YAML_SCALAR)
-        return has_dollar(n->text) || has_braces(n->text) ? n : NULL;
+    if (n->kind == YAML_SCALAR) {
+        braces = strstr(n->text, "{{"); /* in quotes: it is YAML before helm renders it, too */
+        return has_dollar(n->text) || (braces != NULL && strstr(braces + 2, "}}") != NULL) ? n
+                                                                                           : NULL;
+    }
     for (size_t i = 0; i < n->count && found == NULL; i++) {
         if (n->kind == YAML_SEQUENCE)
             found = find_placeholder(n->items[i], key);
@@ -397,12 +388,6 @@ static void add_templates(struct kube_bundle *b, const struct yaml_node *node, s
     }
 }
 
-/* An AppWrapper makes its parts in its own namespace, MCAD in `default`. */
-static const char *given_namespace(const struct kube_object *wrapper)
-{
-    return wrapper == NULL ? "" : wrapper->type == KUBE_MCAD ? "default" : wrapper->namespace;
-}
-
 static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at)
 {
     struct kube_object *o;
@@ -410,6 +395,9 @@ static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node,
 
     if (node == NULL || node->kind != YAML_MAPPING || at.depth++ > NEST_MAX)
         return;
+    /* An AppWrapper makes its parts in its own namespace, MCAD in `default`. */
+    if (*namespace == '\0' && at.wrapper != NULL)
+    namespace = at.wrapper->type == KUBE_MCAD ? "default" : at.wrapper->namespace;
     if (text_ends_with(kind, "List") && kube_get(node, "items") != NULL) {
         add_list(b, kube_get(node, "items"), NULL, at);
         return;
@@ -425,7 +413,7 @@ static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node,
         .spec = kube_get(node, is_cron(node) ? "spec.jobTemplate.spec" : "spec"),
         .kind = kind,
         .name = kube_text(node, "metadata.name"),
-        .namespace = *namespace == '\0' ? given_namespace(at.wrapper) : namespace,
+        .namespace = namespace,
         .wrapper = at.wrapper,
         .entry = at.entry,
         .doc = at.doc,

@@ -128,6 +128,8 @@ struct kube_bundle {
 void kube_add_file(struct kube_bundle *b, const struct yaml_file *file);
 /* Call this after all files: it finds the pods. */
 void kube_find_pods(struct kube_bundle *b);
+/* All pods of the object; -1: the number of some is not known. */
+long kube_count_pods(const struct kube_bundle *b, const struct kube_object *o);
 void kube_free(struct kube_bundle *b);
 
 /* yaml_path(), with NULL for an explicit null, as the API server reads it. */

@@ -170,16 +170,6 @@ static size_t option_index(const char *name, size_t len)
     return found;
 }
 
-static const char *nearest_option(const char *name)
-{
-    const char *names[OPTION_COUNT + 1];
-
-    for (size_t i = 0; i < OPTION_COUNT; i++)
-        names[i] = options[i].name;
-    names[OPTION_COUNT] = NULL;
-    return nearest_name(name, names);
-}
-
 /* Whether the word is nothing but an expansion, which may become any words. */
 static bool is_opaque(const struct arg_word *word)
 {
@@ -198,6 +188,7 @@ static void parse_long(struct arena *a, const struct arg_word *words, size_t cou
     const char *text = words[0].text + 2, *equals = strchr(text, '=');
     size_t len = equals == NULL ? strlen(text) : (size_t)(equals - text), index;
     char *name = arena_copy(a, text, len);
+    struct nearest near;
 
     for (char *c = name; *c != '\0'; c++)
         *c = (char)(*c == '-' ? '_' : *c);
@@ -208,8 +199,10 @@ static void parse_long(struct arena *a, const struct arg_word *words, size_t cou
     };
     *used = 1;
     out->of_accelerate = index == OPTION_COUNT ? accelerate_option(name) : out->option;
-    if (index == OPTION_COUNT)
-        out->nearest = nearest_option(name);
+    near = nearest_to(name);
+    for (size_t i = 0; index == OPTION_COUNT && i < OPTION_COUNT; i++)
+        nearest_try(&near, options[i].name);
+    out->nearest = near.found;
     if (equals != NULL) {
         out->value = arg_word_from(&words[0], len + 3);
     } else if (count > 1 &&
@@ -247,18 +240,14 @@ static enum torchrun_option option_of(const struct arg_word *words, size_t count
     return flag.option;
 }
 
-static bool is_of_rendezvous(const struct arg_word *words, size_t count)
-{
-    return strncmp(words[0].text, "--rdzv", 6) == 0 && option_of(words, count) < TORCHRUN_OTHER;
-}
-
 size_t torchrun_find_option(const struct arg_word *words, size_t count)
 {
     struct arena scratch = {0};
     struct torchrun_args args = {0};
     size_t rdzv = 0, first = 0;
 
-    while (rdzv < count && !is_of_rendezvous(words + rdzv, count - rdzv))
+    while (rdzv < count && (strncmp(words[rdzv].text, "--rdzv", 6) != 0 ||
+                            option_of(words + rdzv, count - rdzv) >= TORCHRUN_OTHER))
         rdzv++;
     while (first < rdzv && option_of(words + first, count - first) >= TORCHRUN_OTHER)
         first++;

@@ -204,17 +204,8 @@ static bool was_closed(struct rewrite *w, const struct check_rule *rule,
     return found;
 }
 
-/* The jobs would wait for their new store until join_timeout. */
-static void refuse_closed_store(struct rewrite *w, const struct check_finding *f)
-{
-    diag_error(w->diag, f->file, f->mark,
-               "%s (in the result): first give this policy, or another one of the same pods, a "
-               "rule for port %d with the pods of the other end; those of a store that rewrite "
-               "adds have the label `rdzvd: JOB`",
-               f->text, C10D_PORT);
-}
-
-/* Notes the faults of the rewritten jobs that they had before. */
+/* Notes the faults of the rewritten jobs that they had before, and refuses a store that a policy
+ * closes now: the jobs would wait for it until join_timeout. */
 static void note_faults(struct rewrite *w)
 {
     struct check c = check_files(w, true, NULL);
@@ -224,7 +215,11 @@ static void note_faults(struct rewrite *w)
         bool blocked = strcmp(f->rule->id, "store-blocked") == 0;
 
         if (blocked && !was_closed(w, f->rule, f->object))
-            refuse_closed_store(w, f);
+            diag_error(w->diag, f->file, f->mark,
+                       "%s (in the result): first give this policy, or another one of the same "
+                       "pods, a rule for port %d with the pods of the other end; those of a store "
+                       "that rewrite adds have the label `rdzvd: JOB`",
+                       f->text, C10D_PORT);
         else if (f->rule->severity >= CHECK_WARNING && (blocked || is_rewritten(w, f->object)))
             diag_note(w->diag, f->file, f->mark, "%s: %s (%s, in the result)",
                       rewrite_title(w, f->object), f->text, f->rule->id);

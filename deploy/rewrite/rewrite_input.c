@@ -71,13 +71,6 @@ const char *rewrite_choose(struct rewrite_options *o, const char *name, const ch
 
 /* --- Files. --- */
 
-static const char *eol_of(const struct yaml_file *f)
-{
-    const char *nl = memchr(f->bytes, '\n', f->len);
-
-    return nl != NULL && nl > f->bytes && nl[-1] == '\r' ? "\r\n" : "\n";
-}
-
 /* Pods of a job, and the like: what their controllers make next is made of the rewritten job. */
 static void leave_made(struct rewrite *w)
 {
@@ -94,8 +87,11 @@ static void leave_made(struct rewrite *w)
 bool rewrite_look(struct rewrite *w)
 {
     for (size_t i = 0; i < w->file_count; i++) {
-        w->files[i].eol = eol_of(&w->files[i].yaml);
-        kube_add_file(&w->bundle, &w->files[i].yaml);
+        const struct yaml_file *f = &w->files[i].yaml;
+        const char *nl = memchr(f->bytes, '\n', f->len);
+
+        w->files[i].eol = nl != NULL && nl > f->bytes && nl[-1] == '\r' ? "\r\n" : "\n";
+        kube_add_file(&w->bundle, f);
     }
     if (w->bundle.overflow)
         diag_error(w->diag, w->files[0].path, (struct yaml_mark){0},

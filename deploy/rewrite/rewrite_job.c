@@ -149,16 +149,13 @@ static bool is_static_at_own_pod(const struct rewrite_job *j, const struct job_r
     return j->object->type == KUBE_TRAINJOB || job_is_set(r, TORCHRUN_MASTER_ADDR);
 }
 
-/* A training pod serves the endpoint, or all pods look for rank 0 at one of them. */
-static bool is_told(const struct rewrite_job *j, const struct job_run *r)
-{
-    return job_is_set(r, TORCHRUN_RDZV_ENDPOINT) || is_static_at_own_pod(j, r);
-}
-
 bool rewrite_is_self_hosted(const struct rewrite_job *j)
 {
     for (size_t i = 0; i < j->count; i++) {
-        if (j->runs[i]->hosted && is_told(j, j->runs[i]))
+        const struct job_run *r = j->runs[i];
+
+        /* A training pod serves the endpoint, or all pods look for rank 0 at one of them. */
+        if (r->hosted && (job_is_set(r, TORCHRUN_RDZV_ENDPOINT) || is_static_at_own_pod(j, r)))
             return j->object->type != KUBE_CONFIG_MAP && !kube_is_template(j->object);
     }
     return false;

@@ -35,22 +35,16 @@ static bool has_partner_that_moves(const struct rewrite_job *j, const struct job
     return false;
 }
 
-/* Whether rewrite does not know where the agents of the run meet, so that they may be those that
- * the runs which move have to meet with. */
-static bool may_stay_behind(const struct job_run *r, const struct etcd *e)
-{
-    return job_is_dynamic(r) && job_is_multi_node(r) && !moves(r, e) && !r->hosted && !r->found &&
-           r->store == NULL;
-}
-
-/* Refuses a job of which only a part would move: its agents would no longer meet. */
+/* Refuses a job of which only a part would move, if rewrite does not know where the agents of
+ * another run meet: they may be those that the runs which move have to meet with. */
 static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e)
 {
     for (size_t i = 0; i < j->count; i++) {
         const struct job_run *r = j->runs[i];
         const struct yaml_node *at = r->settings[TORCHRUN_RDZV_ENDPOINT].node;
 
-        if (!may_stay_behind(r, e) || !has_partner_that_moves(j, r, e))
+        if (!job_is_dynamic(r) || !job_is_multi_node(r) || moves(r, e) || r->hosted || r->found ||
+            r->store != NULL || !has_partner_that_moves(j, r, e))
             continue;
         if (at == NULL)
             at = r->settings[TORCHRUN_RDZV_BACKEND].node;
@@ -361,17 +355,11 @@ static struct etcd *join_etcds(struct etcd *etcds, size_t count, const struct re
     return first;
 }
 
-/* Why a job cannot leave etcd's protocol, or NULL. */
-static const char *why_fixed(const struct rewrite_job *j)
-{
-    return j->object->type == KUBE_ELASTIC_JOB ? "its controller knows no other"
-           : kube_is_template(j->object)       ? "it is a template within another object"
-                                               : NULL;
-}
-
 static void move_one(struct rewrite *w, const struct rewrite_job *j, struct etcd *e, bool c10d)
 {
-    const char *fixed = why_fixed(j);
+    const char *fixed = j->object->type == KUBE_ELASTIC_JOB ? "its controller knows no other"
+                        : kube_is_template(j->object) ? "it is a template within another object"
+                                                      : NULL;
     bool relayed;
 
     if (c10d && fixed != NULL)
@@ -654,15 +642,6 @@ static const struct kube_container *main_container(const struct kube_pods *p)
     return NULL;
 }
 
-/* The port at which the other ranks look for rank 0. */
-static long agent_store_port(struct rewrite *w, const struct kube_container *c)
-{
-    const struct job_variable *port = job_variable(&w->jobs, c, "MASTER_PORT");
-    long number = port == NULL || port->made == NULL ? 0 : strtol(port->made, NULL, 10);
-
-    return number > 0 && number < 65536 ? number : 23456;
-}
-
 static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)
 {
     const struct yaml_pair *policy = yaml_get_pair(p->part, "restartPolicy");
@@ -701,7 +680,10 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
                              const struct kube_pods *master)
 {
     const struct kube_container *c = main_container(master);
-    long port = agent_store_port(w, c);
+    /* Where the other ranks look for rank 0. */
+    const struct job_variable *port_of = job_variable(&w->jobs, c, "MASTER_PORT");
+    long made = port_of == NULL || port_of->made == NULL ? 0 : strtol(port_of->made, NULL, 10);
+    long port = made > 0 && made < 65536 ? made : 23456;
     struct emit_job job;
     struct store_settings s = {
         .platform = "pytorchjob",

@@ -105,11 +105,6 @@ static bool is_deleted(const struct steps *s, const struct kube_object *o)
            is_changed(s, o, new);
 }
 
-static bool is_rolled_out(const struct kube_object *o)
-{
-    return strcmp(o->kind, "StatefulSet") == 0 || strcmp(o->kind, "Deployment") == 0;
-}
-
 /* --- Commands. --- */
 
 /* A name as a shell reads it, on one line. */
@@ -142,6 +137,7 @@ static void print_object(struct steps *s, const struct kube_object *o)
 
 static void print_step(struct steps *s, enum step step, const char *why)
 {
+    static const char *const rolled_out[] = {"StatefulSet", "Deployment", NULL};
     const struct kube_bundle *b = step == STEP_WAIT ? &s->after : &s->w->bundle;
 
     s->printed = 0;
@@ -152,7 +148,7 @@ static void print_step(struct steps *s, enum step step, const char *why)
             continue;
         if (step == STEP_STOP     ? !is_stopped(s, o)
             : step == STEP_DELETE ? !is_deleted(s, o)
-                                  : !is_rolled_out(o))
+                                  : !text_is_one_of(o->kind, rolled_out))
             continue;
         if (s->printed++ == 0)
             fprintf(s->out, "%s\n", why);

@@ -14,22 +14,16 @@ static void set_number(struct rewrite *w, struct yaml_node *mapping, const char 
         yaml_put_number(&w->arena, mapping, key, number);
 }
 
-static bool has_pod_of_its_own(const struct store_settings *s)
-{
-    return s->endpoint == NULL &&
-           (strcmp(s->placement, "relay") == 0 || strcmp(s->placement, "service") == 0 ||
-            strcmp(s->placement, "replicas") == 0);
-}
-
 static struct yaml_node *store_part(struct rewrite *w, const struct store_settings *s)
 {
+    static const char *const in_own_pod[] = {"relay", "service", "replicas", NULL};
     struct yaml_node *rdzv = yaml_new(&w->arena, YAML_MAPPING);
 
     yaml_put_text(&w->arena, rdzv, "placement", s->placement);
     yaml_put_text(&w->arena, rdzv, "protocol", s->protocol);
     yaml_put_text(&w->arena, rdzv, "wiring", s->wiring);
     yaml_put_text(&w->arena, rdzv, "image", w->options->image);
-    if (has_pod_of_its_own(s))
+    if (s->endpoint == NULL && text_is_one_of(s->placement, in_own_pod))
         yaml_put_text(&w->arena, rdzv, "metrics", w->options->metrics);
     yaml_put_text(&w->arena, rdzv, "name", s->name);
     yaml_put_text(&w->arena, rdzv, "serviceName", s->service);

@@ -17,19 +17,12 @@ static struct yaml_node *words_of(struct arena *a, const struct shell_script *s)
     return words;
 }
 
-static const char *break_text(struct arena *a, const char *at)
-{
-    if (*at == '\0')
-        return NULL;
-    return *at == '\n' ? "newline" : arena_copy(a, at, *at != ';' && at[1] == *at ? 2 : 1);
-}
-
 struct yaml_node *command_line_parts(struct arena *a, const struct yaml_node *line)
 {
     struct yaml_node *parts = yaml_new(a, YAML_MAPPING);
     struct arg_word whole = arg_word_of(line);
     struct shell_script s;
-    const char *open = NULL;
+    const char *open = NULL, *end;
 
     shell_read(a, &whole, &s);
     if (!s.active)
@@ -37,7 +30,11 @@ struct yaml_node *command_line_parts(struct arena *a, const struct yaml_node *li
     if (s.open < line->len)
         open =
             arena_copy(a, line->text + s.open, strchr("$<>", line->text[s.open]) == NULL ? 1 : 2);
-    yaml_put_text(a, parts, "break", break_text(a, line->text + s.first_end));
+    end = line->text + s.first_end;
+    if (*end != '\0')
+        yaml_put_text(a, parts, "break",
+                      *end == '\n' ? "newline"
+                                   : arena_copy(a, end, *end != ';' && end[1] == *end ? 2 : 1));
     if (s.first_end == line->len && open != NULL && *open != '\\')
         yaml_put_text(a, parts, "open", open);
     if (strstr(line->text, "<<") == NULL)

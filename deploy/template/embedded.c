@@ -44,28 +44,11 @@ const struct embedded_file *embedded_find(const char *kind, const char *name)
     return NULL;
 }
 
-static void fail_unknown_file(const char *kind, const char *name, const struct yaml_node *where,
-                              struct diag *d)
-{
-    diag_error(d, where == NULL ? NULL : where->file,
-               where == NULL ? (struct yaml_mark){0} : where->start,
-               "there is no %.*s %s: choose one of %s; or name a file, "
-               "such as ./mine.yaml",
-               (int)strlen(kind) - 1, kind, name, embedded_names(&d->arena, kind));
-}
-
-static bool is_path(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-
-    return strchr(name, '/') != NULL || (dot != NULL && strcmp(dot, ".yaml") == 0);
-}
-
 struct yaml_node *embedded_load(struct embedded *data, const char *kind, const char *name,
                                 const struct yaml_node *at, struct diag *d)
 {
     struct yaml_file *f = &data->files[data->count];
-    bool own = is_path(name);
+    bool own = strchr(name, '/') != NULL || text_ends_with(name, ".yaml");
     const struct embedded_file *built_in = own ? NULL : embedded_find(kind, name);
     bool ok;
 
@@ -74,7 +57,9 @@ struct yaml_node *embedded_load(struct embedded *data, const char *kind, const c
         return NULL;
     }
     if (!own && built_in == NULL) {
-        fail_unknown_file(kind, name, at, d);
+        yaml_error(d, at,
+                   "there is no %.*s %s: choose one of %s; or name a file, such as ./mine.yaml",
+                   (int)strlen(kind) - 1, kind, name, embedded_names(&d->arena, kind));
         return NULL;
     }
     ok = own ? yaml_file_read(f, name, YAML_USER_MAX, d)

@@ -83,11 +83,6 @@ static struct yaml_node *new_int(const struct call *c, int64_t value)
     return yaml_new_plain(c->arena, arena_text(c->arena, "%lld", (long long)value));
 }
 
-static struct yaml_node *new_bool(const struct call *c, bool value)
-{
-    return yaml_new_plain(c->arena, value ? "true" : "false");
-}
-
 static bool is_list(const struct yaml_node *n)
 {
     return n != NULL && n->kind == YAML_SEQUENCE;
@@ -213,7 +208,8 @@ static struct yaml_node *fn_contains(const struct call *c)
 {
     const char *text = yaml_text(c->args[0]), *a = yaml_text(c->args[1]);
 
-    return new_bool(c, text != NULL && a != NULL && strstr(text, a) != NULL);
+    return yaml_new_plain(c->arena,
+                          text != NULL && a != NULL && strstr(text, a) != NULL ? "true" : "false");
 }
 
 /* trim(text): without newlines at its end */

@@ -8,18 +8,16 @@
 /* No file is nested deeper than this; parts that include themselves are. */
 #define FILL_DEPTH_MAX 200
 
-/* A variable that is null is defined all the same: a template may use it. */
-static struct yaml_node *or_null(struct template_state *t, struct yaml_node *value)
-{
-    return value != NULL ? value : yaml_new_plain(t->arena, "null");
-}
-
 bool template_fill_variables(struct template_state *t, const struct yaml_node *let,
                              const struct scope *s)
 {
-    for (size_t i = 0; let != NULL && i < let->count && !t->failed; i++)
-        yaml_put(t->arena, s->vars, let->pairs[i].key->text,
-                 or_null(t, template_fill(t, let->pairs[i].value, s)));
+    for (size_t i = 0; let != NULL && i < let->count && !t->failed; i++) {
+        const struct yaml_node *value = template_fill(t, let->pairs[i].value, s);
+
+        if (value == NULL) /* a variable that is null is defined: a template may use it */
+            value = yaml_new_plain(t->arena, "null");
+        yaml_put(t->arena, s->vars, let->pairs[i].key->text, value);
+    }
     return !t->failed;
 }
 
@@ -34,11 +32,6 @@ static struct yaml_node *with_comment(struct template_state *t, struct yaml_node
     *copy = *n;
     copy->comment = comment;
     return copy;
-}
-
-static bool is_directive(const struct yaml_pair *pair)
-{
-    return pair->key->text[0] == '$' && pair->key->text[1] != '{' && pair->key->text[1] != '(';
 }
 
 /* Nodes that a template makes get its place, for messages. */
@@ -62,8 +55,8 @@ static struct yaml_node *fill_keys(struct template_state *t, const struct yaml_n
         const struct yaml_node *key;
         struct yaml_node *value;
 
-        if (is_directive(pair))
-            continue;
+        if (pair->key->text[0] == '$' && strchr("{(", pair->key->text[1]) == NULL)
+            continue; /* a directive */
         key = expr_interpolate(t, pair->key, s);
         value = template_fill(t, pair->value, s);
         if (key == NULL || key->kind != YAML_SCALAR || value == NULL)

@@ -14,16 +14,6 @@ struct arena_block {
 
 #define BLOCK_SIZE ((size_t)64 << 10)
 
-static struct arena_block *block_new(size_t size)
-{
-    struct arena_block *b = calloc(1, sizeof *b + size);
-
-    if (b == NULL)
-        abort();
-    b->size = size;
-    return b;
-}
-
 void *arena_alloc(struct arena *a, size_t size)
 {
     struct arena_block *b = a->blocks;
@@ -33,7 +23,12 @@ void *arena_alloc(struct arena *a, size_t size)
         abort();
     size = (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
     if (b == NULL || b->size - b->used < size) {
-        b = block_new(size > BLOCK_SIZE / 4 ? size : BLOCK_SIZE);
+        size_t room = size > BLOCK_SIZE / 4 ? size : BLOCK_SIZE;
+
+        b = calloc(1, sizeof *b + room);
+        if (b == NULL)
+            abort();
+        b->size = room;
         if (size > BLOCK_SIZE / 4 && a->blocks != NULL) {
             b->next = a->blocks->next; /* the block that still has room stays first */
             a->blocks->next = b;

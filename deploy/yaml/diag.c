@@ -9,19 +9,15 @@
 
 #define COLUMNS 100
 
-static bool is_same_file(const char *a, const char *b)
-{
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
 static bool is_repeated(const struct diag *d, const struct diag_entry *e)
 {
     for (size_t i = 0; i < d->count; i++) {
         const struct diag_entry *old = &d->entries[i];
+        bool same_file = old->file == NULL || e->file == NULL ? old->file == e->file
+                                                              : strcmp(old->file, e->file) == 0;
 
-        if (old->kind == e->kind && old->mark.line == e->mark.line &&
-            old->mark.column == e->mark.column && is_same_file(old->file, e->file) &&
-            strcmp(old->text, e->text) == 0)
+        if (same_file && old->kind == e->kind && old->mark.line == e->mark.line &&
+            old->mark.column == e->mark.column && strcmp(old->text, e->text) == 0)
             return true;
     }
     return false;

@@ -27,13 +27,6 @@ static void make_tables(const struct verb_option *options, struct option *names,
     *letters = '\0';
 }
 
-static bool is_option(const struct verb_option *options, int id)
-{
-    while (options->name != NULL && options->id != id)
-        options++;
-    return options->name != NULL;
-}
-
 static void refuse_unknown(const char *word, const char *verb, const struct verb_option *options,
                            struct diag *d)
 {
@@ -65,7 +58,9 @@ int options_next(int argc, char **argv, const struct verb_option *options, struc
     if (c != ':' && c != '?')
         return c;
     snprintf(word, sizeof word, "%.*s", (int)strcspn(argv[optind - 1], "="), argv[optind - 1]);
-    known = optopt != 0 && strncmp(word, "--", 2) == 0 && is_option(options, optopt);
+    known = false;
+    for (size_t i = 0; i < count && optopt != 0 && strncmp(word, "--", 2) == 0; i++)
+        known = known || options[i].id == optopt;
     if (optopt != 0 && !known)
         snprintf(word, sizeof word, "-%c", optopt);
     if (c == ':')

@@ -4,12 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_same_edit(const struct text_edit *a, const struct text_edit *b)
-{
-    return a->at == b->at && a->len == b->len && a->text_len == b->text_len &&
-           memcmp(a->text, b->text, a->text_len) == 0;
-}
-
 void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len, const char *text,
                     size_t text_len)
 {
@@ -35,7 +29,10 @@ static int compare_edits(const void *left, const void *right)
 static bool has_edit(const struct text_edits *e, size_t kept, const struct text_edit *edit)
 {
     for (; kept > 0 && e->list[kept - 1].at == edit->at; kept--) {
-        if (is_same_edit(&e->list[kept - 1], edit))
+        const struct text_edit *old = &e->list[kept - 1];
+
+        if (old->len == edit->len && old->text_len == edit->text_len &&
+            memcmp(old->text, edit->text, edit->text_len) == 0)
             return true;
     }
     return false;

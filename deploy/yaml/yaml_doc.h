@@ -114,7 +114,7 @@ bool yaml_is(const struct yaml_node *node, const char *text);
 /* Whether a sequence has such a scalar. */
 bool yaml_contains(const struct yaml_node *sequence, const char *text);
 
-/* The same as diag_report(), about a node. */
+/* The same as diag_report(), about a node; NULL: about an argument. */
 void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 #define yaml_error(d, ...) yaml_report(d, DIAG_ERROR, __VA_ARGS__)

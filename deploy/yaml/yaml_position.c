@@ -4,19 +4,14 @@
 
 #include <string.h>
 
-static bool is_lead(char c)
-{
-    return ((unsigned char)c & 0xc0) != 0x80;
-}
-
 struct yaml_mark yaml_mark_forward(struct yaml_mark from, const char *bytes, size_t offset)
 {
     for (size_t i = from.offset; i < offset; i++) {
         if (bytes[i] == '\n') {
             from.line++;
             from.column = 1;
-        } else if (is_lead(bytes[i])) {
-            from.column++;
+        } else {
+            from.column += ((unsigned char)bytes[i] & 0xc0) != 0x80; /* a character begins */
         }
     }
     from.offset = offset;
@@ -116,11 +111,6 @@ static bool skip_fold(struct scalar_walk *w)
     return true;
 }
 
-static size_t utf8_len(unsigned long code)
-{
-    return code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-}
-
 /* At the backslash of a double-quoted scalar. */
 static void skip_escape(struct scalar_walk *w)
 {
@@ -142,7 +132,7 @@ static void skip_escape(struct scalar_walk *w)
         code = code * 16 + (unsigned long)(d <= '9' ? d - '0' : (d | 0x20) - 'a' + 10);
     }
     if (digits > 0)
-        w->at += utf8_len(code);
+        w->at += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4; /* as UTF-8 */
     else
         w->at += c == 'N' || c == '_' ? 2 : c == 'L' || c == 'P' ? 3 : 1;
 }
@@ -167,11 +157,9 @@ static void walk_flow(struct scalar_walk *w, enum yaml_style style, size_t at)
 
 static size_t count_spaces(const char *text, size_t len)
 {
-    size_t n = 0;
+    size_t n = strspn(text, " ");
 
-    while (n < len && text[n] == ' ')
-        n++;
-    return n;
+    return n < len ? n : len;
 }
 
 /* Finds the indentation from the first line that is not empty: its blanks in the file, minus its

@@ -102,7 +102,8 @@ void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at
     va_list args;
 
     va_start(args, format);
-    diag_add(d, kind, at->file, at->start, format, args);
+    diag_add(d, kind, at == NULL ? NULL : at->file, at == NULL ? (struct yaml_mark){0} : at->start,
+             format, args);
     va_end(args);
 }
 

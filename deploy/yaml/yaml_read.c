@@ -136,14 +136,6 @@ static void add_anchor(struct yaml_builder *r, const yaml_char_t *name, struct y
     *last = (struct anchor){n->anchor, n, open};
 }
 
-static void close_anchor(struct yaml_builder *r, const struct yaml_node *n)
-{
-    for (size_t i = r->anchor_count; n->anchor != NULL && i > 0; i--) {
-        if (r->anchors[i - 1].node == n)
-            r->anchors[i - 1].open = false;
-    }
-}
-
 static struct yaml_node *build_alias(struct yaml_builder *r)
 {
     const char *name = (const char *)r->event.data.alias.anchor;
@@ -344,7 +336,8 @@ static struct yaml_node *build_collection(struct yaml_builder *r, enum yaml_kind
     ok = mapping ? build_pairs(r, n, depth) : build_items(r, n, depth);
     if (!ok)
         return NULL;
-    close_anchor(r, n);
+    for (size_t i = 0; n->anchor != NULL && i < r->anchor_count; i++)
+        r->anchors[i].open = r->anchors[i].open && r->anchors[i].node != n;
     /* libyaml ends a block collection where the next token begins, after comments. The collection
      * keeps the end of its last part. */
     if (flow)
