@@ -433,15 +433,6 @@ static const struct kube_pods *pod_named(struct check *c, const struct kube_obje
     return pod_of(c, from, "Job", KUBE_JOB, name, prefix - 1);
 }
 
-/* Behind a dot only the pods of the job itself are sure to be meant. */
-static const struct kube_pods *pod_meant(struct check *c, const struct job_run *r)
-{
-    size_t len = strcspn(r->host, ".");
-    const struct kube_pods *p = pod_named(c, job_run_object(r), r->host, len);
-
-    return p != NULL && r->host[len] == '.' && p->object != job_run_object(r) ? NULL : p;
-}
-
 /* Whether no file defines the host name that pods look up in the cluster's DNS, or another source
  * for it. */
 static bool host_is_unknown(const struct job_run *r)
@@ -454,24 +445,23 @@ static bool host_is_unknown(const struct job_run *r)
            kube_get(p->spec, "hostAliases") == NULL && kube_get(p->spec, "dnsConfig") == NULL;
 }
 
-static void report_pod(struct check *c, const struct job_run *r, const struct kube_pods *p)
-{
-    bool named = p->host_prefix != NULL && *p->host_domain != '\0';
-    int len = (int)strcspn(r->host, ".");
-
-    check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                 "%s is no name of a Service%s%.*s%s%s", r->host,
-                 named ? "; the pod has the address " : ", and a pod has no address by its name",
-                 named ? len : 0, r->host, named ? "." : "", named ? p->host_domain : "");
-}
-
 void check_endpoint_unknown(struct check *c, const struct job_run *r)
 {
-    const struct kube_pods *p = host_is_unknown(r) ? pod_meant(c, r) : NULL;
-    const struct kube_object *near = host_is_unknown(r) && p == NULL ? service_near(c, r) : NULL;
+    const struct kube_object *near, *o = job_run_object(r);
+    size_t len = strcspn(r->host, ".");
+    const struct kube_pods *p = host_is_unknown(r) ? pod_named(c, o, r->host, len) : NULL;
+    bool named;
 
+    if (p != NULL && r->host[len] == '.' && p->object != o)
+        p = NULL; /* behind a dot only the pods of the job itself are sure to be meant */
+    named = p != NULL && p->host_prefix != NULL && *p->host_domain != '\0';
     if (p != NULL)
-        report_pod(c, r, p);
+        check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                     "%s is no name of a Service%s%.*s%s%s", r->host,
+                     named ? "; the pod has the address "
+                           : ", and a pod has no address by its name",
+                     named ? (int)len : 0, r->host, named ? "." : "", named ? p->host_domain : "");
+    near = host_is_unknown(r) && p == NULL ? service_near(c, r) : NULL;
     if (near != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
                      "nothing in these files has the name %s; did you mean Service %s, which leads "

@@ -90,25 +90,19 @@ static bool port_is_served(const struct check_probe *probe, long port)
     return served;
 }
 
-/* The name of a port; the API server checks only its form. */
-static bool is_port_name(const char *text)
-{
-    return text != NULL && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-")] == '\0' &&
-           strpbrk(text, "abcdefghijklmnopqrstuvwxyz") != NULL;
-}
-
 static void look_at_port(struct check *c, const struct check_probe *probe,
                          const struct yaml_node *action)
 {
     const struct kube_container *container = probe->store->container;
     const struct yaml_node *port = kube_get(action, "port");
+    const char *name = kube_text(action, "port"); /* the API server checks only its form */
     long number = kube_port_number(port, container->pods, container);
 
     if (*kube_text(action, "host") != '\0')
         return;
-    if (number < 0 && is_port_name(yaml_text(port)))
-        check_report(c, check_at(port), "%s has no port named %s", container->name,
-                     yaml_text(port));
+    if (number < 0 && name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")] == '\0' &&
+        strpbrk(name, "abcdefghijklmnopqrstuvwxyz") != NULL)
+        check_report(c, check_at(port), "%s has no port named %s", container->name, name);
     else if (number > 0 && !port_is_served(probe, number))
         check_report(c, check_at(port), "%s does not listen at port %ld", container->name, number);
 }

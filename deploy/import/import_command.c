@@ -76,14 +76,6 @@ static bool goes(const struct importer *m, const struct yaml_node *word, bool wh
     return false;
 }
 
-/* torchrun, or python -m torch.distributed.run, and nothing before it. */
-static bool is_plain_start(const struct arg_word *words, size_t first)
-{
-    return (first == 1 && strcmp(words[0].text, "torchrun") == 0) ||
-           (first == 3 && strncmp(words[0].text, "python", 6) == 0 &&
-            strcmp(words[1].text, "-m") == 0);
-}
-
 /* The words behind torchrun as mainProgram; NULL: a word is unknown here, or Kubernetes would
  * expand it. */
 static const char *program_of_words(struct importer *m, const struct arg_word *words, size_t count)
@@ -91,7 +83,10 @@ static const char *program_of_words(struct importer *m, const struct arg_word *w
     struct buf b = {.arena = &m->arena};
     size_t first = torchrun_find(words, count);
 
-    if (!is_plain_start(words, first))
+    /* torchrun, or python -m torch.distributed.run, and nothing before it. */
+    if (!(first == 1 && strcmp(words[0].text, "torchrun") == 0) &&
+        !(first == 3 && strncmp(words[0].text, "python", 6) == 0 &&
+          strcmp(words[1].text, "-m") == 0))
         return NULL;
     for (size_t i = first; i < count; i++) {
         if (strpbrk(words[i].text, "\n") != NULL || strstr(words[i].text, "$(") != NULL)

@@ -342,18 +342,6 @@ static const char *lower_case(struct arena *a, const char *text)
     return copy;
 }
 
-/* What the Training Operator adds to the pods of a PyTorchJob. */
-static void add_operator_labels(struct pods_maker *m, const struct kube_pods *p,
-                                const char *replica_type)
-{
-    add_made_label(m, "training.kubeflow.org/job-name", p->object->name);
-    add_made_label(m, "training.kubeflow.org/operator-name", NULL);
-    add_made_label(m, "training.kubeflow.org/replica-type", replica_type);
-    add_made_label(m, "training.kubeflow.org/replica-index", NULL);
-    if (strcmp(p->role, "Master") == 0)
-        add_made_label(m, "training.kubeflow.org/job-role", "master");
-}
-
 /* A map from the role to `replicas` and `template`, or a list of these with their names. */
 static void find_replicas(struct pods_maker *m, const struct kube_object *o)
 {
@@ -376,8 +364,14 @@ static void find_replicas(struct pods_maker *m, const struct kube_object *o)
         if (*kube_text(part, "restartPolicy") != '\0')
             p->restart = kube_text(part, "restartPolicy");
         lower = lower_case(&m->bundle->arena, p->role);
-        if (o->type == KUBE_PYTORCHJOB)
-            add_operator_labels(m, p, lower);
+        if (o->type == KUBE_PYTORCHJOB) { /* the Training Operator adds labels */
+            add_made_label(m, "training.kubeflow.org/job-name", o->name);
+            add_made_label(m, "training.kubeflow.org/operator-name", NULL);
+            add_made_label(m, "training.kubeflow.org/replica-type", lower);
+            add_made_label(m, "training.kubeflow.org/replica-index", NULL);
+            if (strcmp(p->role, "Master") == 0)
+                add_made_label(m, "training.kubeflow.org/job-role", "master");
+        }
         p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-", o->name, lower);
     }
 }

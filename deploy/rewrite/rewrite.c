@@ -258,16 +258,6 @@ static void print_files(const struct rewrite *w)
     }
 }
 
-static void print_diffs(const struct rewrite *w)
-{
-    for (size_t i = 0; i < w->file_count; i++) {
-        const struct rewrite_file *f = &w->files[i];
-
-        text_diff_print(stdout, f->yaml.name, f->yaml.bytes, f->yaml.len, f->result.bytes,
-                        f->result.len);
-    }
-}
-
 static void save_changed(struct rewrite *w)
 {
     struct save *list = arena_alloc(&w->arena, (w->file_count + 1) * sizeof *list);
@@ -292,14 +282,20 @@ static void save_changed(struct rewrite *w)
 
 static void print_result(struct rewrite *w)
 {
-    if (w->options->plan)
+    const struct rewrite_options *o = w->options;
+
+    if (o->plan)
         rewrite_steps_print(stdout, w);
-    else if (w->options->diff)
-        print_diffs(w);
-    else if (rewrite_is_function(w))
+    else if (!o->diff && rewrite_is_function(w))
         rewrite_function_print(stdout, w);
-    else if (!w->options->in_place)
+    else if (!o->diff && !o->in_place)
         print_files(w);
+    for (size_t i = 0; o->diff && !o->plan && i < w->file_count; i++) {
+        const struct rewrite_file *f = &w->files[i];
+
+        text_diff_print(stdout, f->yaml.name, f->yaml.bytes, f->yaml.len, f->result.bytes,
+                        f->result.len);
+    }
 }
 
 /* Rewrites what was read; returns whether a file changes. */

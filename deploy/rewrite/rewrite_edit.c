@@ -246,24 +246,13 @@ static bool find_dash(struct rewrite *w, const struct rewrite_file *f, const str
     return false;
 }
 
-/* The text of the item beside `like`: in block style, or in flow style like it. */
-static void add_item_lines(struct rewrite *w, const struct rewrite_file *f, struct buf *out,
-                           const struct yaml_node *like, const char *block, size_t column)
-{
-    buf_print(out, "%*s", (int)column, "");
-    if (like->style == YAML_FLOW && like->kind == YAML_MAPPING)
-        buf_print(out, "- %s%s", to_flow(w, like, block, false), f->eol);
-    else
-        edit_add_block(f, out, block, column + 2, "- ");
-}
-
 void edit_add_item(struct rewrite *w, const struct yaml_node *sequence, size_t index, bool before,
                    const char *block)
 {
     struct rewrite_file *f = rewrite_file_of(w, sequence);
     struct buf out = {.arena = &w->arena};
     const struct yaml_node *like;
-    size_t dash;
+    size_t dash, line;
 
     if (edit_refuse_alias(w, sequence))
         return;
@@ -274,9 +263,14 @@ void edit_add_item(struct rewrite *w, const struct yaml_node *sequence, size_t i
     }
     if (!find_dash(w, f, like, &dash))
         return;
-    add_item_lines(w, f, &out, like, block, dash - edit_line_start(f, dash));
-    if (before && is_blank_between(f, edit_line_start(f, dash), dash)) {
-        insert_lines(w, f, edit_line_start(f, dash), &out);
+    line = edit_line_start(f, dash);
+    buf_print(&out, "%*s", (int)(dash - line), "");
+    if (like->style == YAML_FLOW && like->kind == YAML_MAPPING) /* the new item is like it */
+        buf_print(&out, "- %s%s", to_flow(w, like, block, false), f->eol);
+    else
+        edit_add_block(f, &out, block, dash - line + 2, "- ");
+    if (before && is_blank_between(f, line, dash)) {
+        insert_lines(w, f, line, &out);
     } else if (before) { /* after `- - `: not on a line of its own */
         rewrite_error(w, like, "this list begins within a line: write it on lines of its own");
     } else {

@@ -331,14 +331,6 @@ static const char *why_not_torchs(struct rewrite *w, const struct etcd *e,
                             rewrite_title(w, other));
 }
 
-static void note_etcd_left(struct rewrite *w, const struct etcd *e, const char *why)
-{
-    const struct kube_object *o = e->object;
-
-    rewrite_note(w, o->node, "%s is an etcd, and rewrite leaves it: %s; --etcd=%s%s%s replaces it",
-                 rewrite_title(w, o), why, o->namespace, *o->namespace == '\0' ? "" : "/", o->name);
-}
-
 size_t etcd_find(struct rewrite *w, struct etcd **out)
 {
     size_t count = 0, meant = 0;
@@ -346,17 +338,20 @@ size_t etcd_find(struct rewrite *w, struct etcd **out)
     *out = arena_alloc(&w->arena, (w->jobs.store_count + 1) * sizeof **out);
     for (size_t i = 0; i < w->jobs.store_count && w->diag->errors == 0; i++) {
         const struct job_store *s = &w->jobs.stores[i];
-        struct etcd e = {.object = job_store_object(s), .container = s->container};
+        const struct kube_object *o = job_store_object(s);
+        struct etcd e = {.object = o, .container = s->container};
         const char *why = NULL;
 
-        if (!is_candidate(s) || !is_chosen(w, e.object) || kube_is_template(e.object))
+        if (!is_candidate(s) || !is_chosen(w, o) || kube_is_template(o))
             continue;
         meant++;
         find_services(w, &e);
         if (w->options->etcd == NULL)
             why = why_not_torchs(w, &e, s);
         if (why != NULL)
-            note_etcd_left(w, &e, why);
+            rewrite_note(
+                w, o->node, "%s is an etcd, and rewrite leaves it: %s; --etcd=%s%s%s replaces it",
+                rewrite_title(w, o), why, o->namespace, *o->namespace == '\0' ? "" : "/", o->name);
         else if (judge(w, &e, s))
             (*out)[count++] = e;
     }

@@ -360,19 +360,10 @@ static void read_heredoc(struct shell_reader *r)
         r->out->commands[r->heredoc_of].heredoc = make_word(r, start, r->at[r->word_len - 1] + 1);
 }
 
-static bool is_descriptor(const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-    }
-    return len > 0;
-}
-
 /* At < or >. The next word is not a word of the command, and neither is the number in front. */
 static void read_redirection(struct shell_reader *r)
 {
-    if (r->in_word && is_descriptor(r->word, r->word_len))
+    if (r->in_word && r->word_len > 0 && strspn(r->word, "0123456789") >= r->word_len)
         r->in_word = false;
     end_word(r);
     if (peek_byte(r, 1) == '(') { /* <(command): a word with an unknown value */

@@ -201,8 +201,7 @@ static bool may_be_literal(const struct yaml_node *n)
 
 static void write_indent(FILE *out, unsigned depth)
 {
-    for (unsigned i = 0; i < depth; i++)
-        fputs("  ", out);
+    fprintf(out, "%*s", (int)depth * 2, "");
 }
 
 static void write_literal(FILE *out, const struct yaml_node *n, unsigned depth)
