@@ -95,6 +95,9 @@ static void link_fail_connect(struct link *l, int error)
 
 /* --- Connecting. --- */
 
+/* Small requests leave at once, and a store that has vanished is noticed after the same time
+ * whether the connection is idle or a request is under way. A kernel without one of the options
+ * does without it. */
 static void set_socket_options(int fd)
 {
     const struct {

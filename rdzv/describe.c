@@ -6,6 +6,7 @@
 
 int main(void)
 {
+    /* with --help, no other setting is checked, and each has its default */
     static char name[] = "rdzvd", help[] = "--help";
     char *const argv[] = {name, help, NULL}, *const environment[] = {NULL};
     struct config config;

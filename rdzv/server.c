@@ -41,7 +41,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    net_spend(&s->net, 0);
+    net_spend(&s->net, 0); /* the tick itself is not charged; libevent goes on if time is left */
     latency_sample(&s->net.latency);
     log_tick();
     listen_tick(&s->net);

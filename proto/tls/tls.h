@@ -100,8 +100,9 @@ struct tls_name {
 /* False: no more names are wanted. */
 typedef bool tls_name_fn(const struct tls_name *name, void *arg);
 
-/* Calls `take` for each DNS name, address, URI and e-mail address of the SAN, or, where there is
- * none of these, for the common name. */
+/* Calls `take` for each DNS name, address, URI and e-mail address of the SAN; if the SAN has none
+ * of these, or there is no SAN, for the common name. A SAN that cannot be read has no names. A name
+ * is valid during the call. */
 void tls_each_name(X509 *certificate, tls_name_fn *take, void *arg);
 
 /* --- What a client can do about a TLS connection that did not come about. --- */

@@ -55,9 +55,10 @@ static bool common_name(X509 *certificate, struct tls_name *out)
 
 void tls_each_name(X509 *certificate, tls_name_fn *take, void *arg)
 {
-    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    int critical;
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, &critical, NULL);
+    bool any = names == NULL && critical != -1, more = true; /* -1: the certificate has no SAN */
     struct tls_name name;
-    bool any = false, more = true;
 
     for (int i = 0; i < sk_GENERAL_NAME_num(names) && more; i++) {
         if (!name_of(sk_GENERAL_NAME_value(names, i), &name))

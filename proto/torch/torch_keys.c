@@ -134,8 +134,10 @@ bool torch_key_writer_of_round(struct slice name, struct torch_key_writer *out)
 {
     static const char roles[] = TORCH_ROLE_KEYS "/";
 
+    /* node 0 writes all except the roles */
     *out = (struct torch_key_writer){.what = "the address of the workers' store",
-                                     .when = "when the round is complete"};
+                                     .when = "when the round is complete",
+                                     .rank = 0};
     if (slice_is(name, "MASTER_ADDR") || slice_is(name, "MASTER_PORT"))
         return true;
     out->what = "the ranks of the workers";

@@ -115,7 +115,7 @@ static void write_etcd_server(FILE *out, const struct http *http)
 
 /* --- The journal. --- */
 
-static void write_journal_files(FILE *out, const struct data_dir *data)
+static void add_journal_files(FILE *out, const struct data_dir *data)
 {
     const struct journal_writer_stats *s = journal_writer_stats(data->writer);
     struct journal_writer_disk disk;
@@ -123,7 +123,8 @@ static void write_journal_files(FILE *out, const struct data_dir *data)
     journal_writer_disk(data->writer, &disk);
     metric_counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
                    s->batches);
-    metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of those.", s->bytes);
+    metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of changes that were appended.",
+                   s->bytes);
     metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
                    s->failures);
     metric_gauge(out, "rdzvd_journal_refuses_changes",
@@ -133,27 +134,30 @@ static void write_journal_files(FILE *out, const struct data_dir *data)
                  s->journal.snapshot_bytes);
     metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",
                    s->snapshots);
-    metric_head(out, "rdzvd_journal_sync_seconds", "histogram", "How long syncs took.");
+    metric_head(out, "rdzvd_journal_sync_seconds", "histogram",
+                "Time that syncs of the journal took.");
     metric_durations(out, "rdzvd_journal_sync_seconds", "", &disk.syncs, SYNC_FIRST_NS);
-    metric_seconds(out, "rdzvd_journal_slowest_sync_seconds", "gauge", "The longest of them.", 6,
-                   s->slowest_sync_ns);
+    metric_seconds(out, "rdzvd_journal_slowest_sync_seconds", "gauge",
+                   "The longest sync since rdzvd was started.", 6, s->slowest_sync_ns);
     metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
                  s->journal.bytes_behind);
     metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Unsynced bytes of the journal.",
                  s->pending_bytes);
     metric_gauge(out, "rdzvd_data_dir_free_bytes",
                  "Bytes that rdzvd may still take of the file system of --data-dir.", disk.free);
-    metric_gauge(out, "rdzvd_data_dir_size_bytes", "Size of that file system.", disk.size);
+    metric_gauge(out, "rdzvd_data_dir_size_bytes", "Size of the file system of --data-dir.",
+                 disk.size);
 }
 
-static void write_journal_etcd(FILE *out, const struct engine *e)
+static void add_journal_etcd(FILE *out, const struct engine *e)
 {
     const struct journal_etcd_stats *s = journal_etcd_stats(e->journal_etcd);
 
     metric_gauge(out, "rdzvd_journal_leads", "1 while this replica leads.", s->leads);
     metric_counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
                    s->batches);
-    metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of those.", s->bytes);
+    metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of changes that were appended.",
+                   s->bytes);
     metric_counter(out, "rdzvd_journal_commits_total",
                    "Transactions by which etcd has stored the batches.", s->commits);
     metric_counter(out, "rdzvd_journal_commits_repeated_total",
@@ -179,9 +183,9 @@ static void write_journal_etcd(FILE *out, const struct engine *e)
 static void write_journal(FILE *out, const struct engine *e)
 {
     if (e->data_dir != NULL)
-        write_journal_files(out, e->data_dir);
+        add_journal_files(out, e->data_dir);
     else if (e->journal_etcd != NULL)
-        write_journal_etcd(out, e);
+        add_journal_etcd(out, e);
 }
 
 /* --- What is passed on to a store: by a relay, or by a replica that does not lead. --- */

@@ -109,6 +109,7 @@ static void add_silent(const struct run_facts *f, struct missing_list *list,
  * for too long; over etcd, only that the node left by itself, just now. */
 #define BETWEEN_ROUNDS_US INT64_C(5000000)
 
+/* The agent of a node that has left its round is still there, and is about to join the next one. */
 static bool is_between_rounds(const struct run_facts *f, const struct torch_node *node)
 {
     const struct history_loss *loss = history_find_loss(f->history, node);
@@ -118,29 +119,31 @@ static bool is_between_rounds(const struct run_facts *f, const struct torch_node
     return loss != NULL && loss->kind == LOSS_LEFT && f->now_us - loss->at_us < BETWEEN_ROUNDS_US;
 }
 
-/* Adds the participants of the last completed round that are absent. Each newcomer makes up for one
- * of its address; both states are in the order of addresses. */
+/* Adds the participants of the last completed round that are absent. A newcomer replaces one absent
+ * node of the same address: a restarted agent, whose process id differs, is not missing under its
+ * old name. Both states are in the order of addresses; at one address, either of the two may come
+ * first. If the newcomer comes second, the absent node that was added last goes again. */
 static void add_absent(const struct run_facts *f, struct missing_list *missing)
 {
     struct node_pairs pairs = {.before = &f->view->last_completed, .now = &f->view->state};
     const struct torch_node *then, *now;
     struct slice addr = {0};
-    int64_t newcomers = 0; /* at that address; below 0: so many are missing there */
+    int64_t balance = 0; /* at this address: newcomers without, minus absent nodes with no match */
 
     while (node_pairs_next(&pairs, &then, &now)) {
         bool was_in = then != NULL && then->participant, is_in = node_role(now) != NULL;
         struct slice at = then != NULL ? then->addr : now->addr;
 
         if (!slice_equal(at, addr))
-            newcomers = 0;
+            balance = 0;
         addr = at;
         if (is_in && !was_in) {
-            missing->count -= newcomers < 0;
-            newcomers++;
+            missing->count -= balance < 0;
+            balance++;
         } else if (!is_in && was_in && !is_between_rounds(f, then)) {
-            if (newcomers <= 0)
+            if (balance <= 0)
                 add_missing(f, missing, then);
-            newcomers--;
+            balance--;
         }
     }
 }

@@ -279,18 +279,19 @@ static void log_wait(const struct engine_space *space, const struct run *run,
               log_u64("workers_connected", worker_store_of(space, run)->users));
 }
 
-static void log_waits_of(const struct engine *e, const struct engine_space *space,
-                         struct live_run *live)
+/* Each round has a worker store of its own. */
+static void log_wait_of(const struct engine *e, const struct engine_space *space,
+                        struct live_run *live)
 {
     uint64_t worker_store = live->run.view.record.worker_store;
     const struct waiter *waiter;
 
-    if (live->waits_logged == worker_store)
+    if (live->waits_logged_of == worker_store)
         return;
     waiter = overdue_wait(e, space, &live->run);
     if (waiter == NULL)
         return;
-    live->waits_logged = worker_store;
+    live->waits_logged_of = worker_store;
     log_wait(space, &live->run, first_absent_key(waiter));
 }
 
@@ -302,7 +303,7 @@ void status_waits_log(struct engine *engine)
     TAILQ_FOREACH(space, &engine->spaces, entry) {
         for (v = rendezvous_next(space, NULL); v != NULL; v = rendezvous_next(space, v)) {
             if (v->exists)
-                log_waits_of(engine, space, live_run_of(v));
+                log_wait_of(engine, space, live_run_of(v));
         }
     }
 }

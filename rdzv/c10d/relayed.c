@@ -56,12 +56,12 @@ enum relayed relayed_begin_request(struct conn *c, const struct c10d_request *re
     switch (c->backend->functions->begin(c, may_change(req->op), barrier)) {
     case VERDICT_PROCEED:
         return RELAYED_PROCEED;
-    case VERDICT_REFUSED:
+    case VERDICT_REFUSED: /* the backend has answered */
         return RELAYED_ENDED;
     case VERDICT_WAITS_AGAIN: /* counted before a restart, or on a link that was lost */
         c10d_await_barrier(c, req);
         break;
-    case VERDICT_REPEATED:
+    case VERDICT_REPEATED: /* carried out before: the backend has sent its answer again */
         break;
     }
     if (conn_is_open(c))

@@ -192,6 +192,7 @@ static struct journal *data_dir_read(struct data_dir *d)
     recovery_end(&recovery, report.last);
     d->engine->found = (struct engine_found){.any = report.last != 0,
                                              .away_ms = recovery_away_ms(&recovery),
+                                             /* a data directory knows only the wall clock */
                                              .away_by_wall_ms = recovery_away_ms(&recovery)};
     log_left_out(d, &report);
     log_recovered(d, &report, &recovery, began_ns);

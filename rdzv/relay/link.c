@@ -115,21 +115,22 @@ static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, 
     free_link(link);
 }
 
+/* Answers HELLO: refuses the link with a reason, makes the connection one of HTTP, or welcomes the
+ * relay. Returns NULL then, or why the frame is no HELLO. */
 static const char *relay_take_hello(struct relay_link *link, struct slice payload)
 {
-    char no_version[HELLO_WHY_MAX], no_space[HELLO_SPACE_WHY_MAX];
+    char version_why[HELLO_WHY_MAX], space_why[HELLO_SPACE_WHY_MAX];
     Rdzv__RelayHello *hello = NULL;
-    const char *why = no_version;
     uint32_t version;
+    const char *why;
 
     if (payload.len <= RELAY_MESSAGE_MAX)
         hello = rdzv__relay_hello__unpack(NULL, payload.len, payload.ptr);
     if (hello == NULL)
         return "the first frame is not HELLO";
     hello_text(hello->name, "a_relay", link->name, sizeof link->name);
-    version = hello_version(hello, no_version);
-    if (version != 0)
-        why = why_refused(link, hello, no_space);
+    version = hello_version(hello, version_why);
+    why = version == 0 ? version_why : why_refused(link, hello, space_why);
     if (why != NULL)
         link_refuse(link, why);
     else if (hello->http)

@@ -557,10 +557,12 @@ static struct slice session_hint(const struct conn *c)
     return record == NULL || record->hint == NULL ? (struct slice){0} : blob_slice(record->hint);
 }
 
-/* The number of the request that a frame brings a part of. */
-static const char *take_request_number(struct relay_session *s, const struct relay_frame *frame)
+/* Checks the number of the request of which the frame brings a part: one above the last request.
+ * The first frame after OPEN sets the count, since a relay that is back begins with its oldest
+ * request without an answer. Returns NULL, or why the frame is refused. */
+static const char *check_request_number(struct relay_session *s, const struct relay_frame *frame)
 {
-    uint64_t next = s->received + 1; /* 0 behind the last number that there is */
+    uint64_t next = s->received + 1; /* 0 if it wraps, which no frame may have */
 
     if (frame->number == 0 || (s->is_partial && frame->number != next))
         return "a frame of another request within a request";
@@ -579,7 +581,7 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
 
     if (relay_session_was_dropped(s) || c->end != CONN_OPEN)
         return NULL; /* the session is ending, which the relay does not know yet */
-    wrong = take_request_number(s, frame);
+    wrong = check_request_number(s, frame);
     if (wrong != NULL) { /* the relay has lost count of this session; the others go on */
         conn_drop(c, DROP_MALFORMED, wrong, (struct slice){0});
         return NULL;

@@ -40,8 +40,9 @@ struct live_run {
     uint64_t keys_forgotten; /* by the last POLICY_FORGET_RUN */
     uint32_t sweep; /* the number of that which goes on, see effects_sweep_keys(); 0: none */
     uint64_t sweep_since_ms; /* the run has been idle since then */
-    uint64_t waits_logged;   /* admin/: the worker store whose waits were logged last; 0: none */
-    unsigned steps;          /* open ones: it is not freed before they end */
+    uint64_t
+        waits_logged_of; /* admin/: the worker store, one for each round, whose wait was logged */
+    unsigned steps;      /* open ones: it is not freed before they end */
 };
 
 /* A connection of an agent. */

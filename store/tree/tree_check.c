@@ -96,7 +96,7 @@ static bool check_new(struct tree *t, const struct command *c, struct slice path
         .keep_value = keep_value,
         .dir = c->dir,
         .refresh = c->refresh && action == ETCD_SET,
-        .expires_ns = c->expires_ns < EARLIEST_DEADLINE_NS ? 0 : c->expires_ns,
+        .expires_ns = c->expires_ns < EARLIEST_DEADLINE_NS ? 0 : c->expires_ns, /* as etcd does */
         .now_ns = c->now_ns,
         .parent = old != NULL ? old->parent : tree_find(t, tree_parent_path(path)),
         .node = old,
@@ -177,7 +177,8 @@ static bool check_update(struct tree *t, const struct command *c, struct change 
     return check_change(t, c, n, ETCD_UPDATE, change, out);
 }
 
-/* True when the node is a key that is what the command compares with; else *out is filled. */
+/* True: the key exists, and has the value and the index that the command expects; *n is its node.
+ * Otherwise *out says what differs. An empty value, or an index of 0, is not compared. */
 static bool compare_node(struct tree *t, const struct command *c, enum etcd_action action,
                          struct node **n, struct tree_result *out)
 {
