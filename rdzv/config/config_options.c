@@ -178,7 +178,7 @@ const struct option config_options[] = {
             "when a node is lost, make the others meet again"),
      .on_relay = RELAY_IGNORES},
     {DURATION("regroup-wait", elastic.regroup_wait_ms,
-              "after the first round, wait no longer for missing nodes"),
+              "after a loss, go on without missing nodes (MIN are left)"),
      .least = 2000, .may_be_off = true, .on_relay = RELAY_IGNORES},
     {COUNT("expect", elastic.expected_nodes, "nodes of a job: the first round waits for no more"),
      .may_be_off = true, .on_relay = RELAY_IGNORES},

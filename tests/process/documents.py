@@ -182,6 +182,15 @@ def metrics_are_those_that_are_printed():
     check_table("replica-metrics")
 
 
+@case
+def the_table_of_the_rendezvous_has_each_file():
+    """A reader finds the file that decides by this table."""
+    rows = re.findall(r"^\| (`[^|]*`) \|", read("rdzv/rendezvous/POLICY.md").partition("| file in `rendezvous/`")[2], re.M)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    folder = os.path.join(ROOT, "rdzv", "rendezvous")
+    same(named, {name[:-2] for name in os.listdir(folder) if name.endswith(".c")}, "files of rdzv/rendezvous")
+
+
 UNLISTED = {"exit-with-stdin"}  # options for programs that start rdzvd
 
 
