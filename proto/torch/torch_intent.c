@@ -81,11 +81,11 @@ static bool is_only(const struct torch_node *node, bool in_its_list)
     return in_its_list && node->participant + node->waiting + node->redundant == 1;
 }
 
-/* Torch counts those that it has been shown: an agent that sees no other participant ends the round
- * when it leaves. */
+/* The agent takes its own node out. Torch counts the participants that it has been shown: an agent
+ * that sees no other participant ends the round when it leaves. */
 static bool leaves(const struct intent *in)
 {
-    if (in->was == NULL || in->is != NULL || in->to.closed != in->from.closed)
+    if (in->was == NULL || in->is != NULL)
         return false;
     return same_round(in) || (in->from.complete && in->was->participant && !in->to.complete &&
                               in->from.round < INT64_MAX && in->to.round == in->from.round + 1);
@@ -115,8 +115,9 @@ static enum intent_kind kind_of(const struct intent *in)
 {
     if (!same_others(in) || (in->from.closed && !in->to.closed))
         return INTENT_UNKNOWN;
-    if (in->to.closed && !in->from.closed)
-        return same_round(in) && intent_same_place(in->was, in->is) ? INTENT_CLOSE : INTENT_UNKNOWN;
+    if (in->to.closed && !in->from.closed) /* if it takes itself for dead, it leaves by that, too */
+        return leaves(in) || (same_round(in) && intent_same_place(in->was, in->is)) ? INTENT_CLOSE
+                                                                                    : INTENT_UNKNOWN;
     if (leaves(in))
         return INTENT_LEAVE;
     if (joins(in))

@@ -77,6 +77,13 @@ static bool lacks_participants(const struct run *run, const struct torch_state *
            torch_state_participants(state) < torch_state_participants(&v->last_completed);
 }
 
+void loss_take_back(const struct run *run, struct torch_state *next)
+{
+    if (run->start == START_OVER && !run->restarted_alone && !meeting_is_open(run) &&
+        !lacks_participants(run, next))
+        clear_mark(next);
+}
+
 static void set_mark(struct torch_state *next)
 {
     struct torch_node *at;
@@ -188,8 +195,10 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
  * not wait for. */
 void loss_on_rejoin(struct step *s)
 {
-    if (s->run->settings->restart_on_loss != RESTART_NEVER && step_is_open(s) &&
-        should_notify(s->run, &s->run->view.state) && step_edit(s) != NULL)
+    if (s->run->settings->restart_on_loss == RESTART_NEVER || !step_is_open(s))
+        return;
+    s->run->restarted_alone = true;
+    if (should_notify(s->run, &s->run->view.state) && step_edit(s) != NULL)
         put_without(s, true, "the agent of one of them has started its workers again alone");
 }
 

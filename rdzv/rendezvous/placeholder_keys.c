@@ -92,7 +92,7 @@ static bool may_be_waited_for(const struct step *s)
     const struct agent *a;
 
     if (s->run->start == START_AWAITED ||
-        clock_elapsed_ms(s->run->completed_ms, s->now->ms) <= TORCH_READ_TIMEOUT_MS)
+        clock_elapsed_ms(s->run->completed_ms, s->now->lived_ms) <= TORCH_READ_TIMEOUT_MS)
         return true;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
         if (a->waits || a->origin == ORIGIN_RETURNED)

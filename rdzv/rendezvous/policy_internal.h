@@ -175,6 +175,9 @@ bool presence_is_stranger(const struct step *s, const struct agent *a);
 void loss_on_disconnect(struct step *s, struct agent *gone);
 /* An agent starts new workers in a round in which it had workers: the others meet with it. */
 void loss_on_rejoin(struct step *s);
+/* A node that was presumed dead is in its round again, in `next`: if no participant is missing, and
+ * no agent has seen the mark, the mark goes. */
+void loss_take_back(const struct run *run, struct torch_state *next);
 /* The daemon was started again: if no agent is to come back, the mark is taken away. */
 void loss_on_start(struct step *s, bool agents_return);
 /* All who come back have done so: nodes whose agents are not connected are lost. */

@@ -54,6 +54,8 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
     addr = at->addr;
     *at = *back;
     at->addr = addr;
+    if (back->participant)
+        loss_take_back(s->run, next);
     if (!step_put_edited(s, 0))
         return;
     agent_set_line(a, back->waiting ? LINE_PUT : LINE_NONE);

@@ -121,15 +121,17 @@ struct run {
     uint64_t idle_since_ms;
     enum run_start start;
     uint64_t unnamed_since_ms; /* START_UNNAMED; as policy_now.lived_ms */
-    bool was_meeting; /* when the daemon ended, the nodes of the round were about to meet */
-    bool ending;      /* it is being forgotten on request: no node is missed */
+    bool was_meeting;     /* when the daemon ended, the nodes of the round were about to meet */
+    bool restarted_alone; /* an agent has started workers again in this round, so the others must
+                             meet */
+    bool ending;          /* it is being forgotten on request: no node is missed */
 
     /* Its size. MIN and MAX are in no message. */
     enum run_fill fill;
     uint64_t max_nodes;    /* MAX; 0: unknown */
     uint64_t room_for;     /* MAX or less, of the agents that were connected since it was idle */
     uint64_t enough;       /* MIN or more; 0: unknown */
-    uint64_t completed_ms; /* when the last round was completed */
+    uint64_t completed_ms; /* when the last round was completed, as policy_now.lived_ms */
 
     /* Its end. */
     enum close_kept close_kept; /* START_AWAITED, START_UNNAMED: an agent wanted to close it */

@@ -295,7 +295,8 @@ static void note_other_key(struct step *s, const struct policy_event *event)
 
 static void decide_if_silent(struct step *s)
 {
-    if (is_next_silent(s->run) && clock_elapsed_ms(s->run->completed_ms, s->now->ms) >= SAYS_MS)
+    if (is_next_silent(s->run) &&
+        clock_elapsed_ms(s->run->completed_ms, s->now->lived_ms) >= SAYS_MS)
         decide_rdzvd(s);
 }
 

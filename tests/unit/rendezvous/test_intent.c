@@ -79,6 +79,8 @@ static const struct row {
     {"a:P !", "a:B !", INTENT_HEARTBEAT, 0},
     {"a:P !", "a:P X !", INTENT_CLOSE, 0},
     {"a:P !", "+", INTENT_LEAVE, 0},
+    {"a:P !", "X +", INTENT_CLOSE, 0}, /* it takes itself for dead */
+    {"x:p a:P !", "x:p X !", INTENT_CLOSE, 0},
     {"a:P !", "!", INTENT_LEAVE, 0},
     {"a:P m:w !", "m:w +", INTENT_LEAVE, 0},
     {"a:P m:w !", "+", INTENT_UNKNOWN, 0},

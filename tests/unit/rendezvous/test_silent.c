@@ -98,8 +98,9 @@ static void a_node_that_only_slept_is_put_back(void **state)
     pass_silent(&s, 9, 1);
     assert_int_equal(scene_participants(&s), 1);
     scene_event(&s, AGENT_POLLED, &s.agents[1]);
-    assert_int_equal(scene_participants(&s), 2); /* the round and its mark still exist */
-    assert_int_equal(scene_waiting_nodes(&s), 1);
+    assert_int_equal(scene_participants(&s), 2); /* the round still exists */
+    assert_int_equal(scene_waiting_nodes(&s),
+                     0); /* no agent has seen the mark, and none has to meet */
     node = torch_state_find(&s.run.view.state, &s.agents[1].node);
     assert_true(node->participant);
     assert_int_equal(node->rank, 1);
