@@ -116,8 +116,9 @@ static enum intent_kind kind_of(const struct intent *in)
     if (!same_others(in) || (in->from.closed && !in->to.closed))
         return INTENT_UNKNOWN;
     if (in->to.closed && !in->from.closed) /* if it takes itself for dead, it leaves by that, too */
-        return leaves(in) || (same_round(in) && intent_same_place(in->was, in->is)) ? INTENT_CLOSE
-                                                                                    : INTENT_UNKNOWN;
+        return leaves(in) || (same_round(in) && intent_same_place(in->was, in->is))
+                   ? INTENT_CLOSE
+                   : INTENT_UNKNOWN;
     if (leaves(in))
         return INTENT_LEAVE;
     if (joins(in))

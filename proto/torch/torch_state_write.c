@@ -345,10 +345,11 @@ static struct torch_front *make_front(const struct writing *w, size_t count)
     size_t marks = (count + 1) * sizeof *w->marks;
     struct torch_front *f =
         torch_memory.alloc(sizeof *f + marks + pickle.len + base64_size(pickle.len));
-    uint8_t *at = (uint8_t *)(f + 1);
+    uint8_t *at;
 
     if (f == NULL)
         return NULL;
+    at = (uint8_t *)(f + 1);
     *f = (struct torch_front){.like = *w->state, .count = count, .numbers = w->numbers};
     f->like.nodes = NULL;
     f->like.count = 0;

@@ -288,13 +288,15 @@ struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice exp
                               struct slice desired, const struct policy_now *now)
 {
     struct step s = {.run = run, .now = now};
-    const struct torch_node *own = &run->view.state.nodes[a->view.own];
+    const struct torch_node *own;
     int64_t agents_us, us;
 
     if (!is_kept(run, a, now->ms) || !slice_equal(expected, a->view.text) ||
         !torch_state_read_beat(expected, desired, &agents_us) ||
-        !agent_clock_is_steady(&s, a, agents_us, &us) || us <= own->heartbeat_us ||
-        us < now->wall_ns / 1000 - OLD_US)
+        !agent_clock_is_steady(&s, a, agents_us, &us) || us < now->wall_ns / 1000 - OLD_US)
+        return (struct slice){0};
+    own = &run->view.state.nodes[a->view.own];
+    if (us <= own->heartbeat_us)
         return (struct slice){0};
     presence_heard(&s, a, false);
     agent_note_asked(run, a, true, now->ms);
