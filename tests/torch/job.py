@@ -227,9 +227,12 @@ class Job:
         return seen()
 
     def first_step(self, world, since=0):
-        """Where the world of this size that was formed after `since` went on."""
-        return min(int(e["step"]) for e in self.events[since:]
-                   if e["event"] == "start" and int(e["world"]) == world)
+        """Where the world of this size that was formed after `since` went on. Steps of the world before may be printed after
+        `since`, so this waits for the new one."""
+        def steps():
+            return [int(e["step"]) for e in self.events[since:] if e["event"] == "start" and int(e["world"]) == world]
+        self.wait(steps, "a new world of %d ranks" % world)
+        return min(steps())
 
     def last_agent(self):
         """The agent with the highest rank among its workers."""
