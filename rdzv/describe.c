@@ -6,7 +6,7 @@
 
 int main(void)
 {
-    /* with --help, no other setting is checked, and each has its default */
+    /* --help makes rdzvd skip the checks of required settings, and leaves each default as it is */
     static char name[] = "rdzvd", help[] = "--help";
     char *const argv[] = {name, help, NULL}, *const environment[] = {NULL};
     struct config config;

@@ -237,6 +237,7 @@ static void store_role_init(struct server *s)
     }
     evtimer_assign(&store->expiry, s->base, on_expiry, s);
     rendezvous_init(&store->rendezvous, s->config, &s->engine, &s->net);
+    store->rendezvous.before_tick = status_waits_log;
     hooks = rendezvous_hooks(&store->rendezvous);
     c10d_init(&store->c10d, s->config, &s->engine, &hooks);
     s->http.routes = http_routes;
@@ -266,7 +267,6 @@ static void store_role_tick(struct server *s)
 {
     rendezvous_tick(&s->store.rendezvous);
     etcd_runs_tick(&s->store.etcd_runs);
-    status_waits_log(&s->engine);
     relay_links_tick(&s->store.links);
     engine_tick_journal(&s->engine);
     forwards_tick(&s->forwards);

@@ -168,7 +168,8 @@ static bool may_hold_torchrun(const char *text)
 
 static void read_value(struct job_scope *scope, const struct arg_word *value, struct arg_list *out);
 
-/* Replaces `$FLAGS` by its words, if they are known. One word that is no option stays as it is. */
+/* Replaces `$FLAGS` by its words, if they are known. A variable stays one word with its `$`, unless
+ * its words are those of options. */
 static void push_expanded(struct job_scope *scope, struct arg_list *list, struct arg_word word)
 {
     struct arena *a = &scope->view->bundle->arena;

@@ -37,8 +37,8 @@ static bool leads_to_training(const struct job_view *v, const struct job_run *r,
     return found > 0;
 }
 
-/* Why the host, which is meant to be one of these pods, is no name of any: without a Service of its
- * domain a pod has none. NULL: it is one. */
+/* The host looks like the name of one of these pods. Returns NULL if it is a pod's name, or the
+ * reason why not: a pod has a name only below a Service of its domain. */
 static const char *why_misnamed(const struct job_view *v, const struct kube_pods *p)
 {
     const struct kube_object *o = p->object;

@@ -115,7 +115,7 @@ static enum intent_kind kind_of(const struct intent *in)
 {
     if (!same_others(in) || (in->from.closed && !in->to.closed))
         return INTENT_UNKNOWN;
-    if (in->to.closed && !in->from.closed) /* if it takes itself for dead, it leaves by that, too */
+    if (in->to.closed && !in->from.closed) /* an agent that takes itself for dead leaves as well */
         return leaves(in) || (same_round(in) && intent_same_place(in->was, in->is))
                    ? INTENT_CLOSE
                    : INTENT_UNKNOWN;

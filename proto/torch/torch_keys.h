@@ -11,10 +11,9 @@
  */
 #define TORCH_RUN_SENTINEL "Y2FuaW1hZGFt"
 
-/* The names of keys of a round, or their begin. */
-#define TORCH_ROLE_KEYS                                                       \
-    "torchelastic/role_info" /* of 2.3 and before: role_info0, role_info0.FIN \
-                              */
+/* The names of keys of a round, or their begin. Torch 2.3 and before: role_info0, role_info0.FIN.
+ */
+#define TORCH_ROLE_KEYS  "torchelastic/role_info"
 #define TORCH_RANKS_KEYS "torchelastic/assigned_ranks/"
 #define TORCH_EXIT_KEYS  "torchelastic/agent/terminal_state" /* of the exit barrier */
 
@@ -38,19 +37,18 @@ void torch_key_split(struct slice key, size_t front, int64_t *round, struct slic
 #define TORCH_KEY_ROOM 128
 size_t torch_key_write(struct slice run_key, int64_t round, const char *name, uint8_t *out);
 
-/* --- Keys for which clients wait: whoever waits for one wants to know its writer. --- */
+/* --- The writers of well-known keys: a client that waits for such a key waits for one rank. --- */
 
-/* Well-known keys of workers and of the rounds of agents. */
-#define TORCH_DEFAULT_GROUP "default_pg" /* of all ranks */
+#define TORCH_DEFAULT_GROUP "default_pg" /* the process group of all ranks */
 
 struct torch_key_writer {
-    const char *what;   /* the value: "the NCCL id"; static */
+    const char *what;   /* the value: "NCCL's id"; static */
     const char *when;   /* the moment at which the writer writes it; static */
     struct slice group; /* the process group, of a key of workers; part of the key; else ptr NULL */
     int64_t rank;       /* of the writer in the group; of agents: among the nodes of the round */
 };
 
 /* The writer of a key of workers, as of ProcessGroupGloo and ProcessGroupNCCL (1.13 to 2.14); or of
- * a key of a round by its name. False: the key is none of them, or not of one writer only. */
+ * a key of a round by its name. False: torch writes no such key, or several ranks write it. */
 bool torch_key_writer_of_worker(struct slice key, struct torch_key_writer *out);
 bool torch_key_writer_of_round(struct slice name, struct torch_key_writer *out);

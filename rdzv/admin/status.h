@@ -33,10 +33,12 @@ void status_node_write(struct writer *w, const struct run_facts *f, const struct
  * clients outside all runs. */
 void status_waits_write_run(struct writer *w, const struct engine_space *space,
                             const struct engine *engine, const struct run *run);
-/* Called once a second: logs, once per round, worker waits that have lasted for 30 s. */
-void status_waits_log(struct engine *engine);
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
                               const struct engine *engine);
+
+/* For struct rendezvous: logs the first wait of the run's workers that has lasted for 30 s, once
+ * for each round. */
+void status_waits_log(struct live_run *run);
 
 /* --- Open barriers, status_barrier.c: found by the keys that clients wait for: how many of how
  * many clients have arrived, and, if that is knowable, which are missing. --- */

@@ -239,18 +239,22 @@ void status_waits_write_space(struct writer *w, const struct engine_space *space
 
 #define LOG_AFTER_MS 30000
 
-/* Open waits are in the order of their begins. */
-static const struct waiter *overdue_wait(const struct engine *e, const struct engine_space *space,
-                                         const struct run *run)
-{
-    const struct worker_store *w = worker_store_of(space, run);
-    const struct keymap *keys = w == NULL ? NULL : space_keys(space->store, w->id);
-    const struct waiter *first = keys == NULL ? NULL : TAILQ_FIRST(&keys->open_waiters);
+#define LOG_LOOKS_AT 64 /* open waits; further ones are behind clients that are in a BARRIER */
 
-    return first != NULL && first->wake.kind == WAKE_WAITER && !first->barrier &&
-                   clock_elapsed_ms(first->since_ms, engine_now_ms(e)) >= LOG_AFTER_MS
-               ? first
-               : NULL;
+/* The oldest wait for a key. Open waits are in the order of their begins. NULL: none is old. */
+static const struct waiter *overdue_wait(const struct engine *e, const struct keymap *keys)
+{
+    const struct waiter *waiter;
+    int looked = 0;
+
+    TAILQ_FOREACH(waiter, &keys->open_waiters, entry) {
+        if (++looked > LOG_LOOKS_AT ||
+            clock_elapsed_ms(waiter->since_ms, engine_now_ms(e)) < LOG_AFTER_MS)
+            return NULL;
+        if (waiter->wake.kind == WAKE_WAITER && !waiter->barrier)
+            return waiter;
+    }
+    return NULL;
 }
 
 static const struct entry *first_absent_key(const struct waiter *waiter)
@@ -262,17 +266,15 @@ static const struct entry *first_absent_key(const struct waiter *waiter)
     return NULL;
 }
 
-static void log_wait(const struct engine_space *space, const struct run *run,
-                     const struct entry *key)
+static void log_wait(const struct engine_space *space, const struct run *run, struct slice key)
 {
     struct key_writer writer;
-    bool is_known = status_find_writer(space, run, key->node.key, false, &writer);
-    struct slice shown = key->node.key;
+    bool is_known = status_find_writer(space, run, key, false, &writer);
 
-    if (shown.len > WAIT_KEY_BYTES)
-        shown.len = WAIT_KEY_BYTES;
+    if (key.len > WAIT_KEY_BYTES)
+        key.len = WAIT_KEY_BYTES;
     log_event(LOG_WARN, "workers_wait", log_str("space", space->store->name),
-              log_bytes("run", run->view.id), log_bytes("key", shown),
+              log_bytes("run", run->view.id), log_bytes("key", key),
               log_str("what", is_known ? writer.torch.what : "a key"),
               log_str("written_by", is_known ? writer.text : "unknown"),
               log_u64("workers", status_count_workers(run, &space->store->keys)),
@@ -280,30 +282,17 @@ static void log_wait(const struct engine_space *space, const struct run *run,
 }
 
 /* Each round has a worker store of its own. */
-static void log_wait_of(const struct engine *e, const struct engine_space *space,
-                        struct live_run *live)
+void status_waits_log(struct live_run *live)
 {
-    uint64_t worker_store = live->run.view.record.worker_store;
+    const struct engine_space *space = live->home->space;
+    const struct worker_store *w = worker_store_of(space, &live->run);
     const struct waiter *waiter;
 
-    if (live->waits_logged_of == worker_store)
+    if (w == NULL || live->waits_logged_of == w->id)
         return;
-    waiter = overdue_wait(e, space, &live->run);
+    waiter = overdue_wait(live->home->rdzv->engine, space_keys(space->store, w->id));
     if (waiter == NULL)
         return;
-    live->waits_logged_of = worker_store;
-    log_wait(space, &live->run, first_absent_key(waiter));
-}
-
-void status_waits_log(struct engine *engine)
-{
-    const struct engine_space *space;
-    struct run_view *v;
-
-    TAILQ_FOREACH(space, &engine->spaces, entry) {
-        for (v = rendezvous_next(space, NULL); v != NULL; v = rendezvous_next(space, v)) {
-            if (v->exists)
-                log_wait_of(engine, space, live_run_of(v));
-        }
-    }
+    live->waits_logged_of = w->id;
+    log_wait(space, &live->run, first_absent_key(waiter)->node.key);
 }

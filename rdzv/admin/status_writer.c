@@ -38,8 +38,10 @@ static void write_text(struct key_writer *out)
     int group = (int)(out->torch.group.len < 100 ? out->torch.group.len : 100), at;
 
     if (group > 0)
-        at = snprintf(out->text, sizeof out->text, "rank %lld of %.*s", (long long)out->torch.rank,
-                      group, (const char *)out->torch.group.ptr);
+        at =
+            snprintf(out->text, sizeof out->text, "rank %lld of %s%.*s", (long long)out->torch.rank,
+                     slice_is(out->torch.group, TORCH_DEFAULT_GROUP) ? "" : "group ", group,
+                     (const char *)out->torch.group.ptr);
     else
         at = snprintf(out->text, sizeof out->text, "node %lld", (long long)out->torch.rank);
     if (out->node != NULL)

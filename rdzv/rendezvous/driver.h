@@ -11,6 +11,7 @@
 
 struct probe;
 struct rendezvous_space;
+struct live_run;
 
 TAILQ_HEAD(rendezvous_space_list, rendezvous_space);
 
@@ -28,6 +29,7 @@ struct rendezvous {
     uint64_t refuses_since_ms; /* begin of the present refusal, as engine_lived_ms(); 0: the store
                                   takes changes */
     uint32_t sweeps;           /* so many have begun: keys of runs are deleted in pieces */
+    void (*before_tick)(struct live_run *run); /* of each run; NULL: nothing is called */
 };
 
 struct live_run {

@@ -60,14 +60,14 @@ void explain_log(const char *space, struct slice run, const struct note *note);
 /* An empty note among the outputs, in which `kind` and `round` are filled; never NULL: when memory
  * is short, the note goes nowhere. */
 struct note *explain_note(struct step *s, enum note_kind kind);
-/* The same of a node: `agent` counts for it, `role` and `previous` are what it is in that state. */
+/* The same about a node: fills in its agent, its text, and its role, also as `previous`. */
 struct note *explain_note_node(struct step *s, enum note_kind kind, const struct torch_node *node);
 
 /* Notes the changes from view.before to view.state, as a write of `by`. */
 void explain_change(struct step *s, const struct agent *by);
 
 /* NOTE_RUN_CLOSED, NOTE_RUN_FAILED, NOTE_CLOSE_WAITS, NOTE_CLOSE_IGNORED: the agent has asked to
- * close the run. NULL: it is not known any more which agent has. */
+ * close the run. NULL: rdzvd does not remember the agent. */
 void explain_close(struct step *s, enum note_kind kind, const struct agent *by);
 
 /* An agent's connection has ended, or it is `gone`. */

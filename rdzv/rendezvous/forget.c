@@ -10,7 +10,7 @@ void forget_end_run(struct step *s)
 
     if (run->view.record.worker_store != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = run->view.record.worker_store;
-    run->shares_roles = run->was_meeting = run->restarted_alone = run->failed = false;
+    run->shares_roles = run->was_meeting = run->must_meet = run->failed = false;
     run->finishing.round = ROUND_NONE;
     closing_forget(run);
     run_view_update(&run->view, (struct slice){0});

@@ -77,9 +77,12 @@ static bool lacks_participants(const struct run *run, const struct torch_state *
            torch_state_participants(state) < torch_state_participants(&v->last_completed);
 }
 
+/* A mark is not needed any more once the lost nodes are back, unless more than their absence was
+ * its reason: an agent that has started its workers again, a meeting that had begun before a start
+ * of the daemon, or a placeholder that an agent may have taken for the key of a lost node. */
 void loss_take_back(const struct run *run, struct torch_state *next)
 {
-    if (run->start == START_OVER && !run->restarted_alone && !meeting_is_open(run) &&
+    if (run->start == START_OVER && !run->must_meet && !meeting_is_open(run) &&
         !lacks_participants(run, next))
         clear_mark(next);
 }
@@ -197,7 +200,7 @@ void loss_on_rejoin(struct step *s)
 {
     if (s->run->settings->restart_on_loss == RESTART_NEVER || !step_is_open(s))
         return;
-    s->run->restarted_alone = true;
+    s->run->must_meet = true;
     if (should_notify(s->run, &s->run->view.state) && step_edit(s) != NULL)
         put_without(s, true, "the agent of one of them has started its workers again alone");
 }
@@ -265,6 +268,7 @@ void loss_on_restore(struct step *s)
     missed = (was_meeting || torch_state_participants(next) < before) &&
              s->run->settings->restart_on_loss != RESTART_NEVER;
     note_lost(s, gone);
+    s->run->must_meet = s->run->must_meet || was_meeting;
     if (was_meeting && missed && have_to_meet(s->run, next) && torch_state_waiting(next) != 0)
         set_mark(next); /* the nodes that wait may leave before each agent has polled */
     if (gone > 0 || was_meeting || (missed && should_notify(s->run, next)))

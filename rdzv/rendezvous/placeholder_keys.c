@@ -101,6 +101,22 @@ static bool may_be_waited_for(const struct step *s)
     return false;
 }
 
+/* An agent that does not have the ranks of its workers may read a placeholder, and start workers
+ * that fit no others. */
+static bool may_any_be_misled(const struct run *run)
+{
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        const struct torch_node *node = run_node_of(run, a);
+
+        if (run->shares_roles && node != NULL && node->participant &&
+            a->workers_round != run->view.state.round)
+            return true;
+    }
+    return false;
+}
+
 void placeholder_keys_put(struct step *s)
 {
     const struct run_view *v = &s->run->view;
@@ -109,6 +125,7 @@ void placeholder_keys_put(struct step *s)
     if (!v->has_completed || then->count > NODES_MOST || then->round != v->state.round ||
         !may_be_waited_for(s))
         return;
+    s->run->must_meet = s->run->must_meet || may_any_be_misled(s->run);
     for (size_t i = 0; i < then->count; i++) {
         const struct torch_node *now = torch_state_find(&v->state, &then->nodes[i]);
         int64_t rank = then->nodes[i].rank;

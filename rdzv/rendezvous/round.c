@@ -66,7 +66,7 @@ static void note_size(struct run *run, enum round_way way)
 static void completed(struct step *s, struct agent *by, enum round_way way)
 {
     s->out->counters.rounds_completed++;
-    s->run->was_meeting = s->run->restarted_alone = false;
+    s->run->was_meeting = s->run->must_meet = false;
     note_size(s->run, way);
     s->run->completed_ms = s->now->lived_ms;
     begin_round(s->run);

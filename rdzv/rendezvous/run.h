@@ -121,10 +121,9 @@ struct run {
     uint64_t idle_since_ms;
     enum run_start start;
     uint64_t unnamed_since_ms; /* START_UNNAMED; as policy_now.lived_ms */
-    bool was_meeting;     /* when the daemon ended, the nodes of the round were about to meet */
-    bool restarted_alone; /* an agent has started workers again in this round, so the others must
-                             meet */
-    bool ending;          /* it is being forgotten on request: no node is missed */
+    bool was_meeting; /* when the daemon ended, the nodes of the round were about to meet */
+    bool must_meet;   /* the nodes of this round must meet, also if the lost ones come back */
+    bool ending;      /* it is being forgotten on request: no node is missed */
 
     /* Its size. MIN and MAX are in no message. */
     enum run_fill fill;

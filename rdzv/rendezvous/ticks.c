@@ -43,6 +43,8 @@ static bool step_tick(struct live_run *run)
         driver_set_due(run, run->home->rdzv->ticked_ms);
         return false;
     }
+    if (run->home->rdzv->before_tick != NULL)
+        run->home->rdzv->before_tick(run);
     driver_step(run, (struct policy_event){.kind = RUN_TICK});
     return true;
 }

@@ -8,10 +8,15 @@ finding. $RDZV_MANIFEST names the tool.
 """
 
 import json
+import os
 import subprocess
 import sys
 
 from manifests import MANIFEST, check, yaml
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import cases  # noqa: E402
+from cases import case  # noqa: E402
 
 
 def run(*args, data=""):
@@ -182,6 +187,7 @@ FAULTS = [
 ]
 
 
+@case
 def faults_have_a_finding():
     for name, rule, fault, twin in FAULTS:
         found = findings(dump(*fault))
@@ -218,6 +224,7 @@ NO_FAULTS = [
 ]
 
 
+@case
 def what_is_right_is_left_alone():
     for name, rules, objects in NO_FAULTS:
         found = findings(dump(*objects))
@@ -251,6 +258,7 @@ MOVES = [
 ]
 
 
+@case
 def jobs_move_whole_or_not_at_all():
     for name, options, objects, refusal in MOVES:
         text = dump(*objects)
@@ -281,6 +289,7 @@ spec: &spec
 """
 
 
+@case
 def texts_are_read_as_they_are():
     code, out, err = run("rewrite", "-", data=ANCHORS)
     check(code == 0 and "a-rdzv:29400" in out, "anchors without an alias: " + err)
@@ -300,6 +309,7 @@ def texts_are_read_as_they_are():
     check("a template ({{ .Values.x }})" in note and "private" not in note, note)
 
 
+@case
 def import_takes_nothing_away():
     text = dump(service(), job("torchrun --nnodes=2 --nproc_per_node=${NGPU:-$(nvidia-smi -L | wc -l)} --rdzv-backend=c10d "
                                "--rdzv-endpoint=a-0.a:29400 t.py", subdomain="a"))
@@ -316,22 +326,5 @@ def import_takes_nothing_away():
         check(code == 2 and out == "" and "accelerate launch does not read" in err, err, line)
 
 
-TESTS = [faults_have_a_finding, what_is_right_is_left_alone, jobs_move_whole_or_not_at_all, texts_are_read_as_they_are, import_takes_nothing_away]
-
-
-def main():
-    failed = 0
-    for test in TESTS:
-        if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
-            continue
-        try:
-            test()
-            print("ok %s" % test.__name__, flush=True)
-        except AssertionError as e:
-            failed += 1
-            print("FAIL %s: %s\n---- again: tests/manifest/kinds.py %s" % (test.__name__, e, test.__name__), flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run("tests/manifest/kinds.py"))

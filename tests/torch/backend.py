@@ -25,6 +25,7 @@ import torches
 from job import STOP, Job, JobFailed
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
+from cases import CASES, case, check  # noqa: E402
 from certs import Ca  # noqa: E402
 from servers import Rdzvd, free_port  # noqa: E402
 from wheels import check_output, make_environment, make_wheel  # noqa: E402
@@ -32,17 +33,6 @@ from wheels import check_output, make_environment, make_wheel  # noqa: E402
 SCRATCH = tempfile.mkdtemp(prefix="rdzv-backend-")
 GONE_S = 1  # after its agent, the relay has ended
 REJOIN_S = 2  # from the arrival of the new agent to its round
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def check(truth, what):
-    if not truth:
-        raise JobFailed(what)
 
 
 class Installed(torches.Torch):

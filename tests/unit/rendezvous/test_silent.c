@@ -119,6 +119,25 @@ static void a_node_that_only_slept_is_put_back(void **state)
     scene_fini(&s);
 }
 
+/* It slept while the others exchanged the ranks of their workers: a placeholder may stand for its
+ * key, so its round must end although it is back. */
+static void a_node_that_slept_before_its_ranks_ends_its_round(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    s.settings.silent_node_ms = 8000;
+    scene_meet(&s, 2);
+    s.run.shares_roles = true;
+    s.agents[0].workers_round = ROUND_NONE;
+    pass_silent(&s, 9, 1);
+    scene_event(&s, AGENT_POLLED, &s.agents[1]);
+    assert_int_equal(scene_participants(&s), 2);
+    assert_int_equal(scene_waiting_nodes(&s), 1);
+    scene_fini(&s);
+}
+
 /* The only node of a job: nobody else would find out. */
 static void the_only_node_may_be_silent_too(void **state)
 {
@@ -222,6 +241,7 @@ int main(void)
         cmocka_unit_test(a_silent_node_is_taken_out),
         cmocka_unit_test(the_others_of_a_silent_node_are_told_by_that_setting),
         cmocka_unit_test(a_node_that_only_slept_is_put_back),
+        cmocka_unit_test(a_node_that_slept_before_its_ranks_ends_its_round),
         cmocka_unit_test(the_only_node_may_be_silent_too),
         cmocka_unit_test(an_agent_that_waits_for_a_key_is_not_silent),
         cmocka_unit_test(an_agent_at_the_exit_barrier_is_not_silent),
