@@ -91,6 +91,7 @@ joined()
 install_more()
 {
     install_venv
+    install_wheel || echo "run.sh: there are no tools for the wheel, so some of its cases are skipped"
     install_browser || echo "run.sh: there is no browser, so the status page is not looked at"
     [ "$ALL" = no ] || { install_trees && install_etcds && install_scan && install_packages; }
 }
@@ -249,6 +250,7 @@ step client-tls $PYTHON tests/client/tls.py
 step page $PYTHON tests/page/run.py
 step packages-install env RDZVD="$PLAIN" $PYTHON tests/packages/install.py
 step wheel env RDZVD="$PLAIN" $PYTHON tests/packages/wheel.py
+step hooks env RDZVD="$PLAIN" $PYTHON tests/packages/hooks.py
 step packages-chart env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/packages/chart.py
 [ "$ALL" = no ] || step packages-booted env RDZVD="$PLAIN" $PYTHON tests/packages/booted.py
 [ "$ALL" = no ] || step packages-release $PYTHON tests/packages/release.py

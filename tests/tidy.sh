@@ -51,7 +51,7 @@ forbid() { # TEXT GREP-ARGUMENT... < file names
 # --- The checks. ---
 
 check_layout() {
-    local wanted='README.md client deploy meson.build meson_options.txt proto rdzv store tests'
+    local wanted='README.md client deploy meson.build meson_options.txt proto pyproject.toml rdzv store tests'
     local found name
     found=$(files | grep -v '^\.' | cut -d/ -f1 | LC_ALL=C sort -u)
     for name in $found; do

@@ -26,7 +26,7 @@ import cases  # noqa: E402
 from c10d import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd  # noqa: E402
-from wheels import check_output, make_environment, make_wheel, version  # noqa: E402
+from wheels import check_output, make_environment, make_wheel, tool, version  # noqa: E402
 
 MOST = 6_000_000  # bytes
 OLDEST = (3, 8)  # Python
@@ -42,13 +42,6 @@ def wheel():
 
 def is_released():
     return "musllinux" in wheel()
-
-
-def tool(name):
-    """A program that is on PATH, or that tests/support/install.sh has put into the cache."""
-    cache = os.environ.get("RDZV_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "rdzv")
-    return shutil.which(name) or shutil.which(name, path=os.path.join(cache, "wheel-tools", "bin"))
 
 
 def files_below(folder):
@@ -137,7 +130,7 @@ def pip_installs_it_and_removes_all_of_it():
 def uv_installs_it_and_removes_all_of_it():
     uv = tool("uv")
     if uv is None:
-        return "there is no uv: tests/support/install.sh packages"
+        return "there is no uv: tests/support/install.sh wheel"
     folder = os.path.join(SCRATCH, "uv")
     check_output(uv, "venv", "--offline", "--python", sys.executable, folder)
     before = files_below(folder)
@@ -172,7 +165,7 @@ def its_programs_are_found_below_a_target_and_in_a_user_folder():
 def twine_finds_nothing_wrong():
     twine = tool("twine")
     if twine is None:
-        return "there is no twine: tests/support/install.sh packages"
+        return "there is no twine: tests/support/install.sh wheel"
     out = check_output(twine, "check", "--strict", wheel())
     check("PASSED" in out, out)
     return None

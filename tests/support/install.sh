@@ -2,7 +2,7 @@
 # Puts on this machine (Debian bookworm) what the build and the tests need; does nothing that is
 # already done. Run it with the names of the parts wanted, or source it and call install_PART:
 #
-#   install.sh [build] [run] [test] [browser] [packages] [venv] [trees] [etcds] [scan] [all]
+#   install.sh [build] [run] [test] [browser] [packages] [wheel] [venv] [trees] [etcds] [scan] [all]
 #                                                        (no name: build, test and venv)
 #
 #   build   compiler, meson, the libraries rdzvd and rdzvctl link, and curl
@@ -10,6 +10,7 @@
 #   test    fuzzers, valgrind, real etcd and its clients, Debian's torch 1.13.1
 #   browser Chromium and its driver (100 MB of packages), and npm for axe-core
 #   packages what deploy/release.sh needs, and what its tests do with the result
+#   wheel   uv, twine, pre-commit and more, which install, check and use the wheel
 #   venv    torch 2.13.0 in a virtual environment
 #   trees   Debian trixie (torch 2.6) and forky (torch 2.14) as folders to run in
 #   etcds   etcd of Debian trixie and forky (3.5) beside this Debian's own (3.4)
@@ -282,26 +283,27 @@ helm_program()
     say "helm is there: $dir"
 }
 
-# uv and twine, which install and check the wheel.
-wheel_tools()
+# What installs, checks and uses the wheel; and setuptools as a file, for a pip that asks no index.
+install_wheel()
 {
-    local dir=$RDZV_CACHE_DIR/wheel-tools
+    local dir=$RDZV_CACHE_DIR/wheel-tools tools="uv twine pre-commit check-jsonschema"
 
-    if [ ! -e "$dir/.complete" ]; then
+    if [ "$(cat "$dir/.complete" 2>/dev/null)" != "$tools" ]; then
         cache_lock
-        if [ ! -e "$dir/.complete" ]; then
-            say "uv and twine go into $dir"
+        if [ "$(cat "$dir/.complete" 2>/dev/null)" != "$tools" ]; then
+            say "$tools go into $dir"
             rm -rf "$dir"
             /usr/bin/python3 -m venv "$dir"
-            "$dir/bin/pip" install --quiet --no-input uv twine
-            touch "$dir/.complete"
+            "$dir/bin/pip" install --quiet --no-input $tools &&
+                "$dir/bin/pip" download --quiet --no-input --no-deps --dest "$dir/files" setuptools &&
+                echo "$tools" >"$dir/.complete" || { cache_unlock; say "pip failed"; return 1; }
         fi
         cache_unlock
     fi
-    say "uv and twine are there: $dir"
+    say "$tools are there: $dir"
 }
 
-install_packages() { apt_install $PACKAGES_PACKAGES; helm_program; wheel_tools; }
+install_packages() { apt_install $PACKAGES_PACKAGES; helm_program; install_wheel; }
 
 install_trees()
 {
@@ -333,7 +335,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- build test venv
     for part in "$@"; do
         case $part in
-        build | run | test | browser | packages | venv | trees | etcds | scan | all) "install_$part" ;;
+        build | run | test | browser | packages | wheel | venv | trees | etcds | scan | all) "install_$part" ;;
         *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
         esac
     done

@@ -16,6 +16,17 @@ def check_output(*argv, code=0, **more):
     return done.stdout
 
 
+def tools_folder():
+    """Where `tests/support/install.sh wheel` has put programs and packages."""
+    return os.path.join(os.environ.get("RDZV_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "rdzv"), "wheel-tools")
+
+
+def tool(name):
+    """A program that is on PATH, or one of tools_folder(); None if there is none."""
+    return shutil.which(name) or shutil.which(name, path=os.path.join(tools_folder(), "bin"))
+
+
 def version():
     with open(os.path.join(ROOT, "meson.build"), encoding="utf-8") as f:
         return next(line.split("'")[1] for line in f if line.startswith("  version:"))
