@@ -37,6 +37,9 @@ Description-Content-Type: text/markdown
 
 """
 ENTRY_POINTS = """\
+[console_scripts]
+kubectl-rdzv = rdzvd.kubectl:main
+
 [torchrun.handlers]
 rdzvd = rdzvd.backend:get_handler
 """

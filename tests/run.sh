@@ -246,6 +246,7 @@ fi
 step client-library $PYTHON tests/client/library.py
 step client-install env RDZVD="$PLAIN" $PYTHON tests/client/library.py installed
 step client-ctl $PYTHON tests/client/ctl.py
+step client-kubectl env RDZVD="$PLAIN" $PYTHON tests/client/kubectl.py
 step client-tls $PYTHON tests/client/tls.py
 step page $PYTHON tests/page/run.py
 step packages-install env RDZVD="$PLAIN" $PYTHON tests/packages/install.py

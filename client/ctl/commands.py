@@ -201,7 +201,7 @@ OVER_C10D = "keys get set add delete wait watch latency".split()
 ABOUT = paragraphs("""rdzvctl asks a rendezvous store of PyTorch about a job: its nodes, the missing nodes, and the
     keys that clients wait for. It also reads and writes keys, and checks whether this machine can use the store.
     Commands about runs, spaces and operators need rdzvd. Commands about keys, latency and preflight also work with
-    torch's own store.""")
+    torch's own store. `kubectl rdzv COMMAND` runs it at a store in a Kubernetes cluster.""")
 
 # As enum ctl_exit has them.
 EXITS = ["fine",

@@ -74,7 +74,8 @@ def everything_is_where_distributions_expect_it():
         for path in ("bash-completion/completions/" + program, "zsh/site-functions/_" + program,
                      "fish/vendor_completions.d/%s.fish" % program):
             check(os.path.exists(at("share", path)), path)
-    for name in ("rdzvd.8", "rdzvd.yaml.5", "rdzv-manifest.1", "rdzvctl.1"):
+    check(run(at("bin", "kubectl-rdzv"), "--help").stdout.startswith("usage: kubectl rdzv "), "kubectl-rdzv")
+    for name in ("rdzvd.8", "rdzvd.yaml.5", "rdzv-manifest.1", "rdzvctl.1", "kubectl-rdzv.1"):
         check(os.path.exists(page(name)), name)
     for path in ("include/rdzv_client.h", "lib/systemd/system/rdzvd.service",
                  "lib/systemd/system/rdzvd.socket", "share/doc/rdzv/README.md",

@@ -106,6 +106,7 @@ def use(python, folder):
     check("etcd Version: 3.4" in check_output(python, "-m", "rdzvd", "etcd", "--version"), "as etcd")
     check(version() in check_output(python, "-m", "rdzvd", "ctl", "--version"), "ctl")
     check("emit" in check_output(python, "-m", "rdzvd", "manifest", "--help"), "manifest")
+    check(version() in check_output(os.path.join(folder, "bin", "kubectl-rdzv"), "--version"), "kubectl-rdzv")
     with Rdzvd(wrapper=[python, "-m"], binary="rdzvd") as server:
         with open("/proc/%d/cmdline" % server.pid, "rb") as f:
             check(f.read().startswith(b"rdzvd\0--listen\0"), "the package runs beside the program")
