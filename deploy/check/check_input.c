@@ -148,8 +148,8 @@ static void read_found(struct finder *f, const char *path)
 
     if (!read && file->is_template)
         skipped->templates++;
-    else if (!read && text_ends_with(path, ".json"))
-        skipped->others++; /* with comments, or of lines: no manifest */
+    else if (!read && text_ends_with(path, ".json") && !file->is_manifest)
+        skipped->others++; /* with comments, or of lines */
     else
         diag_append(f->diag, &said);
     diag_free(&said);

@@ -36,42 +36,21 @@ void check_print_text(FILE *out, struct check *c)
 
 /* --- What check did not look at. --- */
 
-/* Kinds without pods, of which no rule needs to know. */
-static const char *const podless_kinds[] = {"PersistentVolume",
-                                            "StorageClass",
-                                            "Secret",
-                                            "ServiceAccount",
-                                            "Role",
-                                            "RoleBinding",
-                                            "ClusterRole",
-                                            "ClusterRoleBinding",
-                                            "Certificate",
-                                            "ServiceMonitor",
-                                            "Ingress",
-                                            "Queue",
-                                            "PodDisruptionBudget",
-                                            "PriorityClass",
-                                            "ResourceQuota",
-                                            "LimitRange",
-                                            "PodGroup",
-                                            "LocalQueue",
-                                            "ClusterQueue",
-                                            "ResourceFlavor",
-                                            "Endpoints",
-                                            "EndpointSlice",
-                                            "WorkloadPriorityClass",
-                                            "CustomResourceDefinition",
-                                            "HorizontalPodAutoscaler",
-                                            NULL};
-
-/* An object of another kind, in which neither pods nor templates of known kinds were found. */
+/* An object of another kind, in which neither pods nor templates of known kinds were found. Kinds
+ * that end so have none, and no rule needs to know of them. */
 static bool kind_is_unknown(const struct check *c, const struct kube_object *o)
 {
+    static const char *const podless[] = {
+        "Account",   "Autoscaler", "Binding", "Budget",  "Class",   "Certificate", "Definition",
+        "Endpoints", "Flavor",     "Group",   "Ingress", "Monitor", "Queue",       "Quota",
+        "Range",     "Role",       "Secret",  "Slice",   "Volume",  NULL};
+    size_t i = 0;
     bool has_template =
         o->index + 1 < c->bundle.count && c->bundle.objects[o->index + 1]->wrapper == o;
 
-    return o->type == KUBE_OTHER && o->pods_count == 0 && !has_template &&
-           !text_is_one_of(o->kind, podless_kinds);
+    while (podless[i] != NULL && !text_ends_with(o->kind, podless[i]))
+        i++;
+    return o->type == KUBE_OTHER && o->pods_count == 0 && !has_template && podless[i] == NULL;
 }
 
 #define NAMED_MAX  4
@@ -158,9 +137,21 @@ static void put_placeholder(FILE *out, const char *text)
     fprintf(out, "%.*s", (int)(len > LENGTH_MAX ? LENGTH_MAX : len), start);
 }
 
+/* What rdzvd can do for the first launcher that is no torchrun. */
+static void print_remedy(FILE *out, const struct job_view *v)
+{
+    size_t i = 0;
+
+    while (i < v->closed_count && v->closed[i].remedy == NULL)
+        i++;
+    if (i < v->closed_count)
+        fprintf(out, "rdzv-manifest: %s: %s\n", v->closed[i].program->text, v->closed[i].remedy);
+}
+
 static void print_looked(FILE *out, const struct check *c)
 {
     print_unread(out, c);
+    print_remedy(out, &c->jobs);
     for (size_t i = 0; i < c->file_count; i++) {
         const struct yaml_node *n = kube_find_placeholder(&c->files[i]);
 

@@ -29,7 +29,7 @@ static bool meets_elsewhere(struct check *c, const struct job_run *r)
     bool known = job_is_etcd(r) || !job_endpoint_is_computed(r);
 
     return job_is_dynamic(r) && known && (job_is_etcd(r) || job_is_multi_node(r)) &&
-           !is_kept_apart(c, r);
+           !(r->local && r->store == NULL) && !is_kept_apart(c, r);
 }
 
 static bool has_id(const struct job_run *r)
@@ -201,6 +201,11 @@ void check_id_shared(struct check *c, const struct job_run *r)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
                      "the rendezvous id `%s` is that of %ld groups of %s, at the same endpoint",
                      id->text, groups, check_title(c, job_run_object(r)));
+    else if (groups > 1 && strcmp(r->backend, "static") == 0 && r->hosted && r->target.pods != NULL)
+        check_report(c, check_at_setting(r, TORCHRUN_MASTER_ADDR),
+                     "%ld groups of %s have the same ranks at one master, %s: each needs the first "
+                     "pod of its own group",
+                     groups, check_title(c, job_run_object(r)), r->host);
     else if (other != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
                      "the rendezvous id `%s` is also used by %s, at the same endpoint",
@@ -450,14 +455,13 @@ void check_flag_unknown(struct check *c, const struct job_run *r)
 /* --- Nodes of one run that have different ids. --- */
 
 /* What is another text in each pod, at least now and then. */
-static const char *const texts_of_pod[] = {"$RANDOM",     "${RANDOM}",
-                                           "uuid",        "$(date",
-                                           "`date",       "$(hostname",
-                                           "`hostname",   "$HOSTNAME",
-                                           "${HOSTNAME}", "random",
-                                           "$$",          "$SRANDOM",
-                                           "mktemp",      "JOB_COMPLETION_INDEX",
-                                           NULL};
+static const char *const texts_of_pod[] = {
+    "$RANDOM",    "${RANDOM",   "((RANDOM",  "$SRANDOM",
+    "random",     "uuid",       "$(date",    "`date",
+    "EPOCH",      "$(hostname", "`hostname", "$HOSTNAME",
+    "${HOSTNAME", "hostid",     "uname -n",  "openssl rand",
+    "shuf",       "mktemp",     "$$",        "JOB_COMPLETION_INDEX",
+    NULL};
 static const char *const fields_of_pod[] = {
     "metadata.name", "metadata.uid",     "status.podIP", "status.hostIP",
     "spec.nodeName", "completion-index", "pod-index",    NULL};

@@ -17,12 +17,13 @@ struct job_scope {
     const struct kube_container *container;
     struct job_assignment *assigned;
     size_t count, cap;
-    struct kube_index names;       /* their indices by name */
-    struct kube_index written;     /* names of files that the script writes */
-    bool copies;                   /* it copies files, whose names stay */
-    size_t scripts;                /* how many texts were read */
-    const struct kube_object *map; /* the ConfigMap with the current one, or NULL */
-    const struct arg_word *unread; /* the first text that is not in these files, or NULL */
+    struct kube_index names;        /* their indices by name */
+    struct kube_index written;      /* names of files that the script writes */
+    bool copies;                    /* it copies files, whose names stay */
+    size_t scripts;                 /* how many texts were read */
+    const struct kube_object *map;  /* the ConfigMap with the current one, or NULL */
+    const struct arg_word *unread;  /* the first text that is not in these files, or NULL */
+    const struct arg_word *foreign; /* the first launcher with a remedy, or NULL */
 };
 
 void job_scope_assign(struct job_scope *s, const struct job_assignment *assignment);

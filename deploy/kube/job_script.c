@@ -395,6 +395,33 @@ static void assign_arguments(struct job_scope *scope, const struct arg_word *wor
     job_scope_assign(scope, &all);
 }
 
+/* --- Launchers without a rendezvous, whose rank 0 serves the store. --- */
+
+static const char *foreign_remedy(const char *launcher)
+{
+    static const char *const names[] = {
+        "deepspeed", "deepspeed.launcher.runner", "ipexrun", "mpirun", "mpiexec", "srun", NULL};
+
+    return !text_is_one_of(kube_base_name(launcher), names)
+               ? NULL
+               : "it has no rendezvous, and rank 0 serves the store: with TORCHELASTIC_USE_AGENT_"
+                 "STORE=True and an rdzvd at MASTER_ADDR and MASTER_PORT, the ranks meet there "
+                 "(deploy/README.md, Other launchers)";
+}
+
+/* The command starts ranks that are programs of Python. */
+static void find_foreign(struct job_scope *scope, const struct arg_word *words, size_t count)
+{
+    size_t at = count > 2 && strcmp(words[1].text, "-m") == 0 ? 2 : 0;
+
+    for (size_t i = at + 1; i < count && scope->foreign == NULL; i++) {
+        if (foreign_remedy(words[at].text) != NULL &&
+            (text_ends_with(words[i].text, ".py") ||
+             strncmp(kube_base_name(words[i].text), "python", 6) == 0))
+            scope->foreign = &words[at];
+    }
+}
+
 /* --- Scripts in files. --- */
 
 /* The program of a command, or the script that a shell reads: the first word that is no option, no
@@ -464,6 +491,7 @@ static bool find_in_file(struct job_scope *scope, const struct arg_word *words, 
         scope->map = map;
         return found;
     }
+    find_foreign(scope, words + operand, count - operand);
     if (operand == count || scope->unread != NULL || is_talk(words + operand, count - operand))
         return false;
     if (shell || text_ends_with(words[operand].text, ".sh") || words[operand].text[0] == '$') {
@@ -601,11 +629,14 @@ void job_find_runs(struct job_view *v, const struct kube_container *c)
         scope.unread = &words[operand];
     if (v->all_count == before)
         find_in_variables(&scope);
+    if (scope.foreign != NULL)
+        scope.unread = scope.foreign;
     if (v->all_count > before || !c->pods->ends || (scope.unread == NULL && count > 0))
         return;
     v->closed = arena_room(&v->bundle->arena, v->closed, v->closed_count, &v->closed_cap,
                            sizeof *v->closed);
-    v->closed[v->closed_count++] = (struct job_closed){c, scope.unread};
+    v->closed[v->closed_count++] = (struct job_closed){
+        c, scope.unread, scope.foreign == NULL ? NULL : foreign_remedy(scope.foreign->text)};
 }
 
 /* The scripts of a ConfigMap that no pods of these files start. Each is read as the script of a

@@ -240,21 +240,28 @@ static const char *trim_blanks(struct arena *a, const char *text)
     return arena_copy(a, text, len);
 }
 
-/* Finds the address of rank 0 of a static job: the manifest's own, or the variable that an operator
- * sets. */
+/* Finds the address of rank 0 of a static job: the manifest's own, or the variables that an
+ * operator sets. */
 static void find_master(struct job_view *v, struct job_run *r)
 {
     const struct job_setting *said = &r->settings[TORCHRUN_MASTER_ADDR];
-    bool train =
-        job_run_object(r)->type == KUBE_TRAINJOB; /* torchrun reads PET_, workers the other */
+    const struct job_setting *port = &r->settings[TORCHRUN_MASTER_PORT];
+    const struct kube_object *o = job_run_object(r);
+    bool train = o->type == KUBE_TRAINJOB; /* torchrun reads PET_, workers the other */
     const struct job_variable *made =
         job_variable(v, r->container, train ? "PET_MASTER_ADDR" : "MASTER_ADDR");
+    const char *end = "";
 
     if (said->from != JOB_FROM_NOWHERE && said->value.known && *said->value.text != '\0')
         r->host = trim_blanks(&v->bundle->arena, said->value.text);
     else if (said->from == JOB_FROM_NOWHERE && made != NULL && made->made != NULL &&
-             job_run_object(r)->type != KUBE_VOLCANO_JOB) /* its plugin sets no PET_MASTER_ADDR */
+             o->type != KUBE_VOLCANO_JOB) /* its plugin sets no PET_MASTER_ADDR */
         r->host = made->made;
+    made = o->type == KUBE_PYTORCHJOB ? job_variable(v, r->container, "PET_MASTER_PORT") : NULL;
+    if (port->from != JOB_FROM_NOWHERE)
+        r->port = port->value.known ? read_count(port->value.text, &end) : -1;
+    else
+        r->port = made == NULL || made->made == NULL ? 29500 : read_count(made->made, &end);
 }
 
 /* Splits it as torch does: at the last colon, unless the host is in brackets. */
@@ -309,7 +316,8 @@ static bool is_name_of_pod(const struct job_value *endpoint)
     if ((len == 9 && strncmp(text, "$HOSTNAME", 9) == 0) ||
         (len == 11 && strncmp(text, "${HOSTNAME}", 11) == 0))
         return true;
-    if ((strncmp(text, "$(", 2) == 0 || *text == '`') && strncmp(text + inner, "hostname", 8) == 0)
+    if ((strncmp(text, "$(", 2) == 0 || *text == '`') &&
+        (strncmp(text + inner, "hostname", 8) == 0 || strncmp(text + inner, "uname -n", 8) == 0))
         return strchr(" )`", text[inner + 8]) != NULL && strchr(")`", text[len - 1]) != NULL;
     return endpoint->field_count == 1 && *text == '$' &&
            (strcmp(field, "status.podIP") == 0 || strcmp(field, "metadata.name") == 0) &&
@@ -355,7 +363,8 @@ static void conclude(struct job_view *v, struct job_run *r)
     if (strcmp(r->backend, "static") == 0 && !job_is_set(r, TORCHRUN_RDZV_ENDPOINT) &&
         !r->standalone)
         find_master(v, r);
-    r->local = job_is_local(r->host) || strcmp(r->host, "0.0.0.0") == 0;
+    r->local =
+        job_is_local(r->host) || strcmp(r->host, "0.0.0.0") == 0 || strcmp(r->host, "[::]") == 0;
     r->own_name = is_name_of_pod(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
 }
 

@@ -132,6 +132,10 @@ static void find_target(struct job_view *v, struct job_run *r)
         r->hosted = leads_to_training(v, r, &r->of_all);
     if (r->hosted && r->target.pods != NULL)
         r->misnamed = why_misnamed(v, r->target.pods);
+    if (r->of_all && strcspn(r->host, ".") != strlen(r->target.service->name))
+        r->misnamed = arena_text(&v->bundle->arena, "its pods have names only with `subdomain: %s`",
+                                 r->target.service->name);
+    r->of_all = r->of_all && r->misnamed == NULL;
 }
 
 static const struct job_store *store_of(const struct job_view *v, const struct job_run *r)

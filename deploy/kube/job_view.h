@@ -97,6 +97,7 @@ struct job_store {
 struct job_closed {
     const struct kube_container *container;
     const struct arg_word *program;
+    const char *remedy; /* of deepspeed, mpirun and the like: the way to rdzvd; else NULL */
 };
 
 struct job_view {

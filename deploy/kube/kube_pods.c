@@ -201,18 +201,13 @@ static void find_volcano(struct pods_maker *m, const struct kube_object *o)
 /* Adds the labels that JobSet and its Jobs set at each pod. */
 static void add_labels_of_each(struct pods_maker *m)
 {
-    static const char *const keys[] = {"jobset.sigs.k8s.io/jobset-uid",
-                                       "jobset.sigs.k8s.io/job-index",
-                                       "jobset.sigs.k8s.io/job-global-index",
-                                       "jobset.sigs.k8s.io/job-key",
-                                       "jobset.sigs.k8s.io/global-replicas",
-                                       "jobset.sigs.k8s.io/replicatedjob-replicas",
-                                       "jobset.sigs.k8s.io/restart-attempt",
-                                       "batch.kubernetes.io/job-completion-index",
-                                       "batch.kubernetes.io/job-name",
-                                       "batch.kubernetes.io/controller-uid",
-                                       "job-name",
-                                       "controller-uid"};
+    static const char *const keys[] = {
+        "jobset.sigs.k8s.io/replicatedjob-replicas", "jobset.sigs.k8s.io/jobset-uid",
+        "batch.kubernetes.io/job-completion-index",  "jobset.sigs.k8s.io/job-index",
+        "jobset.sigs.k8s.io/job-global-index",       "batch.kubernetes.io/job-name",
+        "jobset.sigs.k8s.io/global-replicas",        "jobset.sigs.k8s.io/job-key",
+        "jobset.sigs.k8s.io/restart-attempt",        "controller-uid",
+        "batch.kubernetes.io/controller-uid",        "job-name"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         add_made_label(m, keys[i], NULL);
@@ -346,8 +341,9 @@ static const char *lower_case(struct arena *a, const char *text)
 static void find_replicas(struct pods_maker *m, const struct kube_object *o)
 {
     bool pytorch = o->type == KUBE_PYTORCHJOB || o->type == KUBE_KUBEDL_JOB;
-    const struct yaml_node *specs =
-        kube_get(o->spec, pytorch ? "pytorchReplicaSpecs" : "replicaSpecs");
+    const struct yaml_node *specs = kube_get(o->spec, pytorch ? "pytorchReplicaSpecs"
+                                                      : o->type == KUBE_MPIJOB ? "mpiReplicaSpecs"
+                                                                               : "replicaSpecs");
     bool map = specs != NULL && specs->kind == YAML_MAPPING;
 
     for (size_t i = 0; specs != NULL && specs->kind != YAML_SCALAR && i < specs->count; i++) {
@@ -373,6 +369,42 @@ static void find_replicas(struct pods_maker *m, const struct kube_object *o)
                 add_made_label(m, "training.kubeflow.org/job-role", "master");
         }
         p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-", o->name, lower);
+        if (o->type != KUBE_MPIJOB)
+            continue;
+        p->host_domain = o->name;
+        p->ends = strcmp(p->role, "Launcher") == 0; /* the others wait for its ssh */
+        if (p->ends)
+            p->replicas = -1; /* its command runs in the others */
+    }
+}
+
+/* The head and the groups of workers of a Ray cluster. Ray's own trainer has a rendezvous of its
+ * own, so the entrypoint is not read. */
+static void find_ray(struct pods_maker *m, const struct kube_object *o)
+{
+    const struct yaml_node *cluster = kube_get(o->spec, "rayClusterSpec"), *groups;
+
+    if (cluster == NULL)
+        cluster = kube_get(o->spec, "rayClusterConfig");
+    if (cluster == NULL)
+        cluster = o->spec;
+    groups = kube_get(cluster, "workerGroupSpecs");
+    for (size_t i = 0; i <= yaml_length(groups); i++) {
+        const struct yaml_node *part =
+            i == 0 ? kube_get(cluster, "headGroupSpec") : groups->items[i - 1];
+
+        struct kube_pods *p = make_pods(m, o, part, kube_get(part, "template"), NULL);
+
+        if (p == NULL)
+            continue;
+        p->ends = false;
+        p->role = i == 0 ? "head" : kube_text(part, "groupName");
+        if (i > 0)
+            set_replicas(p, part, "replicas", 1);
+        if (i > 0 && kube_true(cluster, "enableInTreeAutoscaling"))
+            p->replicas = -1;
+        add_made_label(m, "ray.io/node-type", i == 0 ? "head" : "worker");
+        add_made_label(m, "ray.io/group", i == 0 ? "headgroup" : p->role);
     }
 }
 
@@ -446,6 +478,8 @@ static void (*const finders[])(struct pods_maker *m, const struct kube_object *o
     [KUBE_HYPERPOD_JOB] = find_replicas,
     [KUBE_KUBEDL_JOB] = find_replicas,
     [KUBE_LEADER_WORKER] = find_leader_workers,
+    [KUBE_MPIJOB] = find_replicas,
+    [KUBE_RAY] = find_ray,
 };
 
 static void bundle_index_objects(struct kube_bundle *b)

@@ -54,8 +54,10 @@ enum kube_type {
     KUBE_KUBEDL_JOB,    /* PyTorchJob of KubeDL */
     KUBE_HYPERPOD_JOB,  /* HyperPodPyTorchJob */
     KUBE_LEADER_WORKER, /* LeaderWorkerSet */
-    KUBE_APPWRAPPER,    /* v1beta2: components */
-    KUBE_MCAD,          /* v1beta1: GenericItems */
+    KUBE_MPIJOB,
+    KUBE_RAY,        /* RayJob, RayCluster, RayService */
+    KUBE_APPWRAPPER, /* v1beta2: components */
+    KUBE_MCAD,       /* v1beta1: GenericItems */
 };
 
 struct kube_object {

@@ -303,7 +303,7 @@ static bool rewrite_files(struct rewrite *w)
 {
     bool changed = false;
 
-    if (rewrite_run(w) == 0 && w->diag->errors == 0 && !w->has_unread)
+    if (rewrite_run(w) == 0 && w->diag->errors == 0 && !w->has_left)
         diag_note(w->diag, NULL, (struct yaml_mark){0},
                   "nothing to rewrite: no etcd, and no job that hosts its store, was found; if a "
                   "job meets at an etcd of another file, name that file too%s",

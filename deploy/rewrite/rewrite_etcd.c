@@ -348,6 +348,7 @@ size_t etcd_find(struct rewrite *w, struct etcd **out)
         find_services(w, &e);
         if (w->options->etcd == NULL)
             why = why_not_torchs(w, &e, s);
+        w->has_left = w->has_left || why != NULL;
         if (why != NULL)
             rewrite_note(
                 w, o->node, "%s is an etcd, and rewrite leaves it: %s; --etcd=%s%s%s replaces it",

@@ -25,12 +25,11 @@ bool rewrite_is_function(const struct rewrite *w)
 static void refuse_option(struct rewrite *w, const struct yaml_node *key, const char *instead)
 {
     if (*instead != '\0')
-        rewrite_error(w, key, "%s of functionConfig: write %s", key->text,
-                      yaml_is(key, "rdzv") ? "relay or service" : instead);
+        rewrite_error(w, key, "%s of functionConfig: write %s", key->text, instead);
     else
         rewrite_error(w, key,
                       "%s: functionConfig takes image, etcd, rdzv, backend, from, wiring, metrics, "
-                      "keep-backend and keep-kind, with the values of rewrite's options",
+                      "set, keep-backend and keep-kind, with the values of rewrite's options",
                       key->text);
 }
 
@@ -38,6 +37,7 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
 {
     const struct yaml_node *config = yaml_get(root_of(w), "functionConfig");
     const struct yaml_node *data = yaml_get(config, "data");
+    struct yaml_node *wishes = NULL;
 
     if (data == NULL)
         data = yaml_get(config, "spec");
@@ -48,12 +48,15 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
 
         if (strncmp(key->text, "keep-", 5) == 0 && yaml_to_bool(value, &set))
             word = set ? "true" : "false";
-        if (word != NULL && strcmp(word, "replicas") == 0)
-            word = NULL; /* they need --set, which functionConfig has not */
-        instead = rewrite_choose(o, key->text, word);
+        if (yaml_is(key, "set") && word != NULL)
+            instead = userfile_set(&w->arena, &wishes, word, w->diag) ? NULL : "A=B,C=D";
+        else
+            instead = rewrite_choose(o, key->text, word);
         if (instead != NULL)
             refuse_option(w, key, instead);
     }
+    if (w->diag->errors == 0 && wishes != NULL)
+        o->wishes = store_wishes(w, wishes);
 }
 
 /* --- Results. --- */

@@ -53,7 +53,7 @@ struct rewrite {
     struct job_view jobs;
     struct rewrite_mark *marks; /* by index of objects */
     bool has_moved;             /* one of them */
-    bool has_unread;            /* a job stays because a text of it is not in these files */
+    bool has_left;              /* an etcd or a job stays, and a note says why */
 };
 
 /* Reads and parses the files, and looks into them. False: there is an error in diag. */

@@ -118,7 +118,7 @@ static void note_unread(struct rewrite *w, const struct rewrite_job *j)
                      "%s: rewrite leaves it as it is: where it meets depends on `%s`, and these "
                      "files do not say what that is",
                      rewrite_title(w, j->object), text);
-        w->has_unread = true;
+        w->has_left = true;
         return;
     }
 }
@@ -600,10 +600,26 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
     mark_moved(w, o);
 }
 
+/* Jobs whose launcher has no rendezvous that could move. */
+static void note_foreign(struct rewrite *w)
+{
+    for (size_t i = 0; i < w->jobs.closed_count; i++) {
+        const struct job_closed *closed = &w->jobs.closed[i];
+
+        if (closed->remedy != NULL)
+            rewrite_note(w, closed->program->node, "%s: rewrite leaves %s as it is: %s",
+                         rewrite_title(w, closed->container->pods->object), closed->program->text,
+                         closed->remedy);
+        w->has_left = w->has_left || closed->remedy != NULL;
+    }
+}
+
 size_t move_self_hosted(struct rewrite *w, bool look)
 {
     struct rewrite_job j;
     size_t found = 0, at = 0;
+
+    note_foreign(w);
 
     while (rewrite_next_job(w, &at, &j)) {
         if (!rewrite_is_self_hosted(&j)) {

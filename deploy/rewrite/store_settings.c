@@ -41,28 +41,13 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
 /* Whether the user can set this field for the store; all other fields follow from the manifests. */
 static bool is_wish(const char *key)
 {
-    static const char *const wishes[] = {"adminToken",
-                                         "affinity",
-                                         "annotations",
-                                         "durable",
-                                         "imagePullPolicy",
-                                         "imagePullSecrets",
-                                         "journal",
-                                         "labels",
-                                         "metricsFrom",
-                                         "nodeSelector",
-                                         "openshift",
-                                         "pdb",
-                                         "priority",
-                                         "relayResources",
-                                         "replicas",
-                                         "resources",
-                                         "serviceAccountName",
-                                         "spaceIdleTimeout",
-                                         "storageClass",
-                                         "tls",
-                                         "tolerations",
-                                         NULL};
+    static const char *const wishes[] = {
+        "serviceAccountName", "openshift", "imagePullSecrets", "resources",
+        "spaceIdleTimeout",   "affinity",  "imagePullPolicy",  "priority",
+        "relayResources",     "replicas",  "nodeSelector",     "durable",
+        "storageClass",       "journal",   "annotations",      "labels",
+        "metricsFrom",        "pdb",       "tolerations",      "tls",
+        "adminToken",         NULL};
 
     return text_is_one_of(key, wishes);
 }

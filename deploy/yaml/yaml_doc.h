@@ -80,6 +80,7 @@ struct yaml_file {
     struct yaml_twice *twice;
     size_t twice_count, twice_cap;
     bool is_template; /* only of files that could not be read */
+    bool is_manifest; /* it may hold objects in JSON */
 };
 
 /* Reads the file (`-`: standard input). False: there is an error in d, and nothing to free;

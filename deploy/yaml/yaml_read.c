@@ -495,16 +495,27 @@ static const char *find_template(const struct yaml_file *f, struct yaml_mark *ma
     return NULL;
 }
 
+/* Text of YAML begins with two characters that UTF-16 writes with a zero each, and UTF-8 without.
+ */
+static bool is_utf16(const struct yaml_file *f)
+{
+    return f->len > 1 && (memcmp(f->bytes, "\xff\xfe", 2) == 0 ||
+                          memcmp(f->bytes, "\xfe\xff", 2) == 0 || memchr(f->bytes, 0, 2) != NULL);
+}
+
 /* f has its bytes and its name. The reader's messages about a template would not help the user. */
 static bool file_finish(struct yaml_file *out, struct yaml_file *f, struct diag *d)
 {
     struct diag own = {0};
-    struct yaml_mark mark;
+    struct yaml_mark mark = {.line = 1, .column = 1};
     const char *what;
-    bool ok = build_docs(f, &own);
-    bool template = !ok && find_template(f, &mark, &what) != NULL;
+    bool utf16 = is_utf16(f), ok = !utf16 && build_docs(f, &own);
+    bool template = !ok && !utf16 && find_template(f, &mark, &what) != NULL;
+    bool manifest = strstr(f->bytes, "\"apiVersion\"") != NULL || utf16;
 
-    if (template)
+    if (utf16)
+        diag_error(d, f->name, mark, "this is UTF-16: convert it (iconv -f UTF-16 -t UTF-8)");
+    else if (template)
         diag_error(d, f->name, mark,
                    "this is a template: render it first (%s), and give what comes out", what);
     else
@@ -514,6 +525,7 @@ static bool file_finish(struct yaml_file *out, struct yaml_file *f, struct diag 
         yaml_file_free(f);
     *out = *f;
     out->is_template = template;
+    out->is_manifest = manifest;
     return ok;
 }
 

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 from manifests import MANIFEST, check, yaml
 
@@ -98,6 +99,18 @@ def workers(command, replicas=1, size=2):
         "size": size, "workerTemplate": pods(command)}})
 
 
+def static_groups(master):
+    return thing("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": [{"name": "r", "replicas": 3, "template": {"spec": {
+        "completions": 2, "parallelism": 2, "template": pods(
+            "HEAD=$(cat /etc/head); PET_NODE_RANK=$JOB_COMPLETION_INDEX torchrun --nnodes 2 --master-addr %s t.py" % master)}}}]})
+
+
+def mpijob(command):
+    worker = pods(["/usr/sbin/sshd", "-De"])
+    return thing("MPIJob", "kubeflow.org/v2beta1", {"slotsPerWorker": 1, "mpiReplicaSpecs": {
+        "Launcher": {"replicas": 1, "template": pods(command)}, "Worker": {"replicas": 2, "template": worker}}})
+
+
 def c10d(endpoint, nodes=2, more="--rdzv-id=a", script="t.py"):
     return "torchrun --nnodes=%s --rdzv-backend=c10d --rdzv-endpoint=%s %s %s" % (nodes, endpoint, more, script)
 
@@ -134,6 +147,8 @@ FAULTS = [
     ("a fallback of an array", "rdzv-endpoint-localhost", [job("A=(--nnodes=2)\n" + c10d("${H:=127.0.0.1}:1").replace("--nnodes=2", '"${A[@]}"'))],
      [job(c10d("${H:-store.infra}:29400"))]),
     ("a StatefulSet without its Service", "rdzv-host-no-pod", [stateful(c10d("a-0.a:29400"))], [service(), stateful(c10d("a-0.a:29400"))]),
+    ("pods without the subdomain", "rdzv-host-no-pod", [service(), job(c10d("a-0.a:29400"))],
+     [service(), job(c10d("a-0.a:29400"), subdomain="a")]),
     ("a Service with an address for names of pods", "rdzv-host-no-pod",
      [service(clusterIP="10.0.0.1"), job(c10d("a-0.a:29400"), subdomain="a")], [service(), job(c10d("a-0.a:29400"), subdomain="a")]),
     ("a Job that says NonIndexed", "rdzv-host-no-pod",
@@ -176,6 +191,16 @@ FAULTS = [
      [service(), stateful(c10d("a-0.a:29400")), ALLOW]),
     ("names of pods that are not ready", "not-ready-addresses", [service(publishNotReadyAddresses=False), job(c10d("a-0.a:29400"), subdomain="a")],
      [service(), job(c10d("a-0.a:29400"), subdomain="a")]),
+    ("an id that openssl makes", "rdzv-id-differs", [volcano(c10d("s.x:29400", more="--rdzv-id=run-$(openssl rand -hex 4)"))],
+     [volcano(c10d("s.x:29400", more="--rdzv-id=run-$(cat /etc/run)"))]),
+    ("an id of the kernel's random numbers, in a variable", "rdzv-id-differs", [torchjob(
+        ["bash", "-c", "ID=$((RANDOM % 1000)); export PET_RDZV_ID=a-$ID; " + c10d("s.x:29400", more="")])],
+     [torchjob(["bash", "-c", "ID=7; export PET_RDZV_ID=a-$ID; " + c10d("s.x:29400", more="")])]),
+    ("the host name that uname prints", "rdzv-endpoint-localhost", [volcano(c10d("`uname -n`:29400"))],
+     [volcano(c10d("`cat /etc/volcano/w.host`:29400"))]),
+    ("groups of a static JobSet at one master", "rdzv-id-shared", [static_groups("a-r-0-0.a")], [static_groups("$HEAD")]),
+    ("a worker of an MPIJob", "rdzv-hosted-by-worker", [mpijob("mpirun -np 2 " + c10d("a-worker-0.a:29400"))],
+     [mpijob("mpirun -np 2 " + c10d("s.x:29400"))]),
     ("a number of restarts given twice", "option-env-conflict", [job(c10d("s.x:1", more="--max_restarts=1 --max-restarts 2"))], [job(c10d("s.x:1"))]),
     ("accelerate at a pod", "rdzv-hosted-by-worker", [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d "
                                                             "--main_process_ip=a-w-0.a --main_process_port=1 t.py")],
@@ -218,6 +243,9 @@ NO_FAULTS = [
      [torchjob(["torchrun", "t.py"], {**POLICY, "maxReplicas": "${MAX}"}, workers="${MAX}")]),
     ("a host that nothing sets", ["rdzv-endpoint-form", "rdzv-hosted-by-worker"],
      [job(["torchrun", "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=$(HOST.IP):$(PORT)", "t.py"])]),
+    ("the pod's own loopback", ["rdzv-id-fixed", "rdzv-id-missing", "rdzv-is-host"],
+     [job(c10d("0.0.0.0:29400", more="--rdzv-id=x")), volcano(c10d("[::]:29400", more=""))]),
+    ("more nodes than launchers of an MPIJob", ["nnodes-too-many"], [mpijob("mpirun -np 4 " + c10d("s.x:29400", 4))]),
     ("own pods, misspelt", ["rdzv-is-host", "rdzv-id-missing"], [volcano(c10d("w-0:29400", more=""))]),
     ("a port of peers", ["service-target-port"],
      [service("e", {"app": "e"}, ports=[{"name": "p", "port": 2380}, {"name": "c", "port": 2379}]), ETCD]),
@@ -240,6 +268,7 @@ MOVES = [
     ("a budget and a Service by the label of the job's name", [], [
         service(selector=LABEL, ports=[{"port": 29500}]), thing("PodDisruptionBudget", "policy/v1", {
             "maxUnavailable": 1, "selector": {"matchLabels": LABEL}}), job(c10d("a-0.a:29500"), subdomain="a", labels=LABEL)], None),
+    ("a torchrun that mpirun starts", [], [mpijob("mpirun -np 2 " + c10d("a-worker-0.a:29400"))], None),
     ("a policy, and an endpoint of a shell", [], [torchjob(c10d("$MASTER_ADDR:$MASTER_PORT", more=""),
                                                            {**POLICY, "rdzvBackend": "etcd"}, master=1, workers=1)], None),
     ("a variable of no program", ["--rdzv=relay"], [service(), stateful(c10d("a-0.a:29400"), **MASTER_PORT)], None),
@@ -307,6 +336,56 @@ def texts_are_read_as_they_are():
     note = run("check", "-", data=dump({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
                                         "text": "private words {{ .Values.x }} and more"}))[2]
     check("a template ({{ .Values.x }})" in note and "private" not in note, note)
+
+
+@case
+def files_that_are_no_utf8_and_streams_of_json_are_named():
+    text = dump(job(c10d("a-0.a:29400")))
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
+        for verb in ("check", "rewrite"):
+            done = subprocess.run([MANIFEST, verb, "-"], input=text.encode(encoding), capture_output=True, check=False)
+            check(done.returncode == 2 and done.stdout == b"" and b"<stdin>:1:1: this is UTF-16: convert it" in done.stderr,
+                  encoding, done.stderr.decode())
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in (("good.yaml", text), ("stream.json", '{"apiVersion": "v1", "kind": "Pod"}\n{"apiVersion": "v1", "kind": "Pod"}'),
+                           ("settings.json", '{"a": 1, // why\n}')):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+                f.write(data)
+        code, out, err = run("check", "-o", "json", folder)
+        check(code == 2 and "rdzv-is-host" in out and "stream.json:2:1: " in err and "a List" in err and "settings" not in err, err)
+
+
+@case
+def launchers_without_a_rendezvous_are_named():
+    for launcher in ("deepspeed --hostfile /h train.py", "cd /w && exec python3 -m deepspeed.launcher.runner -H /h t.py",
+                     "pip list; ipexrun --nnodes 2 t.py", "mpirun -np 2 -x A /usr/bin/python3 -u t", "srun python t.py"):
+        for o in (job(launcher), mpijob(launcher), torchjob(launcher)):
+            err = run("check", "-", data=dump(o))[2]
+            check("not looked at: 1 container" in err or "not looked at: 2 containers" in err, err, launcher)
+            check("has no rendezvous, and rank 0 serves the store" in err, err, launcher)
+            code, _, err = run("rewrite", "-", data=dump(o))
+            check(code == 0 and "it has no rendezvous" in err and "no etcd, and no job" not in err, err, launcher)
+    for other in ("mpirun -np 2 all_reduce_perf -b 8", "torchrun --standalone t.py", "mpirun -np 2 torchrun --nnodes=1 t.py"):
+        check("no rendezvous" not in run("check", "-", data=dump(job(other)))[2], other)
+    ray = thing("RayJob", "ray.io/v1", {"entrypoint": "python t.py", "rayClusterSpec": {
+        "headGroupSpec": {"template": pods(["ray", "start"])},
+        "workerGroupSpecs": [{"groupName": "g", "replicas": 2, "template": pods(c10d("s.x:1", 3))}]}})
+    check("nnodes-too-many" in findings(dump(ray)), "the workers of a Ray cluster")
+    ray["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["replicas"] = 3
+    check("nnodes-too-many" not in findings(dump(ray)), "enough workers of a Ray cluster")
+
+
+@case
+def an_etcd_that_stays_is_no_absent_one():
+    etcd = json.loads(json.dumps(ETCD))
+    etcd["spec"]["replicas"], etcd["spec"]["template"]["spec"]["containers"][0]["command"] = 1, ["etcd", "--data-dir=/d"]
+    policy = {"rdzvBackend": "etcd-v2", "rdzvHost": "e", "rdzvPort": 2379, "rdzvId": "a", "minReplicas": 2, "maxReplicas": 2}
+    text = dump(etcd, service("e", {"app": "e"}, ports=[{"port": 2379}]), torchjob(["torchrun", "--max-restarts=3", "t.py"], policy))
+    code, out, err = run("rewrite", "-", data=text)
+    check(code == 0 and out == text and "--etcd=ml/e replaces it" in err and "nothing to rewrite" not in err, err)
+    code, out, err = run("rewrite", "--etcd=ml/e", "-", data=text)
+    check(code == 0 and "etcd-v2" not in out and "rdzvd" in out, err)
+    check("--etcd=NAME" in json.loads(run("check", "-o", "json", "--rule", "etcd-no-v2", "-", data=text)[1])["findings"][0]["remedy"], "remedy")
 
 
 @case

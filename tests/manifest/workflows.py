@@ -362,7 +362,7 @@ def resource_lists_are_functions():
     """A ResourceList in, one out: items changed, results in the words of the notes, options from functionConfig."""
     items = [d for d in yaml.safe_load_all(ETCD + "---\n" + TRAIN) if d]
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "f"}, "data": {
-        "image": "registry.example/mine/rdzvd:7", "rdzv": "relay", "metrics": "annotations"}}
+        "image": "registry.example/mine/rdzvd:7", "rdzv": "relay", "metrics": "annotations", "set": "rdzv.priority=high,rdzv.nodeSelector.pool=cpu"}}
     whole = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": items, "functionConfig": config}
     for text in (yaml.safe_dump(whole), yaml.safe_dump(whole, sort_keys=False), json.dumps(whole), json.dumps(whole, indent=1),
                  yaml.safe_dump(whole).rstrip("\n") + " # the end", yaml.safe_dump(whole).replace("\n", "\r\n")):
@@ -374,7 +374,8 @@ def resource_lists_are_functions():
         check(got["kind"] == "ResourceList" and got["functionConfig"] == config and "StatefulSet" in kinds and
               "Pod" not in kinds, repr(kinds))
         check("registry.example/mine/rdzvd:7" in repr(got["items"]) and "--upstream=" in repr(got["items"]) and
-              "prometheus.io/scrape" in repr(got["items"]), "options")
+              "prometheus.io/scrape" in repr(got["items"]) and "'pool': 'cpu'" in repr(got["items"]) and
+              "'priorityClassName': 'high'" in repr(got["items"]), "options")
         check(got["results"] and all(set(r) <= {"message", "severity", "resourceRef"} and r["severity"] == "info" and
                                      r["message"] for r in got["results"]), repr(got.get("results")))
         refs = [r["resourceRef"] for r in got["results"] if "resourceRef" in r]
@@ -389,7 +390,46 @@ def resource_lists_are_functions():
           "functionConfig takes" in got["results"][0]["message"] and "imag" in err, out.decode()[-500:])
     bad = dict(whole, functionConfig=dict(config, data={"rdzv": "sidecar"}))
     _, err = run("rewrite", stdin=yaml.safe_dump(bad).encode(), code=2)
-    check("rdzv of functionConfig: write relay or service" in err, err)
+    check("rdzv of functionConfig: write service, relay or replicas" in err, err)
+    for wrong, says in (("rdzv.priority", "--set rdzv.priority"), ("numPods=3", "rewrite makes no job"), (["a=b"], "set: functionConfig")):
+        bad = dict(whole, functionConfig=dict(config, data={"set": wrong}))
+        out, err = run("rewrite", stdin=yaml.safe_dump(bad).encode(), code=2)
+        check(yaml.safe_load(out)["items"] == items and says in err, err)
+
+
+def the_kustomization_runs_rewrite():
+    """The files of deploy/kustomize, run as kustomize runs a function: the program alone, in their folder, with the
+    objects and the transformer in one ResourceList; and by a kustomize of the path, if there is one."""
+    folder = os.path.join(ROOT, "deploy", "kustomize")
+
+    def load(name):
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            return [d for d in yaml.safe_load_all(f) if d]
+
+    kustomization = load("kustomization.yaml")[0]
+    items = [o for name in kustomization["resources"] for o in load(name)]
+    with tempfile.TemporaryDirectory() as path:
+        os.symlink(TOOL, os.path.join(path, "rdzv-manifest"))
+        environment = dict(os.environ, PATH=path + ":" + os.environ["PATH"])
+        for name in kustomization["transformers"]:
+            config = load(name)[0]
+            program = yaml.safe_load(config["metadata"]["annotations"]["config.kubernetes.io/function"])["exec"]["path"]
+            done = subprocess.run([program], cwd=folder, env=environment, capture_output=True, text=True, check=False, input=yaml.safe_dump(
+                {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": items, "functionConfig": config}))
+            check(done.returncode == 0, done.stderr)
+            items = yaml.safe_load(done.stdout)["items"]
+        results = [items]
+        if shutil.which("kustomize"):
+            done = subprocess.run(["kustomize", "build", "--enable-alpha-plugins", "--enable-exec", "."], cwd=folder, env=environment,
+                                  capture_output=True, text=True, check=False)
+            check(done.returncode == 0, done.stderr)
+            results.append(list(yaml.safe_load_all(done.stdout)))
+    for objects in results:
+        by_kind = {o["kind"]: o for o in objects}
+        store = by_kind["StatefulSet"]["spec"]["template"]["spec"]
+        check(store["priorityClassName"] == "high" and store["nodeSelector"] == {"pool": "cpu"} and
+              store["containers"][0]["image"] == config["spec"]["image"], repr(store))
+        check("--rdzv_endpoint=localhost:29400" in repr(by_kind["Job"]) and "relay" in repr(by_kind["Job"]), repr(by_kind["Job"]))
 
 
 def stores_get_what_the_user_asks():
@@ -866,6 +906,7 @@ def the_story_of_a_repository():
 
 
 TESTS = [a_patch_narrows_the_node_selector, import_gives_the_job_back, import_gives_the_store_back, import_leaves_the_old_rendezvous, import_compares_what_numbers_come_to, import_says_what_plain_pods_need, import_takes_public_jobs, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
+         the_kustomization_runs_rewrite,
          stores_get_what_the_user_asks, folders_are_read, files_of_a_folder_are_no_bundle, config_is_read,
          objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
 
