@@ -394,7 +394,8 @@ ssize_t tls_or_recv(SSL *ssl, int fd, void *bytes, size_t len)
 
 ssize_t tls_or_send(SSL *ssl, int fd, const void *bytes, size_t len)
 {
-    return ssl == NULL ? send(fd, bytes, len, MSG_NOSIGNAL) : tls_send(ssl, bytes, len);
+    return ssl == NULL ? send(fd, bytes, len, MSG_NOSIGNAL)
+                       : tls_send(ssl, bytes, len < TLS_RECORD_MAX ? len : TLS_RECORD_MAX);
 }
 
 /* --- The end. --- */

@@ -52,7 +52,8 @@ bool tls_has_pending(const SSL *ssl);
  * must begin with the same bytes; more may follow. */
 ssize_t tls_send(SSL *ssl, const void *bytes, size_t len);
 
-/* recv() and send() of a socket with TLS, or without (NULL). */
+/* recv() and send() of a socket with TLS, or without (NULL). Like send(), the latter may send only
+ * the first of the bytes. */
 ssize_t tls_or_recv(SSL *ssl, int fd, void *bytes, size_t len);
 ssize_t tls_or_send(SSL *ssl, int fd, const void *bytes, size_t len);
 
@@ -81,7 +82,8 @@ struct tls_files {
 SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char why[TLS_WHY_MAX]);
 
 /* The context of a client, which accepts only servers with a certificate of the CA (none:
- * TLS_CA_SYSTEM). `alpn` is the protocol that the client offers: "http/1.1", "h2"; NULL: none. */
+ * TLS_CA_SYSTEM). `alpn` is the protocol that the client offers, behind its length: "\2h2"; NULL:
+ * none. */
 SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, char why[TLS_WHY_MAX]);
 
 /* When its own certificate ends, in seconds since 1970; 0: it has none. */

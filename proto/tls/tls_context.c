@@ -155,16 +155,6 @@ SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char w
     return NULL;
 }
 
-static bool offer_alpn(SSL_CTX *context, const char *alpn)
-{
-    unsigned char wire[32];
-    size_t len = strlen(alpn);
-
-    wire[0] = (unsigned char)len;
-    memcpy(wire + 1, alpn, len);
-    return SSL_CTX_set_alpn_protos(context, wire, (unsigned)len + 1) == 0;
-}
-
 SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, char why[TLS_WHY_MAX])
 {
     struct tls_files all = *files;
@@ -174,7 +164,8 @@ SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, cha
         all.ca = TLS_CA_SYSTEM;
     if (context != NULL && load_own(context, &all, why) && load_ca(context, &all, why)) {
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, tls_verified);
-        if (alpn == NULL || offer_alpn(context, alpn))
+        if (alpn == NULL || SSL_CTX_set_alpn_protos(context, (const unsigned char *)alpn,
+                                                    (unsigned)strlen(alpn)) == 0)
             return context;
     }
     if (context == NULL)

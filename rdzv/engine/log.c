@@ -294,8 +294,10 @@ static void write_event_line(uint64_t now, enum log_level level, const char *eve
                                          .as.bytes = slice_str(level_names[level])});
     put_field(&line, &(struct log_field){
                          .key = "event", .kind = LOG_KIND_BYTES, .as.bytes = slice_str(event)});
-    for (; fields->key != NULL && !line.full; fields++)
-        put_field(&line, fields);
+    for (; fields->key != NULL && !line.full; fields++) {
+        if (fields->key[0] != '\0')
+            put_field(&line, fields);
+    }
     line.cap = sizeof line.text;
     if (line.full) {
         struct log_field note = log_bool("truncated", true);

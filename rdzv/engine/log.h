@@ -40,7 +40,7 @@ enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 /* One key and its value. `key` is a literal of ours: lower case, digits, underscore. Strings and
  * bytes are borrowed until log_event() returns. */
 struct log_field {
-    const char *key; /* NULL ends a list */
+    const char *key; /* NULL ends a list; empty: the field is left out */
     enum log_kind { LOG_KIND_U64, LOG_KIND_I64, LOG_KIND_BOOL, LOG_KIND_BYTES } kind;
     union {
         uint64_t u64;
@@ -122,6 +122,12 @@ static inline struct log_field log_i64(const char *key, int64_t value)
 static inline struct log_field log_bool(const char *key, bool value)
 {
     return (struct log_field){.key = key, .kind = LOG_KIND_BOOL, .as.flag = value};
+}
+
+/* The field, which is left out unless `shown`. */
+static inline struct log_field log_if(bool shown, struct log_field field)
+{
+    return shown ? field : (struct log_field){.key = ""};
 }
 
 /* The system's text for an errno, given positive or negative. */

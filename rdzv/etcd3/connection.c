@@ -171,12 +171,9 @@ static void note_fault(struct journal_etcd *j, const char *where, int code, cons
     etcd_hint_write(j->options.config, &fault, j->fault.hint);
     if (!etcd_reason_is_news(&j->fault.reasons, j->fault.failure, journal_now_ms(j)))
         return;
-    if (code == GRPC_UNCLEAR)
-        log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", where),
-                    log_str("reason", j->fault.failure), log_str("hint", j->fault.hint));
-    else
-        log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", where), log_i64("code", code),
-                    log_str("reason", j->fault.failure), log_str("hint", j->fault.hint));
+    log_limited(LOG_WARN, "etcd_failed", log_str("endpoint", where),
+                log_if(code != GRPC_UNCLEAR, log_i64("code", code)),
+                log_str("reason", j->fault.failure), log_str("hint", j->fault.hint));
 }
 
 /* A try that is lost says nothing yet: the next one has another endpoint. */
@@ -385,7 +382,7 @@ int connection_open(struct journal_etcd *j, uint64_t random)
 
     j->fault.entry_max = ENTRY_MAX;
     j->connection.tls = certificate_of_client(&j->options.config->tls, "etcd", settings);
-    j->connection.tls.alpn = "h2";
+    j->connection.tls.alpn = "\2h2";
     if (certificate_start(&j->connection.tls) < 0)
         return -1;
     check_password(j);

@@ -32,35 +32,29 @@ void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER])
     encode_header(e, e->chain, header);
 }
 
-bool entry_decode(struct slice value, struct log_entry *out)
+static enum log_fault version_fault(uint8_t version)
 {
-    uint32_t kind;
-    uint8_t version;
+    return version > ENTRY_VERSION_MAX   ? LOG_IS_NEWER
+           : version == 0                ? LOG_IS_NONE
+           : version < ENTRY_VERSION_MIN ? LOG_IS_OLDER
+                                         : LOG_IS_FINE;
+}
 
-    if (value.len < ENTRY_HEADER)
-        return false;
-    kind = bytes_get_u32(value.ptr);
-    version = (uint8_t)kind;
-    if (version < ENTRY_VERSION_MIN || version > ENTRY_VERSION_MAX || kind >> 8 > ENTRY_BEGINS)
-        return false;
-    *out = (struct log_entry){.version = version,
+enum log_fault entry_decode(struct slice value, struct log_entry *out)
+{
+    uint32_t kind = value.len < ENTRY_HEADER ? 0 : bytes_get_u32(value.ptr);
+    enum log_fault fault = version_fault((uint8_t)kind);
+
+    if (fault != LOG_IS_FINE)
+        return fault;
+    if (kind >> 8 > ENTRY_BEGINS)
+        return LOG_IS_NONE;
+    *out = (struct log_entry){.version = (uint8_t)kind,
                               .epoch = bytes_get_u64(value.ptr + 8),
                               .chain = bytes_get_u32(value.ptr + 4),
                               .begins = kind >> 8 == ENTRY_BEGINS,
                               .bytes = {value.ptr + ENTRY_HEADER, value.len - ENTRY_HEADER}};
-    return true;
-}
-
-static enum log_fault version_fault(uint64_t version)
-{
-    return version > ENTRY_VERSION_MAX                   ? LOG_IS_NEWER
-           : version < ENTRY_VERSION_MIN && version != 0 ? LOG_IS_OLDER
-                                                         : LOG_IS_NONE;
-}
-
-enum log_fault entry_fault(struct slice value)
-{
-    return value.len < ENTRY_HEADER ? LOG_IS_NONE : version_fault(value.ptr[0]);
+    return LOG_IS_FINE;
 }
 
 /* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. A text is
@@ -123,24 +117,20 @@ static bool read_pointer(struct slice value, struct snapshot_pointer *out)
     return slice_is(value, same) && strlen(out->id) == SNAPSHOT_ID;
 }
 
-enum log_fault pointer_fault(struct slice value)
+enum log_fault pointer_decode(struct slice value, struct snapshot_pointer *out)
 {
     struct snapshot_pointer pointer;
+    enum log_fault fault;
 
     if (value.len == POINTER_LEN)
         return LOG_IS_OLDER;
-    return read_pointer(value, &pointer) ? version_fault(pointer.version) : LOG_IS_NONE;
-}
-
-bool pointer_decode(struct slice value, struct snapshot_pointer *out)
-{
-    struct snapshot_pointer pointer;
-
-    if (!read_pointer(value, &pointer) || pointer.version < ENTRY_VERSION_MIN ||
-        pointer.version > ENTRY_VERSION_MAX || pointer.at.index == 0 || pointer.chunks == 0)
-        return false;
+    fault = read_pointer(value, &pointer) ? version_fault(pointer.version) : LOG_IS_NONE;
+    if (fault != LOG_IS_FINE)
+        return fault;
+    if (pointer.at.index == 0 || pointer.chunks == 0)
+        return LOG_IS_NONE;
     *out = pointer;
-    return true;
+    return LOG_IS_FINE;
 }
 
 /* --- Streams. --- */

@@ -38,12 +38,10 @@ struct log_entry {
 /* The checksum of an entry behind one with that checksum; of the first one that is 0. */
 uint32_t entry_chain(uint32_t before, const struct log_entry *e);
 void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER]);
-/* False if the value is no entry, or has a version unknown to this build. */
-bool entry_decode(struct slice value, struct log_entry *out);
 
-/* Why an entry or a pointer could not be decoded. */
-enum log_fault { LOG_IS_NONE, LOG_IS_NEWER, LOG_IS_OLDER };
-enum log_fault entry_fault(struct slice value);
+/* What a value of the log is: one that this build reads, none at all, or one of another version. */
+enum log_fault { LOG_IS_FINE, LOG_IS_NONE, LOG_IS_NEWER, LOG_IS_OLDER };
+enum log_fault entry_decode(struct slice value, struct log_entry *out);
 
 /* --- Head and snapshot. --- */
 
@@ -71,8 +69,7 @@ struct snapshot_pointer {
 
 #define POINTER_TEXT 128
 void pointer_encode(const struct snapshot_pointer *p, char text[POINTER_TEXT]);
-bool pointer_decode(struct slice value, struct snapshot_pointer *out);
-enum log_fault pointer_fault(struct slice value);
+enum log_fault pointer_decode(struct slice value, struct snapshot_pointer *out);
 
 /* --- Streams. --- */
 

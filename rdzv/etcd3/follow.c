@@ -131,12 +131,12 @@ void follow_note_entry(struct journal_etcd *j, uint64_t epoch, uint32_t chain, u
 static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
 {
     struct log_entry entry;
+    enum log_fault fault = entry_decode(slice_of_pb(kv->value), &entry);
     struct slice batch;
     uint32_t chain;
 
-    if (!entry_decode(slice_of_pb(kv->value), &entry))
-        return refuse_log_value(j, entry_fault(slice_of_pb(kv->value)),
-                                "an entry of the log is none");
+    if (fault != LOG_IS_FINE)
+        return refuse_log_value(j, fault, "an entry of the log is none");
     chain = entry_chain(j->log.chain, &entry);
     if (chain != entry.chain || entry.epoch < j->log.at.epoch)
         return refuse_log(j, "an entry of the log does not follow on the one before");
@@ -228,9 +228,11 @@ void follow_note_snapshot(struct journal_etcd *j, const struct snapshot_pointer 
 static bool take_pointer(struct journal_etcd *j, const Etcd3__KeyValue *kv)
 {
     struct snapshot_pointer pointer = {0};
+    enum log_fault fault =
+        kv == NULL ? LOG_IS_FINE : pointer_decode(slice_of_pb(kv->value), &pointer);
 
-    if (kv != NULL && !pointer_decode(slice_of_pb(kv->value), &pointer))
-        return refuse_log_value(j, pointer_fault(slice_of_pb(kv->value)),
+    if (fault != LOG_IS_FINE)
+        return refuse_log_value(j, fault,
                                 "the snapshot's key says nothing that this version knows");
     follow_note_snapshot(j, &pointer);
     return true;

@@ -29,25 +29,21 @@ static uint64_t grpc_now_ms(const struct grpc *g)
 static void drop_call(struct grpc_call *call)
 {
     LIST_REMOVE(call, entry);
-    account_free(ACCOUNT_JOURNAL, call->in, call->in_cap);
-    call->in = NULL;
-    call->in_len = call->in_cap = 0;
+    stream_fini(&call->in);
     call->grpc = NULL;
 }
 
 void grpc_end_call(struct grpc_call *call)
 {
-    uint8_t *in = call->in;
-    size_t cap = call->in_cap;
+    struct stream in = call->in;
     struct grpc_answer answer = {.code = call->code, .text = call->text};
 
     if (call->code == 0)
         grpc_message(call, &answer);
-    call->in = NULL; /* until its end is notified: it may make the call again */
-    call->in_cap = 0;
+    call->in = (struct stream){0}; /* until its end is notified: it may make the call again */
     drop_call(call);
     call->tell(call->arg, &answer);
-    account_free(ACCOUNT_JOURNAL, in, cap);
+    stream_fini(&in);
 }
 
 /* Ended calls are notified when the session is done with its bytes: they may start new calls. */
@@ -70,6 +66,7 @@ static uint64_t pause_ms(const struct grpc *g)
 /* Gives up the present address. */
 static void grpc_close_socket(struct grpc *g)
 {
+    event_del(&g->event);
     if (g->fd >= 0)
         g->failed = g->addresses[g->at - 1];
     tls_free(g->ssl);
@@ -104,8 +101,6 @@ static void grpc_disconnect(struct grpc *g, const char *why)
     if (g->resolve != NULL)
         resolve_cancel(g->resolve);
     g->resolve = NULL;
-    if (event_initialized(&g->event))
-        event_del(&g->event);
     grpc_close_socket(g);
     grpc_session_end(g);
     g->state = GRPC_DOWN;
@@ -131,14 +126,13 @@ void grpc_leave(struct grpc *g, const char *why)
 /* What libevent watches for. */
 static bool grpc_watch(struct grpc *g, bool writes)
 {
-    short mask = (short)(EV_READ | EV_PERSIST | (writes ? EV_WRITE : 0));
+    short mask = (short)(EV_READ | (writes ? EV_WRITE : 0));
 
-    if (event_initialized(&g->event) && g->mask == mask)
+    if (event_pending(&g->event, EV_READ | EV_WRITE, NULL) == mask)
         return true;
-    if (event_initialized(&g->event))
-        event_del(&g->event);
-    g->mask = mask;
-    event_assign(&g->event, g->options.base, g->fd, mask, g->on_event, g);
+    event_del(&g->event);
+    event_assign(&g->event, g->options.base, g->fd, (short)(mask | EV_PERSIST),
+                 event_get_callback(&g->event), g);
     return net_add_event(&g->event, NULL);
 }
 
@@ -153,7 +147,7 @@ static const char *grpc_tls_fault(struct grpc *g)
     return g->why;
 }
 
-/* NULL, or what is wrong. TLS takes one record at a time. */
+/* NULL, or what is wrong. */
 static const char *grpc_send_some(struct grpc *g)
 {
     for (;;) {
@@ -163,9 +157,7 @@ static const char *grpc_send_some(struct grpc *g)
             return "speaks no HTTP/2";
         if (g->out.len == 0)
             return grpc_watch(g, false) ? NULL : "cannot be polled";
-        n = tls_or_send(g->ssl, g->fd, g->out.ptr,
-                        g->ssl != NULL && g->out.len > TLS_RECORD_MAX ? TLS_RECORD_MAX
-                                                                      : g->out.len);
+        n = tls_or_send(g->ssl, g->fd, g->out.ptr, g->out.len);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return grpc_watch(g, true) ? NULL : "cannot be polled";
         if (n < 0)
@@ -203,8 +195,8 @@ static void grpc_continue(struct grpc *g, const char *why)
         if (g->state == GRPC_UP && why == NULL)
             why = grpc_send_some(g);
     } while (why == NULL && !LIST_EMPTY(&g->ended));
-    if (why == NULL && g->goes_away && LIST_EMPTY(&g->calls))
-        why = "goes away";
+    if (why == NULL && g->state == GRPC_UP && LIST_EMPTY(&g->calls) && !grpc_session_takes_calls(g))
+        why = "takes no more calls";
     if (why != NULL && g->state != GRPC_DOWN)
         grpc_disconnect(g, why);
 }
@@ -220,7 +212,6 @@ static void begin_session(struct grpc *g)
         return;
     }
     g->state = GRPC_UP;
-    g->goes_away = false;
     if (g->target < 64)
         g->unreached &= ~(UINT64_C(1) << g->target);
     g->reason[0] = '\0';
@@ -289,8 +280,6 @@ static void grpc_on_event(evutil_socket_t fd, short what, void *arg)
 /* Connects to the endpoint's next address; after the last one, the next endpoint follows later. */
 static void grpc_connect_next(struct grpc *g)
 {
-    if (event_initialized(&g->event))
-        event_del(&g->event);
     grpc_close_socket(g);
     while (g->at < g->address_count) {
         const union resolve_address *a = &g->addresses[g->at++];
@@ -299,7 +288,6 @@ static void grpc_connect_next(struct grpc *g)
         g->fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (g->fd < 0)
             continue;
-        g->mask = 0;
         if ((connect(g->fd, &a->any, resolve_address_len(a)) == 0 || errno == EINPROGRESS) &&
             grpc_watch(g, true)) {
             g->state = GRPC_CONNECTS;
@@ -373,10 +361,9 @@ static void grpc_look_up(struct grpc *g)
 bool grpc_start(struct grpc *g, struct grpc_call *call, const char *path, struct slice request,
                 uint64_t patience_ms)
 {
-    if (g->state != GRPC_UP || g->goes_away || grpc_is_under_way(call))
+    if (g->state != GRPC_UP || !grpc_session_takes_calls(g) || grpc_is_under_way(call))
         return false;
     call->request = request;
-    call->sent = 0;
     call->code = GRPC_UNCLEAR;
     call->text[0] = '\0';
     call->until_ms = grpc_now_ms(g) + patience_ms;
@@ -448,7 +435,7 @@ struct grpc *grpc_new(const struct grpc_options *options)
         return NULL;
     g->options = *options;
     g->fd = -1;
-    g->on_event = grpc_on_event;
+    event_assign(&g->event, options->base, -1, 0, grpc_on_event, g);
     LIST_INIT(&g->calls);
     LIST_INIT(&g->ended);
     grpc_begin_round(g);

@@ -10,6 +10,7 @@
 
 #include "rdzv/engine/clock.h"
 #include "rdzv/etcd3/endpoints.h"
+#include "rdzv/etcd3/entry.h"
 #include "rdzv/net/certificate.h"
 #include "rdzv/net/resolve.h"
 
@@ -36,10 +37,8 @@ struct grpc_call {
     struct grpc *grpc; /* NULL: it is not under way */
     void (*tell)(void *arg, const struct grpc_answer *answer);
     void *arg;
-    struct slice request; /* framed, see grpc_frame() */
-    size_t sent;
-    uint8_t *in;
-    size_t in_len, in_cap;
+    struct slice request; /* framed, see grpc_frame(); the part that must still be sent */
+    struct stream in;
     uint64_t until_ms;
     int32_t stream;
     int code; /* GRPC_UNCLEAR: no status has come */

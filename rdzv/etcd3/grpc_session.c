@@ -88,29 +88,16 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
                    size_t len, void *arg)
 {
     struct grpc_call *call = call_of(session, stream);
-    size_t cap;
-    uint8_t *in;
+    bool fits = call != NULL && len <= GRPC_ANSWER_MAX - call->in.len;
 
     (void)flags;
     (void)arg;
-    if (call == NULL)
+    if (call == NULL || (fits && stream_put(&call->in, (struct slice){data, len})))
         return 0;
-    if (len > GRPC_ANSWER_MAX - call->in_len) {
+    if (!fits)
         snprintf(call->text, sizeof call->text, "the answer is longer than %zu bytes",
                  GRPC_ANSWER_MAX);
-        return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
-    }
-    if (call->in_cap - call->in_len < len) {
-        cap = (call->in_len + len) * 2;
-        in = account_resize(ACCOUNT_JOURNAL, ACCOUNT_ORDINARY, call->in, call->in_cap, cap);
-        if (in == NULL)
-            return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
-        call->in = in;
-        call->in_cap = cap;
-    }
-    memcpy(call->in + call->in_len, data, len);
-    call->in_len += len;
-    return 0;
+    return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
 }
 
 /* If the stream was reset, its status does not count, even if a part of it has arrived. */
@@ -133,14 +120,9 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t error, vo
     return 0;
 }
 
-static int on_http2_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+bool grpc_session_takes_calls(const struct grpc *g)
 {
-    struct grpc *g = arg;
-
-    (void)session;
-    if (frame->hd.type == NGHTTP2_GOAWAY)
-        g->goes_away = true;
-    return 0;
+    return nghttp2_session_check_request_allowed(g->session);
 }
 
 bool grpc_session_input(struct grpc *g, const uint8_t *bytes, size_t len)
@@ -161,12 +143,13 @@ bool grpc_session_output(struct grpc *g, struct slice *out)
 
 void grpc_message(const struct grpc_call *call, struct grpc_answer *answer)
 {
+    const struct slice in = stream_bytes(&call->in);
     uint32_t len = 0;
 
-    for (size_t i = 1; i < GRPC_FRAME && i < call->in_len; i++)
-        len = len << 8 | call->in[i];
-    if (call->in_len >= GRPC_FRAME && call->in[0] == 0 && len == call->in_len - GRPC_FRAME)
-        answer->message = (struct slice){call->in + GRPC_FRAME, len};
+    for (size_t i = 1; i < GRPC_FRAME && i < in.len; i++)
+        len = len << 8 | in.ptr[i];
+    if (in.len >= GRPC_FRAME && in.ptr[0] == 0 && len == in.len - GRPC_FRAME)
+        answer->message = slice_from(in, GRPC_FRAME);
     else
         *answer = (struct grpc_answer){.code = GRPC_UNCLEAR, .text = "its answer is cut off"};
 }
@@ -177,19 +160,17 @@ static ssize_t read_call_request(nghttp2_session *session, int32_t stream, uint8
                                  uint32_t *flags, nghttp2_data_source *source, void *arg)
 {
     struct grpc_call *call = call_of(session, stream);
-    size_t left;
 
     (void)source;
     (void)arg;
     if (call == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    left = call->request.len - call->sent;
-    if (len >= left) {
-        len = left;
+    if (len >= call->request.len) {
+        len = call->request.len;
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     }
-    memcpy(to, call->request.ptr + call->sent, len);
-    call->sent += len;
+    memcpy(to, call->request.ptr, len);
+    call->request = slice_from(call->request, len);
     return (ssize_t)len;
 }
 
@@ -213,8 +194,6 @@ bool grpc_session_submit(struct grpc *g, struct grpc_call *call, const char *pat
 
     call->stream = nghttp2_submit_request(g->session, NULL, headers,
                                           g->token[0] == '\0' ? count - 1 : count, &body, call);
-    if (call->stream == NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE)
-        g->broken = "has carried all calls that a connection may carry";
     return call->stream > 0;
 }
 
@@ -254,7 +233,6 @@ bool grpc_session_begin(struct grpc *g)
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_http2_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_http2_frame);
     if (nghttp2_session_client_new3(&g->session, callbacks, g, NULL, &memory) != 0)
         g->session = NULL;
     nghttp2_session_callbacks_del(callbacks);

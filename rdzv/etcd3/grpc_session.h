@@ -17,16 +17,13 @@ struct grpc {
     size_t tried;                 /* number of its tried addresses since it became the target */
     union resolve_address failed; /* the address that failed last */
     struct resolve *resolve;
-    int fd;                      /* -1: none */
-    SSL *ssl;                    /* NULL: plain text, or not yet */
-    char why[TLS_WHY_MAX + 200]; /* of a fault of TLS */
-    struct event event;
-    event_callback_fn on_event;
-    short mask;                      /* what the event watches for; 0: it is not set */
+    int fd;                          /* -1: none */
+    SSL *ssl;                        /* NULL: plain text, or not yet */
+    char why[TLS_WHY_MAX + 200];     /* of a fault of TLS */
+    struct event event;              /* of the socket */
     uint64_t next_ms;                /* the time of the next try, or of giving up */
     unsigned failures;               /* in a row */
     const char *broken;              /* why the next tick must leave it; NULL: it is fine */
-    bool goes_away;                  /* it takes no more calls */
     struct nghttp2_session *session; /* NULL: none */
     struct slice out;                /* the session's bytes, still to be sent */
     struct grpc_calls calls, ended; /* under way; and ended ones that wait for their notification */
@@ -44,6 +41,10 @@ void grpc_session_end(struct grpc *g);
 bool grpc_session_input(struct grpc *g, const uint8_t *bytes, size_t len);
 /* The next bytes to be sent, good until the session is used again; none: out->len is 0. */
 bool grpc_session_output(struct grpc *g, struct slice *out);
+
+/* False: no further call can begin. The server has said that it goes away, or all numbers of
+ * streams are used up. */
+bool grpc_session_takes_calls(const struct grpc *g);
 
 /* A stream for a call; a call without its stream. */
 bool grpc_session_submit(struct grpc *g, struct grpc_call *call, const char *path);

@@ -40,8 +40,8 @@ struct certificate {
     const char *peer;            /* the other side, as the log calls it: "the store" */
     bool is_server;              /* rdzvd is the server */
     bool optional;               /* of a server: clients may show no certificate */
-    const char *alpn;            /* of a client: the protocol that it asks for; NULL: none */
-    const char *server_name;     /* of a client: in the server's certificate; NULL: the host */
+    const char *alpn;        /* of a client: the protocol that it asks for, see tls.h; NULL: none */
+    const char *server_name; /* of a client: in the server's certificate; NULL: the host */
     /* ------------------------------------------------------------------------------------------ */
     SSL_CTX *context;   /* NULL: the settings name no files, and plain text is spoken */
     uint64_t expires_s; /* the own certificate, since 1970; 0: there is none */

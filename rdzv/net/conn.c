@@ -32,37 +32,21 @@ const char *conn_protocol(const struct conn *c)
 
 /* --- States. --- */
 
-static void defer_input(struct conn *c)
-{
-    struct net *n = conn_net(c);
-
-    if (c->slow)
-        TAILQ_INSERT_TAIL(&n->slow, c, deferred);
-    else
-        TAILQ_INSERT_TAIL(&n->deferred, c, deferred);
-    n->deferred_count++;
-}
-
-static void end_deferral(struct conn *c)
-{
-    struct net *n = conn_net(c);
-
-    if (c->slow)
-        TAILQ_REMOVE(&n->slow, c, deferred);
-    else
-        TAILQ_REMOVE(&n->deferred, c, deferred);
-    n->deferred_count--;
-    c->slow = false;
-}
-
 void conn_set_input(struct conn *c, enum conn_input next)
 {
+    struct net *n = conn_net(c);
+    struct conn_list *list = c->slow ? &n->slow : &n->deferred;
+
     if (c->input == next)
         return;
-    if (c->input == INPUT_DEFERRED)
-        end_deferral(c);
-    if (next == INPUT_DEFERRED)
-        defer_input(c);
+    if (next == INPUT_DEFERRED) {
+        TAILQ_INSERT_TAIL(list, c, deferred);
+        n->deferred_count++;
+    } else if (c->input == INPUT_DEFERRED) {
+        TAILQ_REMOVE(list, c, deferred);
+        n->deferred_count--;
+        c->slow = false;
+    }
     c->input = (uint8_t)next;
 }
 
@@ -268,15 +252,9 @@ static void report_drop(struct conn *c, enum drop_reason why, const char *reason
 {
     char peer[CONN_PEER_MAX];
 
-    if (detail.len != 0)
-        log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
-                    log_str("protocol", conn_protocol(c)),
-                    log_str("space", conn_space(c)->store->name), log_str("reason", reason),
-                    log_bytes("detail", detail));
-    else
-        log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
-                    log_str("protocol", conn_protocol(c)),
-                    log_str("space", conn_space(c)->store->name), log_str("reason", reason));
+    log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
+                log_str("protocol", conn_protocol(c)), log_str("space", conn_space(c)->store->name),
+                log_str("reason", reason), log_if(detail.len != 0, log_bytes("detail", detail)));
     conn_net(c)->engine->stats.dropped[why]++;
     note_dropped(c, why, reason);
 }
@@ -375,8 +353,7 @@ void conn_free(struct conn *c)
     TAILQ_REMOVE(&n->closed, c, entry);
     n->conn_count--;
     outq_fini(&c->out, &n->pool);
-    if (c->in != NULL)
-        inbuf_free(c->in, &n->engine->store.lazy_free);
+    inbuf_free(&c->in, &n->engine->store.lazy_free);
     tls_free(c->tls);
     if (!conn_is_relayed(c))
         close(conn_fd(c));
@@ -416,9 +393,7 @@ void conn_forget_bytes(struct conn *c)
     struct net *n = conn_net(c);
 
     outq_fini(&c->out, &n->pool);
-    if (c->in != NULL)
-        inbuf_free(c->in, &n->engine->store.lazy_free);
-    c->in = NULL;
+    inbuf_free(&c->in, &n->engine->store.lazy_free);
     conn_set_input(c, INPUT_READY);
     conn_set_output(c, OUTPUT_IDLE);
 }

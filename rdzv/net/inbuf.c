@@ -11,14 +11,15 @@ static bool is_paged(size_t size)
     return size >= PAGES_FROM;
 }
 
-void inbuf_free(struct input *in, struct lazy_free *g)
+void inbuf_free(struct input **in, struct lazy_free *g)
 {
-    size_t size = inbuf_size(in->cap);
+    size_t size = *in == NULL ? 0 : inbuf_size((*in)->cap);
 
     if (is_paged(size))
-        lazy_free_pages(g, ACCOUNT_INPUT, in, size);
+        lazy_free_pages(g, ACCOUNT_INPUT, *in, size);
     else
-        account_free(ACCOUNT_INPUT, in, size);
+        account_free(ACCOUNT_INPUT, *in, size);
+    *in = NULL;
 }
 
 /* Between the heap and pages of its own. */
@@ -31,7 +32,7 @@ static struct input *inbuf_move(struct input *old, struct lazy_free *g, enum acc
     if (in == NULL)
         return NULL;
     memcpy(in, old, inbuf_size(old->len));
-    inbuf_free(old, g);
+    inbuf_free(&old, g);
     return in;
 }
 

@@ -23,4 +23,5 @@ static inline size_t inbuf_size(size_t cap)
  * the buffer unchanged, if memory is short. */
 bool inbuf_resize(struct input **in, struct lazy_free *g, enum account_class class, size_t cap);
 
-void inbuf_free(struct input *in, struct lazy_free *g);
+/* Frees it, unless it is NULL; then *in is NULL. */
+void inbuf_free(struct input **in, struct lazy_free *g);

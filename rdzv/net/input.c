@@ -28,13 +28,6 @@ static struct lazy_free *lazy_free_of(struct conn *c)
     return &conn_net(c)->engine->store.lazy_free;
 }
 
-static void drop_input(struct conn *c)
-{
-    if (c->in != NULL)
-        inbuf_free(c->in, lazy_free_of(c));
-    c->in = NULL;
-}
-
 static void drop_for_memory(struct conn *c)
 {
     conn_drop(c, DROP_NO_MEMORY, "no memory for its request, see --memory-limit",
@@ -191,7 +184,7 @@ void input_process(struct conn *c)
     c->in->len -= used;
     c->in->need = need;
     if (c->in->len == 0)
-        drop_input(c);
+        inbuf_free(&c->in, lazy_free_of(c));
     else
         compact_input(c);
     conn_update_stall(c, used > 0);

@@ -169,8 +169,7 @@ static struct listener *listener_add(struct net *n, const struct listen_spec *sp
     struct listener *l = account_request(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *l);
 
     if (l == NULL) {
-        close(fd);
-        errno = ENOMEM;
+        net_fail(fd, ENOMEM);
         return NULL;
     }
     *l = (struct listener){.net = n, .spec = spec, .accept = accept, .open = true};
@@ -180,11 +179,8 @@ static struct listener *listener_add(struct net *n, const struct listen_spec *sp
     evutil_make_socket_nonblocking(fd);
     event_assign(&l->event, n->base, fd, EV_READ | EV_PERSIST, on_accept, l);
     if (!net_add_event(&l->event, NULL)) {
-        int error = errno;
-
-        close(fd);
+        net_fail(fd, errno);
         account_free(ACCOUNT_SESSIONS, l, sizeof *l);
-        errno = error;
         return NULL;
     }
     TAILQ_INSERT_TAIL(&n->listeners, l, entry);
@@ -196,7 +192,7 @@ static struct listener *listener_add(struct net *n, const struct listen_spec *sp
 static int bind_one(const struct addrinfo *ai, bool v6only)
 {
     int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int only = v6only ? 1 : 0, error;
+    int only = v6only ? 1 : 0;
 
     if (fd < 0)
         return -1;
@@ -206,10 +202,7 @@ static int bind_one(const struct addrinfo *ai, bool v6only)
     /* The kernel cuts the backlog to net.core.somaxconn: all it will give. */
     if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, 0x7fffffff) == 0)
         return fd;
-    error = errno;
-    close(fd);
-    errno = error;
-    return -1;
+    return net_fail(fd, errno);
 }
 
 static int log_listen_failed(const struct listen_spec *spec, const char *why, const char *hint)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "rdzv/engine/log.h"
 #include "store/memory/xalloc.h"
@@ -48,7 +49,7 @@ uint8_t *net_scratch(struct net *n, size_t len)
 {
     if (len <= n->scratch_cap)
         return n->scratch;
-    account_free(ACCOUNT_INPUT, n->scratch, n->scratch_cap);
+    net_drop_scratch(n);
     store_make_room(&n->engine->store, account_class_of(len), len);
     n->scratch = account_request(ACCOUNT_INPUT, account_class_of(len), len);
     n->scratch_cap = n->scratch == NULL ? 0 : len;
@@ -60,6 +61,14 @@ void net_drop_scratch(struct net *n)
     account_free(ACCOUNT_INPUT, n->scratch, n->scratch_cap);
     n->scratch = NULL;
     n->scratch_cap = 0;
+}
+
+int net_fail(int fd, int error)
+{
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return -1;
 }
 
 bool net_add_event(struct event *event, const struct timeval *timeout)

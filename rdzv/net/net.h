@@ -113,6 +113,9 @@ static inline void net_trim(struct net *n)
         net_drop_scratch(n);
 }
 
+/* Closes a descriptor (-1: there is none). Returns -1, with that errno. */
+int net_fail(int fd, int error);
+
 /* event_add(), checked: it fails for want of memory, or of the kernel's epoll watches. False, with
  * errno, after it logged why: the caller ends what needs the event, or tries again later. */
 bool net_add_event(struct event *event, const struct timeval *timeout);

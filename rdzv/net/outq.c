@@ -275,8 +275,7 @@ void outq_share_counted(struct outq *q, struct out_pool *pool, struct blob *b)
 
 /* --- Sending. --- */
 
-/* Takes n sent bytes off the front. */
-static void outq_advance(struct outq *q, struct out_pool *pool, size_t n)
+void outq_sent(struct outq *q, struct out_pool *pool, size_t n)
 {
     q->bytes -= n;
     while (n > 0) {
@@ -320,7 +319,7 @@ void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t
         else
             share_piece(to, pool, of, s);
         len -= s.len;
-        outq_advance(from, pool, s.len);
+        outq_sent(from, pool, s.len);
     }
 }
 
@@ -398,11 +397,6 @@ struct slice outq_front(const struct outq *q, uint8_t *room, size_t len)
     return (struct slice){room, at};
 }
 
-void outq_sent(struct outq *q, struct out_pool *pool, size_t len)
-{
-    outq_advance(q, pool, len);
-}
-
 static int send_parts(struct outq *q, struct out_pool *pool, int fd, size_t max)
 {
     while (q->bytes > 0 && max > 0) {
@@ -418,7 +412,7 @@ static int send_parts(struct outq *q, struct out_pool *pool, int fd, size_t max)
             continue;
         if (n < 0)
             return -errno;
-        outq_advance(q, pool, (size_t)n);
+        outq_sent(q, pool, (size_t)n);
         max -= (size_t)n;
         if ((size_t)n < o.bytes)
             return -EAGAIN; /* the socket is full; the next call would only say so */
@@ -442,7 +436,7 @@ int outq_send(struct outq *q, struct out_pool *pool, int fd, size_t max)
     if (n < 0)
         return -errno;
     if ((size_t)n < q->bytes) {
-        outq_advance(q, pool, (size_t)n);
+        outq_sent(q, pool, (size_t)n);
         return -EAGAIN;
     }
     q->bytes = 0;

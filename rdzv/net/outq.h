@@ -87,7 +87,7 @@ struct slice outq_tail(const struct outq *q, size_t len);
 struct slice outq_front(const struct outq *q, uint8_t *room, size_t len);
 
 /* So many of them have been sent. */
-void outq_sent(struct outq *q, struct out_pool *pool, size_t len);
+void outq_sent(struct outq *q, struct out_pool *pool, size_t n);
 
 /* Sends as much as the socket takes, but at most `max` bytes, many parts in one system call.
  * 0: that much, or all, is sent. -EAGAIN: the rest has to wait until the socket is writable.

@@ -45,12 +45,9 @@ void refusal_note(struct stats *stats, enum refusal_reason why, const struct pee
     char text[PEER_TEXT_MAX];
 
     stats->refused[why]++;
-    if (detail.len != 0)
-        log_limited_as(LOG_WARN, kind, "refused", log_str("peer", peer_text(peer, text)),
-                       log_str("reason", name), log_bytes("detail", detail), log_str("hint", hint));
-    else
-        log_limited_as(LOG_WARN, kind, "refused", log_str("peer", peer_text(peer, text)),
-                       log_str("reason", name), log_str("hint", hint));
+    log_limited_as(LOG_WARN, kind, "refused", log_str("peer", peer_text(peer, text)),
+                   log_str("reason", name), log_if(detail.len != 0, log_bytes("detail", detail)),
+                   log_str("hint", hint));
 }
 
 /* --- Who gets in. --- */

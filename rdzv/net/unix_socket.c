@@ -14,15 +14,6 @@ static int open_socket(void)
     return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* Closes it; -1 with the errno that is given. */
-static int close_and_fail(int fd, int error)
-{
-    if (fd >= 0)
-        close(fd);
-    errno = error;
-    return -1;
-}
-
 /* Only a socket without a listener refuses a connection. */
 static bool is_left_over(const struct sockaddr_un *at)
 {
@@ -70,16 +61,16 @@ int unix_socket_listen(const char *path, struct unix_socket_file *file)
     int fd, error;
 
     if (strlen(path) >= sizeof at.sun_path)
-        return close_and_fail(-1, ENAMETOOLONG);
+        return net_fail(-1, ENAMETOOLONG);
     strcpy(at.sun_path, path);
     fd = open_socket();
     if (fd < 0)
         return -1;
     error = bind_or_replace(fd, &at);
     if (error != 0)
-        return close_and_fail(fd, error);
+        return net_fail(fd, error);
     if (lstat(path, &made) < 0 || listen(fd, 0x7fffffff) < 0)
-        return close_and_fail(fd, errno);
+        return net_fail(fd, errno);
     *file = (struct unix_socket_file){made.st_dev, made.st_ino};
     return fd;
 }

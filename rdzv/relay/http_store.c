@@ -386,10 +386,7 @@ bool store_conn_send(struct store_user *u, struct slice bytes, size_t *sent)
 
     *sent = 0;
     while (n >= 0 && *sent < bytes.len) {
-        size_t len = bytes.len - *sent;
-
-        n = tls_or_send(c->tls, store_conn_fd(c), bytes.ptr + *sent,
-                        c->tls != NULL && len > TLS_RECORD_MAX ? TLS_RECORD_MAX : len);
+        n = tls_or_send(c->tls, store_conn_fd(c), bytes.ptr + *sent, bytes.len - *sent);
         *sent += n > 0 ? (size_t)n : 0;
     }
     c->writing = *sent < bytes.len;

@@ -204,7 +204,7 @@ int upstream_dial(const struct upstream *u)
         {IPPROTO_TCP, TCP_KEEPCNT, 3},
         {IPPROTO_TCP, TCP_USER_TIMEOUT, (int)upstream_times(u).silent},
     };
-    int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
+    int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd < 0)
         return -1;
@@ -212,10 +212,7 @@ int upstream_dial(const struct upstream *u)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
     if (connect(fd, &to->any, resolve_address_len(to)) == 0 || errno == EINPROGRESS)
         return fd;
-    error = errno;
-    close(fd);
-    errno = error;
-    return -1;
+    return net_fail(fd, errno);
 }
 
 static void upstream_connect_next(struct upstream *u)

@@ -90,7 +90,7 @@ static void read_values(struct slice bytes)
     struct log_head head;
     uint8_t header[ENTRY_HEADER];
 
-    if (entry_decode(bytes, &entry)) {
+    if (entry_decode(bytes, &entry) == LOG_IS_FINE) {
         entry_encode(&entry, header);
         CHECK(memcmp(header, bytes.ptr, ENTRY_HEADER) == 0);
         CHECK(entry.bytes.len == bytes.len - ENTRY_HEADER);
@@ -99,7 +99,7 @@ static void read_values(struct slice bytes)
         head_encode(&head, head_text);
         CHECK(slice_is(bytes, head_text));
     }
-    if (pointer_decode(bytes, &pointer)) {
+    if (pointer_decode(bytes, &pointer) == LOG_IS_FINE) {
         pointer_encode(&pointer, text);
         CHECK(slice_is(bytes, text));
     }

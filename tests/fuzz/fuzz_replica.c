@@ -628,7 +628,8 @@ static void lead_elsewhere(struct slice bytes)
         return;
     snprintf(name, sizeof name, "log/%016lx", (unsigned long)at.index);
     last = get(key_named(name));
-    if (last != NULL && entry_decode((struct slice){last->value, last->len}, &before))
+    if (last != NULL &&
+        entry_decode((struct slice){last->value, last->len}, &before) == LOG_IS_FINE)
         chain = before.chain;
     else if (at.index != 0)
         return;

@@ -100,7 +100,7 @@ static void every_size_becomes_every_other(void **state)
             assert_true(resize(&in, sizes[to]));
             check_room(in, sizes[to]);
             check(in, len);
-            inbuf_free(in, &lazy_free);
+            inbuf_free(&in, &lazy_free);
             lazy_free_run(&lazy_free, SIZE_MAX);
             assert_int_equal(account.total, begun);
         }
@@ -126,7 +126,7 @@ static void a_stream_is_kept_however_it_is_cut(void **state)
         check(in, in->len);
         assert_true(resize(&in, in->len));
         check(in, in->len);
-        inbuf_free(in, &lazy_free);
+        inbuf_free(&in, &lazy_free);
         lazy_free_run(&lazy_free, SIZE_MAX);
     }
 }
@@ -146,7 +146,7 @@ static void pages_grow_without_a_second_copy(void **state)
         assert_true(lazy_free_is_empty(&lazy_free));
     }
     check(in, in->len);
-    inbuf_free(in, &lazy_free);
+    inbuf_free(&in, &lazy_free);
 }
 
 static void without_room_it_stays_as_it_is(void **state)
@@ -179,7 +179,7 @@ static void without_room_it_stays_as_it_is(void **state)
         account_set_limit(0);
         assert_true(resize(&in, cases[i].to));
         check(in, cases[i].from);
-        inbuf_free(in, &lazy_free);
+        inbuf_free(&in, &lazy_free);
         lazy_free_run(&lazy_free, SIZE_MAX);
     }
 }

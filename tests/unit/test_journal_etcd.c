@@ -112,7 +112,7 @@ static void an_entry_follows_on_another(void **state)
     e.chain = entry_chain(0, &e);
     entry_encode(&e, value);
     memcpy(value + ENTRY_HEADER, "abc", 3);
-    assert_true(entry_decode((struct slice){value, sizeof value}, &out));
+    assert_int_equal(entry_decode((struct slice){value, sizeof value}, &out), LOG_IS_FINE);
     assert_int_equal(out.version, ENTRY_VERSION_MAX);
     assert_int_equal(out.epoch, 7);
     assert_true(out.begins);
@@ -139,20 +139,17 @@ static void other_versions_are_refused(void **state)
     struct log_entry e;
 
     (void)state;
-    assert_true(entry_decode(whole, &e));
-    assert_false(entry_decode((struct slice){value, sizeof value - 1}, &e));
+    assert_int_equal(entry_decode(whole, &e), LOG_IS_FINE);
+    assert_int_equal(entry_decode((struct slice){value, sizeof value - 1}, &e), LOG_IS_NONE);
     value[0] = ENTRY_VERSION_MAX + 1;
-    assert_false(entry_decode(whole, &e));
-    assert_int_equal(entry_fault(whole), LOG_IS_NEWER);
+    assert_int_equal(entry_decode(whole, &e), LOG_IS_NEWER);
     value[0] = ENTRY_VERSION_MIN - 1;
-    assert_false(entry_decode(whole, &e));
-    assert_int_equal(entry_fault(whole), LOG_IS_OLDER);
+    assert_int_equal(entry_decode(whole, &e), LOG_IS_OLDER);
     value[0] = 0;
-    assert_false(entry_decode(whole, &e));
-    assert_int_equal(entry_fault(whole), LOG_IS_NONE);
+    assert_int_equal(entry_decode(whole, &e), LOG_IS_NONE);
     value[0] = ENTRY_VERSION_MIN;
     value[1] = 2; /* a flag that nobody knows */
-    assert_false(entry_decode(whole, &e));
+    assert_int_equal(entry_decode(whole, &e), LOG_IS_NONE);
 }
 
 static void pointers_of_other_versions_are_refused(void **state)
@@ -168,22 +165,19 @@ static void pointers_of_other_versions_are_refused(void **state)
 
     (void)state;
     pointer_encode(&p, text);
-    assert_true(pointer_decode(slice_str(text), &out));
+    assert_int_equal(pointer_decode(slice_str(text), &out), LOG_IS_FINE);
     assert_int_equal(out.version, ENTRY_VERSION_MAX);
     assert_int_equal(out.at.index, 7);
     assert_int_equal(out.chunks, 2);
     p.version = ENTRY_VERSION_MAX + 1;
     pointer_encode(&p, text);
-    assert_false(pointer_decode(slice_str(text), &out));
-    assert_int_equal(pointer_fault(slice_str(text)), LOG_IS_NEWER);
+    assert_int_equal(pointer_decode(slice_str(text), &out), LOG_IS_NEWER);
     p.version = 2;
     pointer_encode(&p, text);
-    assert_false(pointer_decode(slice_str(text), &out));
-    assert_int_equal(pointer_fault(slice_str(text)), LOG_IS_OLDER);
+    assert_int_equal(pointer_decode(slice_str(text), &out), LOG_IS_OLDER);
     text[strlen(text) - 3] = '\0'; /* the first version did not say it */
-    assert_false(pointer_decode(slice_str(text), &out));
-    assert_int_equal(pointer_fault(slice_str(text)), LOG_IS_OLDER);
-    assert_int_equal(pointer_fault(slice_str("x")), LOG_IS_NONE);
+    assert_int_equal(pointer_decode(slice_str(text), &out), LOG_IS_OLDER);
+    assert_int_equal(pointer_decode(slice_str("x"), &out), LOG_IS_NONE);
 }
 
 static void heads_have_one_form(void **state)

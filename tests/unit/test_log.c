@@ -84,7 +84,8 @@ static void a_line_of_logfmt(void **state)
     use(LOG_FORMAT_LOGFMT, LOG_INFO, ends[1]);
     log_event(LOG_INFO, "listening", log_str("address", "127.0.0.1:41234"),
               log_u64("n", UINT64_MAX), log_i64("i", INT64_MIN), log_bool("yes", true),
-              log_bool("no", false), log_errno("error", -ENOENT), log_errno("again", EAGAIN),
+              log_if(false, log_str("left", "out")), log_bool("no", false),
+              log_if(true, log_errno("error", -ENOENT)), log_errno("again", EAGAIN),
               log_str("none", NULL));
     assert_string_equal(written(),
                         "time=2026-11-20T20:58:18.123Z level=info event=listening "
@@ -98,8 +99,8 @@ static void a_line_of_json(void **state)
     (void)state;
     clock_ms = START_MS;
     use(LOG_FORMAT_JSON, LOG_INFO, ends[1]);
-    log_event(LOG_ERROR, "listening", log_str("address", "*:1"), log_u64("n", 7), log_i64("i", -1),
-              log_bool("yes", true), log_str("none", NULL));
+    log_event(LOG_ERROR, "listening", log_if(false, log_u64("left", 1)), log_str("address", "*:1"),
+              log_u64("n", 7), log_i64("i", -1), log_bool("yes", true), log_str("none", NULL));
     log_event(LOG_WARN, "bare");
     assert_string_equal(
         written(),
