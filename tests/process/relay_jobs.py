@@ -40,7 +40,7 @@ def a_pod_that_ends_at_once_is_lost():
         took = time.monotonic() - killed
         check(took > 2.5, "its relay had %.1f s to come back" % took)
         store.daemon.wait_log("event=nodes_restarted .*nodes=1 ")
-        same([n.addr for n in a.read().participants], ["a"], "participants")
+        participate(store, ["a"])
         until(lambda: a.read().wait_list, "it is not told to meet the others again")
 
 
@@ -135,7 +135,7 @@ def an_agent_that_ends_while_the_store_is_away_is_lost():
         a.read()
         store.daemon.wait_log("event=nodes_lost .*nodes=1 ", timeout=10)
         store.daemon.wait_log("event=nodes_restarted .*has not come back after a start of rdzvd", timeout=10)
-        same([n.addr for n in a.read().participants], ["a"], "participants")
+        participate(store, ["a"])
         until(lambda: a.read().wait_list, "it is not told to meet the others again")
 
 

@@ -632,15 +632,15 @@ def a_thundering_herd_is_served(options):
     with Scene(options) as scene:
         herd = [scene.peer(fields('HS M:ADD str:"init/" i64:1 M:WAIT list:"/id"'))
                 for _ in range(options.peers)]
-        scene.sync()
-        scene.control.send(fields('M:SET str:"/id" str:"the value" M:GET str:"init/"'))
-        scene.control.expect([fields('str:"%d"' % len(herd))])
         counts = set()
         for peer in herd:
             peer.expect([NONCE])
-            peer.wait_for(9, "a count and a wake")
+            peer.wait_for(8, "a count")
             counts.add(read_number(bytes(peer.got[:8])))
             del peer.got[:8]
+        scene.control.send(fields('M:SET str:"/id" str:"the value" M:GET str:"init/"'))
+        scene.control.expect([fields('str:"%d"' % len(herd))])
+        for peer in herd:
             peer.expect([STOP_WAITING])
             peer.send(fields('M:GET str:"/id"'))
         check(counts == set(range(1, len(herd) + 1)), "counts %s" % sorted(counts))
