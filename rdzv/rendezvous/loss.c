@@ -57,7 +57,7 @@ void loss_clear_mark(struct step *s)
  * start their agents may come back later. */
 static bool have_to_meet(const struct run *run, const struct torch_state *state)
 {
-    return state->complete && !state->closed && run->finishing.round != state->round &&
+    return state->complete && !state->closed && !run_is_finishing(run, state->round) &&
            (run->agent_count > 0 || run->start == START_AWAITED) &&
            torch_state_participants(state) > 0;
 }
@@ -170,23 +170,28 @@ static void put_without(struct step *s, bool missed, const char *why)
 }
 
 /* A node on the wait list is missed as well if the others have learned of an earlier loss only by
- * that node. */
+ * that node. NULL: its agent has left the round, or has taken out its predecessor, and is lost
+ * before it joined again. */
 static void remove_lost(struct step *s, struct torch_state *next, struct torch_node *node)
 {
-    bool missed = node->participant || (node->waiting && lacks_participants(s->run, next));
+    bool missed =
+        node == NULL || node->participant || (node->waiting && lacks_participants(s->run, next));
 
-    loss_take_out(next, node);
+    if (node != NULL)
+        loss_take_out(next, node);
     put_without(s, missed && s->run->settings->restart_on_loss != RESTART_NEVER,
                 "the connection of one of them has ended");
 }
 
 void loss_on_disconnect(struct step *s, struct agent *gone)
 {
+    const struct torch_state *state = &s->run->view.state;
     struct torch_state *next;
 
     if (!agent_has_node(gone) || is_there_otherwise(s->run, gone) ||
         !s->run->settings->drop_disconnected || !step_is_open(s) || s->run->ending ||
-        torch_state_find(&s->run->view.state, &gone->node) == NULL)
+        (torch_state_find(state, &gone->node) == NULL &&
+         !(lacks_participants(s->run, state) && should_notify(s->run, state))))
         return;
     next = step_edit(s);
     if (next != NULL)
@@ -313,7 +318,7 @@ static bool is_overdue(const struct step *s, const struct torch_node *node, uint
 
     return node_role(node) != NULL && !loss_is_mark(node) &&
            presence_is_lost(s, node, patience_ms) &&
-           (run->finishing.round != run->view.state.round || run_agent_of(run, node) == NULL);
+           (!run_is_finishing(run, run->view.state.round) || run_agent_of(run, node) == NULL);
 }
 
 static bool is_any_overdue(const struct step *s, uint64_t patience_ms)

@@ -61,7 +61,7 @@ static bool is_due(const struct step *s)
     return v->is_state && !v->unread && v->state.complete && v->participants != 0 &&
            (v->state.closed
                 ? run->failed
-                : run->finishing.round != v->state.round || run->meeting.phase == MEETING_OPEN) &&
+                : !run_is_finishing(run, v->state.round) || run->meeting.phase == MEETING_OPEN) &&
            meeting_waiting(s) != NULL;
 }
 

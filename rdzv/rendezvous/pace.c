@@ -151,7 +151,7 @@ bool pace_should_hold(struct step *s, struct agent *a)
 {
     struct agent_pace *p = &a->pace;
 
-    if (s->run->view.state.closed || s->run->finishing.round == s->run->view.state.round ||
+    if (s->run->view.state.closed || run_is_finishing(s->run, s->run->view.state.round) ||
         p->interval_ms != 0 || p->asked_ms == 0 || p->wrote_ms == 0 ||
         !pace_may_beat(p, s->now->ms) || p->shifts == SHIFTS ||
         (p->shifts != 0 && !is_proven(a, p->shifts, s->now->ms)))

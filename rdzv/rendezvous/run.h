@@ -148,6 +148,13 @@ struct run {
     struct worker_endpoint endpoint;
 };
 
+/* The workers of an agent have ended well in this round, so no node makes the others meet, unless
+ * another agent has started its workers again. */
+static inline bool run_is_finishing(const struct run *run, int64_t round)
+{
+    return run->finishing.round == round && !run->must_meet;
+}
+
 /* True: the participants are shown that a node waits. False: it is hidden from them. */
 static inline bool meeting_is_open(const struct run *run)
 {

@@ -343,6 +343,31 @@ def a_node_presumed_dead_returns_to_its_round():
 
 
 @case
+def an_agent_that_takes_itself_for_dead_finds_its_rank_in_the_round():
+    """Its view names it alone, so it ends the round for itself and asks for a place. By the answer it is a participant,
+    and the number of nodes has to be above its rank: torch 1.13 makes an IndexError of a rank that is not."""
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b", "c"])
+        know_ranks(*agents)
+        b, c = agents[1:]
+        same(list(b.read().participants), [b.node], "an agent that trains sees only itself")
+        shown = b.seen
+        c.close()
+        server.wait_log(r"event=node_disconnected .*node=c/")
+        for joins in (True, False):
+            b.seen = shown
+            state = b.state()
+            state.participants, state.wait_list = ({b.node: 0}, set()) if joins else ({}, {b.node})
+            if joins:
+                state.complete, state.round = False, 1
+            b.beat(state)
+            check(not b.try_write(ts.dumps(state)), "it has a place")
+            seen = b.state()
+            same((seen.complete, seen.participants[b.node], len(seen.participants)), (True, 1, 3), "its rank of 3 nodes")
+            know_ranks(b)
+
+
+@case
 def a_node_presumed_dead_returns_once_the_space_has_room():
     with daemon("--space-limit", "20KiB") as server:
         filler = Filler(server.port)

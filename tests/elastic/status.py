@@ -239,8 +239,8 @@ def the_status_names_the_writer_of_a_key_that_workers_wait_for():
             worker.wait(key)
         run = await_status(server.port, lambda r: len(r["waits"]) == 3)[0]
         same(sorted(((k["key"], k.get("writer_node"), k.get("written_by")) for k in run["absent_keys"]), key=str),
-             [("/default_pg/0//cuda//0", "a", "rank 0 of default_pg, on a (pid 100), at its first collective"),
-              ("/default_pg/0//cpu//0/3", "b", "rank 3 of default_pg, on b (pid 100), in init_process_group()"),
+             [("/default_pg/0//cpu//0/3", "b", "rank 3 of default_pg, on b (pid 100), in init_process_group()"),
+              ("/default_pg/0//cuda//0", "a", "rank 0 of default_pg, on a (pid 100), at its first collective"),
               ("/mine", None, None)], "writers")
         same((run["workers_connected"], run["workers"]), (3, 4), "workers")
         log = server.wait_log(r"event=workers_wait .*", timeout=60)[0].group()

@@ -319,8 +319,6 @@ static void joined(struct model_agent *a, uint64_t now_ms)
 {
     bool asks = a->settings->sharing != SHARING_ONCE || !a->knows_address;
 
-    bool again = a->has_joined && a->round == a->state.round;
-
     a->rank = own(a)->rank;
     a->round = a->state.round;
     a->world_size = torch_state_participants(&a->state);
@@ -329,7 +327,7 @@ static void joined(struct model_agent *a, uint64_t now_ms)
     a->heartbeat_ms = now_ms + INTERVAL_MS;
     if (a->rank >=
         (int64_t)torch_state_participants(&a->state)) { /* _assign_worker_ranks(), 1.13 */
-        fail(a, again ? MODEL_RANK_TOO_HIGH_AGAIN : MODEL_RANK_TOO_HIGH);
+        fail(a, MODEL_RANK_TOO_HIGH);
         return;
     }
     if (!asks) {

@@ -64,13 +64,11 @@ enum model_leave {
     MODEL_LEAVES_DONE,    /* its workers have ended well */
 };
 
-/* Failures. MODEL_RANK_TOO_HIGH_AGAIN: the agent presumed itself dead, so it did not leave its
- * round, and joins the same round again. */
-#define MODEL_RANK_TOO_HIGH       "IndexError: its rank is not below the number of nodes"
-#define MODEL_RANK_TOO_HIGH_AGAIN "IndexError: its rank in the round that it was in already"
-#define MODEL_NO_ADDRESS          "MASTER_ADDR or MASTER_PORT did not come within a minute"
-#define MODEL_NO_RANKS            "the roles or the ranks did not come within a minute"
-#define MODEL_NO_RESTART          "its workers have failed, and no restart is left"
+/* Failures. */
+#define MODEL_RANK_TOO_HIGH "IndexError: its rank is not below the number of nodes"
+#define MODEL_NO_ADDRESS    "MASTER_ADDR or MASTER_PORT did not come within a minute"
+#define MODEL_NO_RANKS      "the roles or the ranks did not come within a minute"
+#define MODEL_NO_RESTART    "its workers have failed, and no restart is left"
 
 struct model_agent {
     const struct model_settings *settings;
