@@ -259,22 +259,18 @@ static void report_drop(struct conn *c, enum drop_reason why, const char *reason
     note_dropped(c, why, reason);
 }
 
-/* TLS cannot go on after an alert or a record of no use; nothing can be sent any more. */
-static void drop_tls(struct conn *c)
+void conn_fail(struct conn *c, int error)
 {
     char why[TLS_WHY_MAX];
 
+    c->peer_left = c->peer_left || error == ECONNRESET || error == EPIPE;
+    if (error != EPROTO || c->tls == NULL || c->end == CONN_CLOSED) {
+        conn_close(c, strerror(error));
+        return;
+    }
+    /* TLS cannot go on after an alert or a record of no use; nothing can be sent any more. */
     report_drop(c, DROP_MALFORMED, "TLS has failed", slice_str(tls_why(c->tls, why)));
     close_now(c);
-}
-
-void conn_fail(struct conn *c, int error)
-{
-    c->peer_left = c->peer_left || error == ECONNRESET || error == EPIPE;
-    if (error == EPROTO && c->tls != NULL && c->end != CONN_CLOSED)
-        drop_tls(c);
-    else
-        conn_close(c, strerror(error));
 }
 
 void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail)

@@ -108,12 +108,6 @@ static inline struct engine_space *conn_space(const struct conn *c)
     return c->space;
 }
 
-/* True if the connection is a socket with plain text: no backend, no TLS. */
-static inline bool conn_is_bare(const struct conn *c)
-{
-    return ((uintptr_t)c->backend | (uintptr_t)c->tls) == 0;
-}
-
 /* The socket; -1: it has none, and is relayed. */
 static inline int conn_fd(const struct conn *c)
 {

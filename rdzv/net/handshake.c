@@ -146,18 +146,14 @@ static int handshake_step(SSL *ssl)
     return result == -EPROTO && account.refused != refused ? -ENOMEM : result;
 }
 
-/* With --client-cert=optional a client may have none. */
-static bool has_certificate(const SSL *ssl)
-{
-    return SSL_get0_peer_certificate(ssl) != NULL;
-}
-
 static bool handshake_settle(struct conn *c)
 {
     struct handshakes *all = &conn_net(c)->handshakes;
     const struct string_list *names = &all->config->client_names;
 
-    if (names->count > 0 && has_certificate(c->tls) && !tls_peer_is_one_of(c->tls, names)) {
+    /* With --client-cert=optional a client may have none. */
+    if (names->count > 0 && SSL_get0_peer_certificate(c->tls) != NULL &&
+        !tls_peer_is_one_of(c->tls, names)) {
         fail_softly(c, "its certificate has no name of --client-names");
         return false;
     }

@@ -8,6 +8,8 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
@@ -155,18 +157,12 @@ static void log_listening(const struct listener *l)
               log_str("space", l->spec->space));
 }
 
-static bool is_on_loopback(int fd)
-{
-    struct peer self;
-
-    return peer_local(fd, &self) && peer_is_loopback(&self);
-}
-
 /* NULL with errno if memory is short or the socket cannot be watched; then `fd` is closed. */
 static struct listener *listener_add(struct net *n, const struct listen_spec *spec, int fd,
                                      listen_accept_fn accept)
 {
     struct listener *l = account_request(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *l);
+    struct peer self;
 
     if (l == NULL) {
         net_fail(fd, ENOMEM);
@@ -174,7 +170,7 @@ static struct listener *listener_add(struct net *n, const struct listen_spec *sp
     }
     *l = (struct listener){.net = n, .spec = spec, .accept = accept, .open = true};
     l->space = engine_space(n->engine, spec->space);
-    l->loopback = is_on_loopback(fd);
+    l->loopback = peer_local(fd, &self) && peer_is_loopback(&self);
     set_socket_options(fd);
     evutil_make_socket_nonblocking(fd);
     event_assign(&l->event, n->base, fd, EV_READ | EV_PERSIST, on_accept, l);
@@ -278,6 +274,82 @@ static int open_spec(struct net *n, const struct listen_spec *spec, listen_accep
     return opened > 0 ? 0 : log_listen_failed(spec, strerror(error), hint_for(spec, error));
 }
 
+/* --- The file of a Unix socket: made for its owner alone, never taken from a process that serves
+ * it, and removed at the end. --- */
+
+/* Only a socket without a listener refuses a connection. */
+static bool is_left_over(const struct sockaddr_un *at)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
+
+    if (fd < 0)
+        return false;
+    error = connect(fd, (const struct sockaddr *)at, sizeof *at) == 0 ? 0 : errno;
+    close(fd);
+    return error == ECONNREFUSED;
+}
+
+static int bind_private(int fd, const struct sockaddr_un *at)
+{
+    mode_t before = umask(0177);
+    int result = bind(fd, (const struct sockaddr *)at, sizeof *at), error = errno;
+
+    umask(before);
+    errno = error;
+    return result;
+}
+
+/* 0, or an errno. */
+static int bind_or_replace(int fd, const struct sockaddr_un *at)
+{
+    struct stat there;
+
+    if (bind_private(fd, at) == 0)
+        return 0;
+    if (errno != EADDRINUSE)
+        return errno;
+    if (lstat(at->sun_path, &there) == 0 && !S_ISSOCK(there.st_mode))
+        return EEXIST;
+    if (!is_left_over(at))
+        return EADDRINUSE;
+    if (unlink(at->sun_path) < 0 && errno != ENOENT)
+        return errno;
+    return bind_private(fd, at) == 0 ? 0 : errno;
+}
+
+/* Opens a listening socket of mode 0600, which no other user can ever connect to; or -1 with errno:
+ * EADDRINUSE if a process serves the path, EEXIST if the path is no socket. It replaces the socket
+ * of a process that was killed. */
+static int unix_socket_listen(const char *path, struct unix_socket_file *file)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct stat made;
+    int fd, error;
+
+    if (strlen(path) >= sizeof at.sun_path)
+        return net_fail(-1, ENAMETOOLONG);
+    strcpy(at.sun_path, path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    error = bind_or_replace(fd, &at);
+    if (error != 0)
+        return net_fail(fd, error);
+    if (lstat(path, &made) < 0 || listen(fd, 0x7fffffff) < 0)
+        return net_fail(fd, errno);
+    *file = (struct unix_socket_file){made.st_dev, made.st_ino};
+    return fd;
+}
+
+/* Removes the file, unless another process has put its own file there. */
+static void unix_socket_remove(const char *path, const struct unix_socket_file *file)
+{
+    struct stat there;
+
+    if (lstat(path, &there) == 0 && there.st_dev == file->device && there.st_ino == file->inode)
+        unlink(path);
+}
+
 static int open_unix(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
 {
     struct unix_socket_file file;
@@ -294,6 +366,8 @@ static int open_unix(struct net *n, const struct listen_spec *spec, listen_accep
     l->file = file;
     return 0;
 }
+
+/* --- All of them. --- */
 
 /* Opens the listener of one setting, or takes over the inherited socket. */
 static int open_any(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)

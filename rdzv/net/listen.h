@@ -66,14 +66,3 @@ const char *listen_address(const struct listener *l, char text[LISTEN_ADDRESS_MA
 
 /* The port it is bound to; 0 when it is closed. */
 uint16_t listen_port(const struct listener *l);
-
-/* --- The file of a Unix socket: made for its owner alone, never taken from a process that serves
- * it, and removed at the end. --- */
-
-/* Opens a listening socket of mode 0600, which no other user can ever connect to; or -1 with errno:
- * EADDRINUSE if a process serves the path, EEXIST if the path is no socket. It replaces the socket
- * of a process that was killed. */
-int unix_socket_listen(const char *path, struct unix_socket_file *file);
-
-/* Removes the file, unless another process has put its own file there. */
-void unix_socket_remove(const char *path, const struct unix_socket_file *file);

@@ -42,12 +42,6 @@ ssize_t conn_recv_tls(struct conn *c, void *bytes, size_t len)
 
 /* --- The identity of the peer. --- */
 
-/* NULL: the peer has shown no certificate, or none that an authority of --client-ca has signed. */
-static X509 *verified_certificate(SSL *ssl)
-{
-    return SSL_get_verify_result(ssl) == X509_V_OK ? SSL_get0_peer_certificate(ssl) : NULL;
-}
-
 struct search {
     const struct string_list *names;
     bool found;
@@ -70,9 +64,9 @@ static bool find_name(const struct tls_name *name, void *arg)
 bool tls_peer_is_one_of(SSL *ssl, const struct string_list *names)
 {
     struct search s = {.names = names};
-    X509 *certificate = verified_certificate(ssl);
+    X509 *certificate = SSL_get0_peer_certificate(ssl);
 
-    if (certificate != NULL)
+    if (certificate != NULL && SSL_get_verify_result(ssl) == X509_V_OK)
         tls_each_name(certificate, find_name, &s);
     return s.found;
 }

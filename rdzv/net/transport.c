@@ -105,12 +105,6 @@ static void end_flush(struct conn *c, int err, bool moved)
     }
 }
 
-/* Sends through the backend, if the connection has one, else through its socket. */
-static int send_through(struct conn *c, size_t max)
-{
-    return c->backend != NULL ? c->backend->functions->send(c, max) : conn_send(c, max);
-}
-
 /* Sends about `max` bytes. */
 static void conn_flush(struct conn *c, size_t max)
 {
@@ -120,7 +114,7 @@ static void conn_flush(struct conn *c, size_t max)
 
     budget_spend(&n->budget, SEND_COST + (before < max ? before : max));
     conn_set_output(c, OUTPUT_IDLE);
-    err = conn_is_bare(c) ? outq_send(&c->out, &n->pool, conn_fd(c), max) : send_through(c, max);
+    err = c->backend == NULL ? conn_send(c, max) : c->backend->functions->send(c, max);
     if (err != 0 || c->out.bytes > 0 || c->end != CONN_OPEN || c->input == INPUT_PAUSED ||
         c->mask & EV_WRITE)
         end_flush(c, err, c->out.bytes != before);
