@@ -2,7 +2,7 @@
 # Puts on this machine (Debian bookworm) what the build and the tests need; does nothing that is
 # already done. Run it with the names of the parts wanted, or source it and call install_PART:
 #
-#   install.sh [build] [run] [test] [browser] [packages] [wheel] [venv] [trees] [etcds] [scan] [all]
+#   install.sh [build] [run] [test] [browser] [packages] [wheel] [slurm] [venv] [trees] [etcds] [scan] [all]
 #                                                        (no name: build, test and venv)
 #
 #   build   compiler, meson, the libraries rdzvd and rdzvctl link, and curl
@@ -11,6 +11,7 @@
 #   browser Chromium and its driver (100 MB of packages), and npm for axe-core
 #   packages what deploy/release.sh needs, and what its tests do with the result
 #   wheel   uv, twine, pre-commit and more, which install, check and use the wheel
+#   slurm   Slurm's programs
 #   venv    torch 2.13.0 in a virtual environment
 #   trees   Debian trixie (torch 2.6) and forky (torch 2.14) as folders to run in
 #   etcds   etcd of Debian trixie and forky (3.5) beside this Debian's own (3.4)
@@ -303,6 +304,26 @@ install_wheel()
     say "$tools are there: $dir"
 }
 
+# Slurm's programs without their services: the tests start a cluster of their own with them.
+install_slurm()
+{
+    local dir=$RDZV_CACHE_DIR/slurm file
+
+    if [ ! -e "$dir/.complete" ]; then
+        cache_lock
+        if [ ! -e "$dir/.complete" ]; then
+            say "Slurm goes into $dir"
+            rm -rf "$dir" && mkdir -p "$dir/files"
+            (cd "$dir/files" && apt-get -qq -o APT::Sandbox::User= download slurmd slurmctld slurm-client \
+                slurm-wlm-basic-plugins libmunge2 liblua5.1-0 &&
+                for file in *.deb; do dpkg-deb --extract "$file" "$dir" || exit 1; done) &&
+                rm -rf "$dir/files" && touch "$dir/.complete" || { cache_unlock; say "there is no Slurm"; return 1; }
+        fi
+        cache_unlock
+    fi
+    say "Slurm is there: $dir"
+}
+
 install_packages() { apt_install $PACKAGES_PACKAGES; helm_program; install_wheel; }
 
 install_trees()
@@ -335,7 +356,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- build test venv
     for part in "$@"; do
         case $part in
-        build | run | test | browser | packages | wheel | venv | trees | etcds | scan | all) "install_$part" ;;
+        build | run | test | browser | packages | wheel | slurm | venv | trees | etcds | scan | all) "install_$part" ;;
         *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
         esac
     done

@@ -8,7 +8,6 @@ Other cases need no agent: relays end with their process, and mistakes get a sen
 release, 20 deaths of the store, 100 of agents."""
 
 import argparse
-import glob
 import json
 import os
 import re
@@ -22,45 +21,18 @@ import time
 import traceback
 
 import torches
+from installed import Installed, Store, wait_gone
 from job import STOP, Job, JobFailed
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
 from cases import CASES, case, check  # noqa: E402
 from certs import Ca  # noqa: E402
 from servers import Rdzvd, free_port  # noqa: E402
-from wheels import check_output, make_environment, make_wheel  # noqa: E402
+from wheels import check_output, make_wheel  # noqa: E402
 
 SCRATCH = tempfile.mkdtemp(prefix="rdzv-backend-")
 GONE_S = 1  # after its agent, the relay has ended
 REJOIN_S = 2  # from the arrival of the new agent to its round
-
-
-class Installed(torches.Torch):
-    """A release with the wheel: in an environment of its own, or for Debian's releases in a folder on its path."""
-
-    def __init__(self, torch, wheel):
-        super().__init__(torch.name, torch.python, torch.mark)
-        self.folder = os.path.join(SCRATCH, torch.name)
-        self.variables = {}
-        if torch.name == "2.13.0":
-            site, = glob.glob(os.path.join(os.path.dirname(torch.mark), "lib", "python3*", "site-packages"))
-            self.python = [make_environment(self.folder, "/usr/bin/python3", wheel)]
-            with open(glob.glob(self.folder + "/lib/python3*/site-packages")[0] + "/torch.pth", "w",
-                      encoding="utf-8") as f:
-                f.write(site + "\n")
-        else:
-            check_output(sys.executable, "-m", "pip", "install", "--no-index", "--quiet", "--target", self.folder, wheel)
-            self.variables = {"PYTHONPATH": self.folder}
-
-    def environment(self, **extra):
-        return super().environment(**dict(self.variables, **extra))
-
-    def run(self, *words, code=None):
-        """The output of its Python."""
-        done = subprocess.run(self.python + list(words), env=self.environment(), stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, timeout=120)
-        check(code is None or done.returncode == code, "exit %d:\n%s" % (done.returncode, done.stdout))
-        return done.stdout
 
 
 def relays_of(pid):
@@ -77,21 +49,6 @@ def relays_of(pid):
         if parent == pid and listens:
             found[int(name)] = listens[0]
     return found
-
-
-def is_alive(pid):
-    try:
-        with open("/proc/%d/stat" % pid, encoding="utf-8") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_gone(pid, seconds):
-    until = time.monotonic() + seconds
-    while is_alive(pid):
-        check(time.monotonic() < until, "%d s after its agent, the relay %d still runs" % (seconds, pid))
-        time.sleep(0.01)
 
 
 def variable_of(pid, name):
@@ -136,21 +93,6 @@ class BackendJob(Job):
             pass
         self.wait(lambda: all(self.agents[n].code is not None for n in names), "the end of all agents")
         check(all(self.agents[n].code == 0 for n in names), "exit codes: %s" % {n: self.agents[n].code for n in names})
-
-
-class Store:
-    def __init__(self, folder):
-        self.port, self.folder, self.deaths, self.daemon = free_port(), folder, 0, None
-        self.start()
-
-    def start(self):
-        self.daemon = Rdzvd("--data-dir=" + os.path.join(self.folder, "data"), listen=("127.0.0.1:%d" % self.port,))
-        self.daemon.wait_log(r"event=ready ")
-
-    def kill(self):
-        check(self.daemon.stop(signal.SIGKILL) == -signal.SIGKILL, "the store has ended before")
-        self.deaths += 1
-        self.start()
 
 
 class Scene:
@@ -426,9 +368,9 @@ def main():
         signal.signal(number, lambda *_: STOP.set())
     wheel = make_wheel(SCRATCH)
     options.deaths, options.kills = (20, 34) if options.all else (3, 3)
-    options.old = Installed(torches.choose(["1.13.1"])[0], wheel)
+    options.old = Installed(torches.choose(["1.13.1"])[0], wheel, SCRATCH)
     options.target = options.old.folder
-    options.torches = [options.old if t.name == "1.13.1" else Installed(t, wheel) for t in torches.choose(
+    options.torches = [options.old if t.name == "1.13.1" else Installed(t, wheel, SCRATCH) for t in torches.choose(
         options.torch or (torches.ALL if options.all else ["2.13.0"]))]
     passed = failed = 0
     for function in CASES:
