@@ -291,20 +291,14 @@ static const struct kube_object *maker_of(struct check *c, const struct kube_obj
     return maker;
 }
 
-/* The Service that a controller makes for the object, or "". */
-static const char *made_service(const struct kube_object *o)
-{
-    /* JobSet takes a Service that is there. */
-    return o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc") ? o->name : "";
-}
-
+/* The Service that a Volcano Job makes for itself; JobSet takes one that is there. */
 void check_find_made_services(struct check *c)
 {
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];
 
-        if (*made_service(o) != '\0')
-            kube_index_add(&c->bundle.arena, &c->index, o->namespace, made_service(o), i);
+        if (o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc"))
+            kube_index_add(&c->bundle.arena, &c->index, o->namespace, o->name, i);
     }
 }
 

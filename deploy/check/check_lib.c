@@ -20,12 +20,11 @@ const char *check_title(struct check *c, const struct kube_object *o)
 bool check_lists_port(const struct kube_container *container, long port)
 {
     const struct yaml_node *ports = kube_get(container->node, "ports");
+    size_t i = 0;
 
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        if (kube_int(ports->items[i], "containerPort", -1) == port)
-            return true;
-    }
-    return false;
+    while (i < yaml_length(ports) && kube_int(ports->items[i], "containerPort", -1) != port)
+        i++;
+    return i < yaml_length(ports);
 }
 
 /* --- Questions about runs and stores. --- */
@@ -67,12 +66,11 @@ const char *check_option(struct check *c, const struct job_store *s, const char 
 bool check_has_port(const struct kube_object *service, long number)
 {
     const struct yaml_node *ports = kube_get(service->spec, "ports");
+    size_t i = 0;
 
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        if (kube_int(ports->items[i], "port", -1) == number)
-            return true;
-    }
-    return yaml_length(ports) == 0 && kube_is_headless(service);
+    while (i < yaml_length(ports) && kube_int(ports->items[i], "port", -1) != number)
+        i++;
+    return i < yaml_length(ports) || (i == 0 && kube_is_headless(service));
 }
 
 bool check_is_foreign(struct check *c, const struct job_store *store)

@@ -35,6 +35,14 @@ void check_host_network_dns(struct check *c, const struct kube_pods *p)
                      policy != NULL ? "dnsPolicy ClusterFirst" : "a pod without dnsPolicy");
 }
 
+/* The pods meet somewhere, or serve a store. Ranks of a PyTorchJob without torchrun meet at the
+ * Master. */
+static bool takes_part(const struct check *c, const struct kube_pods *p)
+{
+    return job_runs_in(&c->jobs, p).count > 0 || job_store_in(&c->jobs, p) != NULL ||
+           (p->object->type == KUBE_PYTORCHJOB && p->object->pods_count > 1);
+}
+
 /* --- Ports. --- */
 
 /* The pod's relay listens there. The container port is then a claim, which keeps a second pod with
@@ -54,7 +62,9 @@ void check_host_network_port(struct check *c, const struct kube_container *conta
 {
     const struct yaml_node *ports = kube_get(container->node, "ports");
 
-    for (size_t i = 0; i < yaml_length(ports) && container->pods->host_network; i++) {
+    for (size_t i = 0;
+         i < yaml_length(ports) && container->pods->host_network && takes_part(c, container->pods);
+         i++) {
         const struct yaml_node *port = kube_get(ports->items[i], "containerPort");
 
         if (port == NULL ||
@@ -238,19 +248,11 @@ static struct check_position at_pods(const struct kube_pods *p)
     return check_at_key(p->part, "template");
 }
 
-static bool is_injected(const struct check *c, const struct kube_pods *p)
-{
-    if (p->host_network || bypasses_proxy(p) || strcmp(inject(p), "false") == 0)
-        return false;
-    return strcmp(inject(p), "true") == 0 || is_injected_namespace(c, p->object->namespace);
-}
-
 void check_istio_injected(struct check *c, const struct kube_pods *p)
 {
-    /* Ranks of a PyTorchJob without torchrun meet at the Master. */
-    bool meets = job_runs_in(&c->jobs, p).count > 0 || job_store_in(&c->jobs, p) != NULL ||
-                 (p->object->type == KUBE_PYTORCHJOB && p->object->pods_count > 1);
+    bool asked = strcmp(inject(p), "true") == 0 || is_injected_namespace(c, p->object->namespace);
 
-    if (meets && is_injected(c, p))
+    if (takes_part(c, p) && !p->host_network && !bypasses_proxy(p) && asked &&
+        strcmp(inject(p), "false") != 0)
         check_report(c, at_pods(p), "Istio puts its proxy between these pods and the store");
 }

@@ -36,21 +36,23 @@ void check_print_text(FILE *out, struct check *c)
 
 /* --- What check did not look at. --- */
 
-/* An object of another kind, in which neither pods nor templates of known kinds were found. Kinds
- * that end so have none, and no rule needs to know of them. */
+/* An object of another kind, in which neither pods nor templates of known kinds were found.
+ * Kubernetes' own kinds, and kinds that end so, have none. */
 static bool kind_is_unknown(const struct check *c, const struct kube_object *o)
 {
-    static const char *const podless[] = {
-        "Account",   "Autoscaler", "Binding", "Budget",  "Class",   "Certificate", "Definition",
-        "Endpoints", "Flavor",     "Group",   "Ingress", "Monitor", "Queue",       "Quota",
-        "Range",     "Role",       "Secret",  "Slice",   "Volume",  NULL};
+    static const char *const podless[] = {"Certificate",   "Domain",  "Flavor", "Group",
+                                          "Kustomization", "Monitor", "Queue",  NULL};
+    const char *api = kube_text(o->node, "apiVersion");
+    bool known = strchr(api, '/') == NULL || strstr(api, ".k8s.io/") != NULL ||
+                 strncmp(api, "policy/", 7) == 0 || strncmp(api, "autoscaling/", 12) == 0;
     size_t i = 0;
     bool has_template =
         o->index + 1 < c->bundle.count && c->bundle.objects[o->index + 1]->wrapper == o;
 
     while (podless[i] != NULL && !text_ends_with(o->kind, podless[i]))
         i++;
-    return o->type == KUBE_OTHER && o->pods_count == 0 && !has_template && podless[i] == NULL;
+    return o->type == KUBE_OTHER && o->pods_count == 0 && !has_template && !known &&
+           podless[i] == NULL;
 }
 
 #define NAMED_MAX  4

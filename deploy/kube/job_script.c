@@ -371,13 +371,6 @@ static bool may_be_script(const struct arg_word *word)
     return strpbrk(word->text, " \n") != NULL && may_hold_torchrun(word->text);
 }
 
-static bool is_test(const struct shell_command *c)
-{
-    static const char *const tests[] = {"[", "[[", "test", NULL};
-
-    return text_is_one_of(c->words[0].text, tests);
-}
-
 static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth);
 
 /* The words behind a script are its $1, $2 and $@. */
@@ -522,6 +515,16 @@ static bool find_in_words(struct job_scope *scope, const struct arg_word *words,
     if (count > 1 && strcmp(words[0].text, "eval") == 0)
         return find_in_script(scope, &words[1], depth + 1);
     found = find_in_file(scope, words, count, depth);
+    /* `command: [tune run]` with args behind it. */
+    if (depth < 0 && count > 1 && may_be_script(&words[0]) &&
+        kube_field(scope->container, "command") != NULL) {
+        struct arg_list all = {0};
+
+        read_value(scope, &words[0], &all);
+        for (size_t i = 1; i < count; i++)
+            push_word(&scope->view->bundle->arena, &all, words[i]);
+        return find_command(scope, all.words, all.count);
+    }
     /* An unknown program may run texts that it gets as arguments. */
     for (size_t i = 0; i < count; i++) {
         if (may_be_script(&words[i]))
@@ -561,6 +564,7 @@ static bool find_in_talk(struct job_scope *scope, const struct shell_command *c,
 /* `depth` counts scripts within scripts. */
 static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth)
 {
+    static const char *const tests[] = {"[", "[[", "test", NULL};
     struct shell_script script;
     struct branches b = {0};
     bool found = false;
@@ -576,7 +580,7 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
         for (size_t j = 0; j < c->count; j++)
             push_expanded(scope, &list, c->words[j]);
         skip = read_keywords(&b, scope, list.words, list.count);
-        b.tested = c->maybe && i > 0 && is_test(c - 1);
+        b.tested = c->maybe && i > 0 && text_is_one_of(c[-1].words[0].text, tests);
         skip += read_assignments(scope, &b, list.words + skip, list.count - skip);
         talk = is_talk(list.words + skip, list.count - skip);
         if (c->heredoc.text != NULL && depth < SCRIPT_DEPTH_MAX && scope->scripts < SCRIPTS_MAX &&

@@ -71,7 +71,7 @@ static void add_env_from(struct list *l, const struct kube_bundle *b,
         for (size_t j = 0; j < maps.count && *name != '\0'; j++) {
             const struct kube_object *o = b->objects[maps.list[j]];
 
-            if (o->type == KUBE_CONFIG_MAP && kube_same_namespace(o, c->pods->object))
+            if (kube_reads_map(c->pods->object, o))
                 add_config_map(l, o, kube_text(from->items[i], "prefix"));
         }
     }

@@ -300,16 +300,12 @@ static void find_train(struct pods_maker *m, const struct kube_object *o)
     }
 }
 
+/* A JobSet, or a runtime; one of a TrainJob in the bundle is handled with that TrainJob. */
 static void find_jobset(struct pods_maker *m, const struct kube_object *o)
 {
-    find_replicated(m, o, o, o->spec);
-}
-
-/* The runtime of a TrainJob in the bundle is handled with that TrainJob. */
-static void find_runtime(struct pods_maker *m, const struct kube_object *o)
-{
     if (!m->used[o->index])
-        find_replicated(m, o, o, kube_get(o->spec, "template.spec"));
+        find_replicated(m, o, o,
+                        o->type == KUBE_JOBSET ? o->spec : kube_get(o->spec, "template.spec"));
 }
 
 /* Which runtimes the TrainJobs of the bundle use. */
@@ -385,9 +381,7 @@ static void find_ray(struct pods_maker *m, const struct kube_object *o)
     const struct yaml_node *cluster = kube_get(o->spec, "rayClusterSpec"), *groups;
 
     if (cluster == NULL)
-        cluster = kube_get(o->spec, "rayClusterConfig");
-    if (cluster == NULL)
-        cluster = o->spec;
+        cluster = o->spec; /* of a RayCluster */
     groups = kube_get(cluster, "workerGroupSpecs");
     for (size_t i = 0; i <= yaml_length(groups); i++) {
         const struct yaml_node *part =
@@ -472,7 +466,7 @@ static void (*const finders[])(struct pods_maker *m, const struct kube_object *o
     [KUBE_VOLCANO_JOB] = find_volcano,
     [KUBE_PYTORCHJOB] = find_replicas,
     [KUBE_TRAINJOB] = find_train,
-    [KUBE_RUNTIME] = find_runtime,
+    [KUBE_RUNTIME] = find_jobset,
     [KUBE_DLROVER] = find_replicas,
     [KUBE_ELASTIC_JOB] = find_replicas,
     [KUBE_HYPERPOD_JOB] = find_replicas,

@@ -74,6 +74,12 @@ bool kube_same_namespace(const struct kube_object *a, const struct kube_object *
     return strcmp(a->namespace, b->namespace) == 0;
 }
 
+bool kube_reads_map(const struct kube_object *o, const struct kube_object *map)
+{
+    return map->type == KUBE_CONFIG_MAP &&
+           (kube_same_namespace(o, map) || *o->namespace == '\0' || *map->namespace == '\0');
+}
+
 const struct kube_object *kube_top(const struct kube_object *o)
 {
     while (o->wrapper != NULL)
@@ -168,7 +174,7 @@ static void find_file(const struct kube_bundle *b, const struct kube_container *
         const struct yaml_node *data = kube_get(map->node, "data");
         size_t count = data == NULL || data->kind != YAML_MAPPING ? 0 : data->count;
 
-        for (size_t k = 0; k < count && kube_same_namespace(map, c->pods->object); k++) {
+        for (size_t k = 0; k < count && kube_reads_map(c->pods->object, map); k++) {
             struct kube_file file = {data->pairs[k].value, map, data->pairs[k].key->text};
             const struct yaml_node *item = kube_item(items, "key", file.key);
             const char *below = item == NULL ? file.key : kube_text(item, "path");
@@ -290,7 +296,6 @@ static const struct {
     {"kubeflow.org", "MPIJob", KUBE_MPIJOB},
     {"ray.io", "RayJob", KUBE_RAY},
     {"ray.io", "RayCluster", KUBE_RAY},
-    {"ray.io", "RayService", KUBE_RAY},
     {"trainer.kubeflow.org", "TrainJob", KUBE_TRAINJOB},
     {"trainer.kubeflow.org", "TrainingRuntime", KUBE_RUNTIME},
     {"trainer.kubeflow.org", "ClusterTrainingRuntime", KUBE_RUNTIME},

@@ -55,7 +55,7 @@ enum kube_type {
     KUBE_HYPERPOD_JOB,  /* HyperPodPyTorchJob */
     KUBE_LEADER_WORKER, /* LeaderWorkerSet */
     KUBE_MPIJOB,
-    KUBE_RAY,        /* RayJob, RayCluster, RayService */
+    KUBE_RAY,        /* RayJob, RayCluster */
     KUBE_APPWRAPPER, /* v1beta2: components */
     KUBE_MCAD,       /* v1beta1: GenericItems */
 };
@@ -154,6 +154,8 @@ const struct yaml_node *kube_field(const struct kube_container *c, const char *k
 
 /* Whether both have the same namespace. A missing one equals only another missing one. */
 bool kube_same_namespace(const struct kube_object *a, const struct kube_object *b);
+/* Whether pods of `o` find the ConfigMap: no pod starts without it, so a missing namespace fits. */
+bool kube_reads_map(const struct kube_object *o, const struct kube_object *map);
 
 /* The outermost object: an AppWrapper starts and ends with all its parts. */
 const struct kube_object *kube_top(const struct kube_object *o);

@@ -67,29 +67,22 @@ enum torchrun_option torchrun_option_of_variable(const char *variable)
 
 /* --- Finding torchrun. --- */
 
-/* Words that may come before a command without being its program. */
+/* Words that may come before a command without being its program; profilers, runners and similar
+ * programs with arguments of their own; and `$LAUNCHER`, which may name such a program. */
 static bool may_precede(const char *text)
 {
     static const char *const names[] = {
-        "exec",   "env",       "nohup",   "time", "nice",      "sudo",   "then",
-        "eval",   "do",        "else",    "if",   "while",     "until",  "!",
-        "{",      "numactl",   "taskset", "tini", "dumb-init", "stdbuf", "timeout",
-        "setsid", "catchsegv", "ionice",  "bash", "sh",        NULL};
+        "exec",    "env",   "nohup",     "time",   "nice",       "sudo",   "then",      "eval",
+        "do",      "else",  "if",        "while",  "until",      "!",      "{",         "numactl",
+        "taskset", "tini",  "dumb-init", "stdbuf", "timeout",    "setsid", "catchsegv", "ionice",
+        "bash",    "sh",    "nsys",      "ncu",    "strace",     "gdb",    "uv",        "poetry",
+        "conda",   "mamba", "hatch",     "pdm",    "micromamba", "pixi",   "pipenv",    "mpirun",
+        "mpiexec", "srun",  "rye",       NULL};
     const char *base = kube_base_name(text);
 
     return text_is_one_of(base, names) || strncmp(base, "python", 6) == 0 || *text == '-' ||
-           strchr(text, '=') != NULL || strspn(text, "0123456789smh,.:") == strlen(text);
-}
-
-/* Profilers, runners and similar programs with arguments of their own, and `$LAUNCHER`, which may
- * name such a program. */
-static bool wraps_anything(const char *text)
-{
-    static const char *const names[] = {
-        "nsys", "ncu",        "strace", "gdb",    "uv",     "poetry",  "conda", "mamba", "hatch",
-        "pdm",  "micromamba", "pixi",   "pipenv", "mpirun", "mpiexec", "srun",  "rye",   NULL};
-
-    return *text == '$' || text_is_one_of(kube_base_name(text), names);
+           *text == '$' || strchr(text, '=') != NULL ||
+           strspn(text, "0123456789smh,.:") == strlen(text);
 }
 
 /* Takes the options of torchrun, and perhaps more. */
@@ -124,7 +117,7 @@ size_t torchrun_find(const struct arg_word *words, size_t count)
         else if ((strcmp(text, "-m") == 0 && text_is_one_of(next, modules)) ||
                  (strcmp(kube_base_name(text), "tune") == 0 && strcmp(next, "run") == 0))
             found = i + 2;
-        known = known && (may_precede(text) || wraps_anything(text));
+        known = known && may_precede(text);
     }
     arena_free(&scratch);
     return found;

@@ -537,15 +537,20 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
             rewrite_title(w, o));
 }
 
-/* The variables that the run needs to find the store of the job. */
+/* The variables that the run needs to find the store of the job; of a static job with an endpoint,
+ * on the host network, the address at which the other agents find a node. */
 static struct yaml_node *variables_of(struct rewrite *w, struct emit_job *job,
                                       const struct job_run *r)
 {
-    struct yaml_node *env = emit_job_part(job, "runEnv");
+    struct yaml_node *env = emit_job_part(job, "runEnv"), *own = yaml_new(&w->arena, YAML_SEQUENCE);
     struct yaml_node *restarts = yaml_new(&w->arena, YAML_MAPPING);
 
     yaml_put_text(&w->arena, restarts, "name", torchrun_option_variable(TORCHRUN_MAX_RESTARTS));
     yaml_put_text(&w->arena, restarts, "value", JOB_USUAL_RESTARTS);
+    if (job_is_set(r, TORCHRUN_RDZV_ENDPOINT)) {
+        yaml_append(&w->arena, own, (struct yaml_node *)kube_item(env, "name", "PET_LOCAL_ADDR"));
+        return own;
+    }
     if (rewrite_restarts_of(r) == RESTARTS_ADDED)
         yaml_append(&w->arena, env, restarts);
     return env;
@@ -589,7 +594,10 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
         for (size_t i = 0; i < j->count; i++) {
             const struct job_run *r = j->runs[i];
 
-            if (r->hosted && !job_is_set(r, TORCHRUN_RDZV_ENDPOINT))
+            if (r->hosted &&
+                (!job_is_set(r, TORCHRUN_RDZV_ENDPOINT) ||
+                 (strcmp(r->backend, "static") == 0 && r->container->pods->host_network &&
+                  !job_is_set(r, TORCHRUN_LOCAL_ADDR))))
                 rewrite_add_variables(w, r->container, r, variables_of(w, &job, r));
         }
         if (w->options->relay)

@@ -105,10 +105,25 @@ def static_groups(master):
             "HEAD=$(cat /etc/head); PET_NODE_RANK=$JOB_COMPLETION_INDEX torchrun --nnodes 2 --master-addr %s t.py" % master)}}}]})
 
 
+def static_on_hosts():
+    command = "torchrun --nnodes=2 --node_rank=$JOB_COMPLETION_INDEX --rdzv_id=a --rdzv_endpoint=a-r-0-0.a:29501 t.py"
+    return thing("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": [{"name": "r", "template": {"spec": {
+        "completions": 2, "parallelism": 2, "backoffLimit": 0, "template": pods(
+            command, hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")}}}]})
+
+
 def mpijob(command):
     worker = pods(["/usr/sbin/sshd", "-De"])
     return thing("MPIJob", "kubeflow.org/v2beta1", {"slotsPerWorker": 1, "mpiReplicaSpecs": {
         "Launcher": {"replicas": 1, "template": pods(command)}, "Worker": {"replicas": 2, "template": worker}}})
+
+
+def config_map(text):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "run"}, "data": {"t.sh": text, "N": text}}
+
+
+RUN_SCRIPT = {"volumes": [{"name": "run", "configMap": {"name": "run"}}],
+              "container": {"volumeMounts": [{"name": "run", "mountPath": "/etc/run"}]}}
 
 
 def c10d(endpoint, nodes=2, more="--rdzv-id=a", script="t.py"):
@@ -199,6 +214,13 @@ FAULTS = [
     ("the host name that uname prints", "rdzv-endpoint-localhost", [volcano(c10d("`uname -n`:29400"))],
      [volcano(c10d("`cat /etc/volcano/w.host`:29400"))]),
     ("groups of a static JobSet at one master", "rdzv-id-shared", [static_groups("a-r-0-0.a")], [static_groups("$HEAD")]),
+    ("a script in a ConfigMap that names no namespace", "nnodes-too-many", [config_map(c10d("s.x:1", 3)), job("sh /etc/run/t.sh", **RUN_SCRIPT)],
+     [config_map(c10d("s.x:1")), job("sh /etc/run/t.sh", **RUN_SCRIPT)]),
+    ("a number of nodes in a ConfigMap that names no namespace", "nnodes-too-many", [config_map("9"), stateful(
+        c10d("s.x:1", "${N}"), container={"envFrom": [{"configMapRef": {"name": "run"}}]})],
+     [config_map("2"), stateful(c10d("s.x:1", "${N}"), container={"envFrom": [{"configMapRef": {"name": "run"}}]})]),
+    ("a program and its first word in one", "nnodes-too-many", [job(["tune run", "--nnodes=3", "recipe"])],
+     [job(["tune run", "--nnodes=2", "recipe"])]),
     ("a worker of an MPIJob", "rdzv-hosted-by-worker", [mpijob("mpirun -np 2 " + c10d("a-worker-0.a:29400"))],
      [mpijob("mpirun -np 2 " + c10d("s.x:29400"))]),
     ("a number of restarts given twice", "option-env-conflict", [job(c10d("s.x:1", more="--max_restarts=1 --max-restarts 2"))], [job(c10d("s.x:1"))]),
@@ -228,13 +250,19 @@ ETCD = thing("StatefulSet", "apps/v1", {
 AGENT = thing("Deployment", "apps/v1", {"selector": {"matchLabels": {"app": "x"}}, "template": {
     "metadata": {"labels": {"app": "x"}}, "spec": {"hostNetwork": True, "containers": [
         {"name": "x", "image": "exporter:1", "ports": [{"containerPort": 9100}, {"containerPort": 9101}]}]}}}, "x")
+NCCL_TEST = mpijob("mpirun -np 2 all_reduce_perf")
+NCCL_TEST["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"].update(hostNetwork=True)
+NCCL_TEST["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 2222}]
 PROBED = thing("Pod", "v1", {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet", "containers": [{
     "name": "e", "image": "quay.io/coreos/etcd:v3.5.9", "command": ["etcd", "--listen-client-urls=http://127.0.0.1:2379"],
     "readinessProbe": {"tcpSocket": {"host": "localhost", "port": 2379}}}]}, "e")
 # What it is, the rules that must be silent (None: all errors), and the objects.
 NO_FAULTS = [
     ("a Deployment on the host network", ["host-network-dns"], [AGENT]),
-    ("the second port of a pod on the host network", ["9101"], [AGENT]),
+    ("the ports of pods on the host network that meet nowhere", ["host-network-port"], [AGENT, NCCL_TEST]),
+    ("the second port of a pod on the host network", ["29501"], [stateful(
+        c10d("a-0.a:1"), hostNetwork=True, container={"ports": [{"containerPort": 29500}, {"containerPort": 29501}]})]),
+    ("a script in the first word", ["rdzv-flag-unknown"], [job(["tune run", "--nproc_per_node=2", "recipe"])]),
     ("members of a cluster", ["store-replicas"], [ETCD]),
     ("a probe of the loopback", ["store-probe-loopback"], [PROBED]),
     ("a Service of the default subdomain", ["service-name-taken"],
@@ -269,6 +297,7 @@ MOVES = [
         service(selector=LABEL, ports=[{"port": 29500}]), thing("PodDisruptionBudget", "policy/v1", {
             "maxUnavailable": 1, "selector": {"matchLabels": LABEL}}), job(c10d("a-0.a:29500"), subdomain="a", labels=LABEL)], None),
     ("a torchrun that mpirun starts", [], [mpijob("mpirun -np 2 " + c10d("a-worker-0.a:29400"))], None),
+    ("a static job with an endpoint, on the host network", [], [static_on_hosts()], None),
     ("a policy, and an endpoint of a shell", [], [torchjob(c10d("$MASTER_ADDR:$MASTER_PORT", more=""),
                                                            {**POLICY, "rdzvBackend": "etcd"}, master=1, workers=1)], None),
     ("a variable of no program", ["--rdzv=relay"], [service(), stateful(c10d("a-0.a:29400"), **MASTER_PORT)], None),
