@@ -3,8 +3,9 @@
 #
 #   deploy/quickstart.sh [--torch 2.13.0|1.13.1] [--keep]
 #
-# The script installs what is missing, builds rdzvd, and starts it on a free loopback port. Then
-# unmodified torchrun uses it twice on this port: first as torch's TCPStore (c10d), then as an etcd
+# The script installs what is missing and builds rdzvd. With torch 2.13.0, it first types the lines at the
+# top of README.md: pip installs the wheel, and torchrun uses its backend. Then the script starts rdzvd on a
+# free loopback port, and unmodified torchrun uses it twice on this port: first as torch's TCPStore (c10d), then as an etcd
 # (etcd-v2). Each time two agents with two workers each train a small model. The script kills one
 # agent with its workers and starts a new one, and the job continues from its checkpoint to its end.
 # Then a job comes to its store through relays, and the script kills the store with kill -9 and
@@ -84,8 +85,16 @@ esac
 step "building rdzvd in $BUILD (output: $LOGS/build.log)"
 {
     [ -e "$BUILD/build.ninja" ] || meson setup "$BUILD" "$ROOT"
-    ninja -C "$BUILD" rdzv/rdzvd
+    ninja -C "$BUILD" rdzv/rdzvd client/rdzvctl deploy/rdzv-manifest
 } >"$LOGS/build.log" 2>&1 || { tail -20 "$LOGS/build.log"; exit 1; }
+
+if [ "$TORCH" = 2.13.0 ]; then
+    step "the lines at the top of README.md: pip, rdzvd, torchrun, rdzvctl"
+    RDZVD=$BUILD/rdzv/rdzvd /usr/bin/python3 "$ROOT/tests/torch/first_steps.py" &
+    DRIVER_PID=$!
+    wait "$DRIVER_PID"
+    DRIVER_PID=
+fi
 
 step "starting $BUILD/rdzv/rdzvd on loopback (log: $LOGS/rdzvd.log)"
 mkfifo "$LOGS/rdzvd.fifo"

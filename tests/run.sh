@@ -301,6 +301,7 @@ job_step torch-replicas $PYTHON tests/torch/replicas.py --torch 2.13.0 --seed "$
 job_step torch-followers $PYTHON tests/torch/replicas.py --followers --torch 2.13.0 --seed "$SEED" $([ "$ALL" = yes ] && echo --faults 10 || echo --only leader-killed --only leader-ended --lease 2)
 job_step torch-tls $PYTHON tests/torch/elastic.py --tls --torch 2.13.0 --backend etcd-v2 $([ "$ALL" = yes ] && echo --backend etcd || echo --scenario plain)
 job_step torch-backend env RDZVD="$PLAIN" $PYTHON tests/torch/backend.py $RELEASES
+job_step first-steps env RDZVD="$PLAIN" $PYTHON tests/torch/first_steps.py
 job_step torch-slurm env RDZVD="$PLAIN" $PYTHON tests/torch/slurm.py
 job_step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13.0 --backend c10d --scenario scale-up
 if [ "$ALL" = yes ]; then

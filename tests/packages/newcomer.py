@@ -64,7 +64,7 @@ def command(word, *others):
 
 def start_node(machine, name, folder, torch):
     """README's torchrun, for one worker a node: three of them share a machine here."""
-    words = shlex.split(command("torchrun", "--rdzv-id").replace("STORE_HOST", "localhost"))
+    words = shlex.split(command("torchrun", "--rdzv-backend=c10d").replace("STORE_HOST", "localhost"))
     check(words[0] == "torchrun" and words[-1] == "train.py", str(words))
     words = [re.sub("^--nproc-per-node=.*", "--nproc-per-node=1", w) for w in words[1:-1]]
     argv = ["nsenter", "--target", machine.first(), "--net", *torch.python, "-m", "torch.distributed.run", *words,

@@ -28,6 +28,10 @@ class Installed(torches.Torch):
             with open(glob.glob(self.folder + "/lib/python3*/site-packages")[0] + "/torch.pth", "w",
                       encoding="utf-8") as f:
                 f.write(site + "\n")
+            torchrun = os.path.join(self.folder, "bin", "torchrun")
+            with open(torchrun, "w", encoding="ascii") as f:
+                f.write('#!/bin/sh\nexec %s -m torch.distributed.run "$@"\n' % self.python[0])
+            os.chmod(torchrun, 0o755)
         else:
             check_output(sys.executable, "-m", "pip", "install", "--no-index", "--quiet", "--target", self.folder, wheel)
             self.variables = {"PYTHONPATH": self.folder}

@@ -76,9 +76,6 @@ class Cluster:
         port = free_ports(NODES + 1)
         self.torch = Installed(torches.choose(["2.13.0"])[0], make_wheel(self.folder), self.folder)
         programs = os.path.dirname(self.torch.python[0])
-        with open(os.path.join(programs, "torchrun"), "w", encoding="ascii") as f:
-            f.write('#!/bin/sh\nexec %s -m torch.distributed.run "$@"\n' % self.torch.python[0])
-        os.chmod(f.name, 0o755)
         config = os.path.join(self.folder, "slurm.conf")
         with open(config, "w", encoding="ascii") as f:
             f.write(CONFIG.format(host=socket.gethostname(), port=port, first=port + 1, last=port + NODES, plugins=plugins,
