@@ -144,6 +144,48 @@ def uv_installs_it_and_removes_all_of_it():
     return None
 
 
+def interpreters():
+    """The Pythons of this machine from 3.8 on: on PATH, of uv or of pyenv."""
+    for minor in range(OLDEST[1], 16):
+        name = "python3.%d" % minor
+        places = [shutil.which(name), *glob.glob(os.path.expanduser("~/.pyenv/versions/3.%d.*/bin/%s" % (minor, name))),
+                  *glob.glob(os.path.expanduser("~/.local/share/uv/python/cpython-3.%d.*/bin/%s" % (minor, name)))]
+        for path in filter(None, places):
+            if subprocess.run([path, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
+                yield name, path
+                break
+
+
+RELAY = """
+import rdzvd.kubectl, rdzvd.run
+from rdzvd.relay import Relay
+store = Relay([], "store")
+store.wait_ready(60)
+print("ready at", store.port)
+store.stop()
+"""
+
+
+@case
+def every_python_of_this_machine_runs_it():
+    uv = tool("uv")
+    if uv is None:
+        return "there is no uv: tests/support/install.sh wheel"
+    found = list(interpreters())
+    for name, path in found:
+        folder = os.path.join(SCRATCH, name)
+        env = dict(os.environ, VIRTUAL_ENV=folder, UV_CACHE_DIR=os.path.join(SCRATCH, "uv-cache"), UV_OFFLINE="1")
+        check_output(uv, "venv", "--python", path, folder, env=env)
+        check_output(uv, "pip", "install", wheel(), env=env)
+        python = os.path.join(folder, "bin", "python")
+        check(version() in check_output(python, "-m", "rdzvd", "--version"), name)
+        check(version() in check_output(os.path.join(folder, "bin", "kubectl-rdzv"), "--version"), name)
+        check("ready at" in check_output(python, "-c", RELAY), name)
+    check(found, "there is no Python")
+    print("  " + ", ".join(name for name, _ in found))
+    return None
+
+
 @case
 def its_programs_are_found_below_a_target_and_in_a_user_folder():
     python = make_environment(os.path.join(SCRATCH, "places"))

@@ -3,7 +3,8 @@
     backend.py [--torch NAME]... [--all] [--case WORD] [--tell]
 
 Each release gets an environment with torch and the wheel only. Two jobs use one store at a time: two agents with a worker
-each, and one agent alone. The store is killed under both jobs, a relay is killed, and an agent is killed and replaced.
+each, and one agent alone, of another user if the test runs as root. The store is killed under both jobs, a relay is killed, and
+an agent is killed and replaced.
 Other cases need no agent: relays end with their process, and mistakes get a sentence with the remedy. --all: every
 release, 20 deaths of the store, 100 of agents."""
 
@@ -31,6 +32,11 @@ from servers import Rdzvd, free_port  # noqa: E402
 from wheels import check_output, make_wheel  # noqa: E402
 
 SCRATCH = tempfile.mkdtemp(prefix="rdzv-backend-")
+os.chmod(SCRATCH, 0o755)  # the other user runs programs of the wheel there
+OTHER_USER = 65534
+# Another user, who may read torch wherever it is.
+AS_OTHER_USER = ["setpriv", "--reuid=%d" % OTHER_USER, "--regid=%d" % OTHER_USER, "--clear-groups",
+                 "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
 GONE_S = 1  # after its agent, the relay has ended
 REJOIN_S = 2  # from the arrival of the new agent to its round
 
@@ -62,8 +68,9 @@ class BackendJob(Job):
     workers_per_agent = 1
     max_restarts = 3
 
-    def __init__(self, torch, port, folder, run_id, nnodes):
+    def __init__(self, torch, port, folder, run_id, nnodes, user=None):
         super().__init__(torch, "rdzvd", port, folder, run_id, nnodes, seconds=900, shares=True)
+        self.user = user
 
     def environment(self, **extra):
         return self.torch.environment(**extra)
@@ -76,7 +83,7 @@ class BackendJob(Job):
         if self.torch.is_1x:
             at = len(self.torch.python)
             argv[at:at] = ["-m", "rdzvd", "run", "--", *self.torch.python]
-        return argv
+        return AS_OTHER_USER + argv if self.user else argv
 
     def program(self):
         return [os.path.join(torches.HERE, "peers.py"), "--folder=" + self.folder, "--collective=gloo", "--tell=5"]
@@ -104,13 +111,17 @@ class Scene:
         self.began = time.monotonic()
         self.store = Store(self.folder)
         self.pair = self.make_job("pair", "2:2")
-        self.single = self.make_job("single", "1:1")
+        # A release in a tree needs root for its mounts.
+        two_users = os.getuid() == 0 and torch.sees("/")
+        self.single = self.make_job("single", "1:1", OTHER_USER if two_users else None)
         self.jobs = (self.pair, self.single)
 
-    def make_job(self, run_id, nnodes):
+    def make_job(self, run_id, nnodes, user=None):
         folder = os.path.join(self.folder, run_id)
         os.mkdir(folder)
-        return BackendJob(self.torch, self.store.port, folder, run_id, nnodes)
+        if user is not None:
+            os.chown(folder, user, user)
+        return BackendJob(self.torch, self.store.port, folder, run_id, nnodes, user)
 
     def tell(self, text):
         if self.options.tell:
@@ -131,17 +142,20 @@ class Scene:
 
     def relays_are_apart(self):
         """Each worker uses its own agent's relay, and each relay shows the run of its own job only."""
-        places = []
+        places, users = [], set()
         for job, names in ((self.pair, "ab"), (self.single, "c")):
             for name in names:
-                _, address = self.relay_of(job, name)
+                pid, address = self.relay_of(job, name)
                 places.append(address)
+                users.add((os.stat("/proc/%d" % pid).st_uid, os.stat("/proc/%d" % job.agents[name].pid).st_uid))
                 check([run["id"] for run in self.runs_at(address)] == [job.run_id], "runs at " + address)
                 for pid in job.workers(name).values():
                     place = "%s:%s" % (variable_of(pid, "MASTER_ADDR"), variable_of(pid, "MASTER_PORT"))
                     check((place == address) != self.torch.is_1x, "the worker uses %s, its relay is %s" % (
                         place, address))
         check(len(set(places)) == 3, "relays at %s" % places)
+        other = self.single.user
+        check(users == {(os.getuid(),) * 2, (other if other else os.getuid(),) * 2}, "users of relays and agents: %s" % users)
 
     def store_dies(self):
         starts = [job.starts() for job in self.jobs]
