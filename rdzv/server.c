@@ -181,9 +181,9 @@ int server_run(struct server *s)
             transport_run_deferred(&s->net);
         goes_on = end_server_iteration(s);
     }
-    if (s->restart && !s->net.draining) /* it may have been told to stop in the same iteration */
+    if (s->restart && !s->net.draining) /* a signal to stop may follow in the same iteration */
         return SERVER_RESTART;
-    log_event(LOG_INFO, "stopped", log_u64("connections", stats->accepted),
+    log_event(LOG_INFO, "stopped", log_u64("accepted", stats->accepted),
               log_u64("c10d_requests", stats_c10d_requests(stats)),
               log_u64("http_requests", stats->http_requests));
     return 0;

@@ -10,7 +10,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/net/net.h"
 
-static void choose_signals(sigset_t *set)
+static void add_handled_signals(sigset_t *set)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 
@@ -34,7 +34,7 @@ bool signals_open(struct signals *s, struct event_base *base, void (*tell)(void 
 {
     sigset_t set;
 
-    choose_signals(&set);
+    add_handled_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
     *s = (struct signals){
         .fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC), .tell = tell, .arg = arg};

@@ -51,7 +51,7 @@ static void print_request(const struct ctl *ctl, const cJSON *request)
     putchar('\n');
 }
 
-/* Once in a while, not ten times a second. */
+/* One line for so many requests, so that lines come seldom. */
 #define MORE_LEAST 1000
 
 static void say_more(struct monitoring *m, bool now)
@@ -62,6 +62,8 @@ static void say_more(struct monitoring *m, bool now)
     m->more = 0;
 }
 
+/* The store sends a sample of all spaces' requests. --space prints a part of the sample; the rest
+ * of the sample is not counted in `more`. */
 static void print_requests(struct monitoring *m, const cJSON *json)
 {
     const cJSON *request;

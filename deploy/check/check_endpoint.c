@@ -26,7 +26,7 @@ void check_endpoint_form(struct check *c, const struct job_run *r)
                      "torch accepts HOST:PORT, but there is %s in `%s`", wrong, text);
 }
 
-/* Rank 0 of a static job, of which torchrun is not told where it is. */
+/* The launch is static and has several nodes, and nothing says where node 0 is. */
 static bool has_no_master(const struct job_run *r)
 {
     return r->args != NULL && !check_is_opaque(r) && !r->standalone && !job_is_elastic(r) &&
@@ -35,6 +35,8 @@ static bool has_no_master(const struct job_run *r)
            r->nodes_min > 1 && job_run_object(r)->type != KUBE_RUNTIME;
 }
 
+/* Several pods must meet, and each of them looks for the others in itself: a static launch without
+ * a master, a Service of all pods, a pod's own name, its loopback, or a store in each pod. */
 void check_endpoint_localhost(struct check *c, const struct job_run *r)
 {
     bool said = job_is_set(r, TORCHRUN_RDZV_ENDPOINT);
@@ -56,7 +58,7 @@ void check_endpoint_localhost(struct check *c, const struct job_run *r)
     if (!job_is_dynamic(r) || !job_is_multi_node(r) || !(r->local || own) || r->hosted ||
         r->maybe_hosted || (r->store != NULL && !alone) || (!said && check_is_opaque(r)) ||
         check_has_never_ready(c, p))
-        return; /* the last: the store exists, and another rule reports its fault */
+        return; /* a store that is never ready is another rule's matter */
     if (alone)
         check_report(c, at, "each pod meets at a store of its own: %s has no --upstream",
                      r->store->container->name);
@@ -82,8 +84,8 @@ static const char *port_list(struct check *c, const struct kube_object *service)
 }
 
 /* Whether the store certainly does not listen at this port. A store without listeners in its flags
- * uses the default ports. */
-static bool is_deaf(struct check *c, const struct job_store *s, long port)
+ * uses the default ports; 2380 is the port of etcd's peers, and another rule's matter. */
+static bool is_closed_port(struct check *c, const struct job_store *s, long port)
 {
     struct job_listeners l;
 
@@ -105,7 +107,7 @@ void check_endpoint_port(struct check *c, const struct job_run *r)
     if (service != NULL && !check_has_port(service, r->port))
         check_report(c, at, "Service %s has no port %ld%s", service->name, r->port,
                      port_list(c, service));
-    else if (service == NULL && is_deaf(c, r->store, r->port))
+    else if (service == NULL && is_closed_port(c, r->store, r->port))
         check_report(c, at, "%s in %s does not listen on port %ld", r->store->container->name,
                      check_title(c, job_store_object(r->store)), r->port);
 }
@@ -166,7 +168,7 @@ static void look_at_service_port(struct check *c, const struct yaml_node *port,
     if (number < 0 && yaml_type(target) == YAML_STRING)
         check_report(c, at, "no port of the selected pods is named `%s`",
                      yaml_text(target) == NULL ? "?" : yaml_text(target));
-    else if (number != 2380 && is_deaf(c, job_server_in(&c->jobs, p), number))
+    else if (number != 2380 && is_closed_port(c, job_server_in(&c->jobs, p), number))
         check_report(c, at, "%s does not listen on port %ld",
                      job_server_in(&c->jobs, p)->container->name, number);
 }

@@ -122,7 +122,7 @@ static bool is_made_by_owner(const struct owners *w, const struct kube_object *o
     const char *name = kube_text(reference, "name");
     const struct kube_object *owner;
 
-    if (o->wrapper != NULL && w->made[o->wrapper->index])
+    if (o->wrapper != NULL && w->made[o->wrapper->index]) /* a wrapper comes before its parts */
         return true;
     if (reference == NULL)
         return false;
@@ -134,7 +134,7 @@ static bool is_made_by_owner(const struct owners *w, const struct kube_object *o
         return false;
     if (o->type == KUBE_POD || kube_makes_pods(o->type))
         return w->shown[owner->index];
-    return owner->type != KUBE_OTHER; /* nothing says that an unknown kind makes this Service */
+    return owner->type != KUBE_OTHER; /* no rule says that an unknown kind makes, say, a Service */
 }
 
 size_t kube_drop_made(struct kube_bundle *b)

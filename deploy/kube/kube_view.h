@@ -258,9 +258,10 @@ long kube_port_number(const struct yaml_node *port, const struct kube_pods *p,
 const struct yaml_node *kube_controller(const struct kube_object *o);
 
 /* A cluster prints a job beside the Pods and Services that its controller made of it. These repeat
- * the job's content, so check would count them as second users of the job's names and ids. An
- * object stays if the bundle does not show its owner's pods. Call it between kube_add_file() and
- * kube_find_pods(). The result is the number of objects that were left out. */
+ * the job's content, so check would count them as second users of the job's names and ids. A
+ * Pod, or an object that makes pods, stays if the bundle does not show its owner's pods. Call it
+ * between kube_add_file() and kube_find_pods(). The result is the number of objects that were left
+ * out. */
 size_t kube_drop_made(struct kube_bundle *b);
 
 /* --- What happens after a container of a pod has failed. --- */

@@ -570,7 +570,8 @@ static size_t count_uses(const struct yaml_node *anchored, const struct yaml_nod
     return count;
 }
 
-/* The uses of the node that belong to containers that start torch. */
+/* How many uses of the node belong to containers that start torch. If the node holds a whole
+ * container, all uses in the pod template do. */
 static size_t count_good(const struct rewrite *w, const struct kube_pods *p,
                          const struct yaml_node *anchored)
 {
@@ -581,7 +582,7 @@ static size_t count_good(const struct rewrite *w, const struct kube_pods *p,
     for (size_t i = 0; i < runs.count; i++) {
         const struct kube_container *c = runs.list[i]->container;
 
-        if (count_uses(c->node, anchored) > 0) /* all of the container, or more */
+        if (count_uses(c->node, anchored) > 0)
             return count_uses(anchored, p->part);
         if (c != last)
             count += count_uses(anchored, c->node);
@@ -590,10 +591,10 @@ static size_t count_good(const struct rewrite *w, const struct kube_pods *p,
     return count;
 }
 
-/* Every place with the node is in containers of moved jobs that start torch: what one of them
- * needs, all need. */
-static bool need_all_the_same(const struct rewrite *w, const struct rewrite_file *f,
-                              const struct yaml_node *anchored)
+/* True: an edit in one place is right in all places, since all are in containers of moved jobs that
+ * start torch; or there is only one place, an anchor without an alias. */
+static bool is_edit_for_all_uses(const struct rewrite *w, const struct rewrite_file *f,
+                                 const struct yaml_node *anchored)
 {
     size_t uses = 0, good = 0;
 
@@ -605,7 +606,7 @@ static bool need_all_the_same(const struct rewrite *w, const struct rewrite_file
         if (w->marks[p->object->index].moved && p->part->file == anchored->file)
             good += count_good(w, p, anchored);
     }
-    return uses == good || uses == 1; /* an anchor without an alias */
+    return uses == good || uses == 1;
 }
 
 /* An edit inside of an anchored node changes all places with *name; an edit around it would leave
@@ -619,7 +620,7 @@ static void check_shared(struct rewrite *w, const struct rewrite_file *f, const 
         size_t from = n->start.offset, to = n->end.offset;
 
         if (e->at < to && e->at + e->len > from && !(e->at <= from && e->at + e->len >= to) &&
-            !need_all_the_same(w, f, n)) {
+            !is_edit_for_all_uses(w, f, n)) {
             rewrite_error(
                 w, n,
                 "&%s is shared by every *%s, but rewrite must change it for one of them: write "

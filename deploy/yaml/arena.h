@@ -24,6 +24,8 @@ void *arena_room(struct arena *a, void *list, size_t count, size_t *cap, size_t 
 
 /* A copy of len bytes, with a NUL after them. */
 char *arena_copy(struct arena *a, const char *text, size_t len);
+
+/* A formatted text in the arena; `args` is used up. */
 char *arena_text(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *arena_vtext(struct arena *a, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));

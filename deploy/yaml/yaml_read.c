@@ -371,14 +371,16 @@ static struct yaml_node *build_node(struct yaml_builder *r, unsigned depth)
     }
 }
 
-/* `key:` and nothing else is a document; so is `---` alone, whose root libyaml takes for an empty
- * scalar of no bytes. That one has no root for us. */
+/* `---` and nothing else is a document without a root; libyaml gives it a plain scalar of no bytes.
+ */
 static bool is_nothing(const struct yaml_node *n)
 {
     return n->kind == YAML_SCALAR && n->len == 0 && n->style == YAML_PLAIN && n->tag == NULL &&
            n->anchor == NULL && n->start.offset == n->end.offset;
 }
 
+/* Reads one document, whose first event has come. set_ranges() corrects its range afterwards. `cap`
+ * is the room in f->docs. */
 static bool build_document(struct yaml_builder *r, size_t *cap)
 {
     struct yaml_file *f = r->file;

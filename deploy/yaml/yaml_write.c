@@ -51,7 +51,7 @@ static bool is_like_number(const char *text, size_t len)
 /* Whether the first characters alone have another meaning to a reader. */
 static bool is_marked(const char *text)
 {
-    if (text[0] == '-') /* a list item, a document; not -x and --x */
+    if (text[0] == '-') /* an item of a list, `---`, or a number; -x and --x are plain */
         return text[1] == '\0' || strchr(" .,:[]{}-", text[1]) != NULL
                    ? text[1] != '-' || text[2] == '-' || text[2] == '\0'
                    : is_decimal(text[1]);
@@ -59,7 +59,8 @@ static bool is_marked(const char *text)
            strcmp(text, "~") == 0 || strcmp(text, "=") == 0 || strcmp(text, "<<") == 0;
 }
 
-/* Whether all readers take the plain text, in a block, for this text. */
+/* Whether all readers take the plain text, in a block, for this text. Outside ASCII, readers
+ * differ. A NUL follows the text. */
 static bool may_be_plain(const char *text, size_t len)
 {
     if (len == 0 || is_marked(text))

@@ -78,8 +78,7 @@ bool torch_state_copy(const struct torch_state *s, struct torch_state *out);
 
 /* Makes a state equal to the one that torch_state_read() would read from its text: removes nodes
  * that no list names, and clears invalid fields. False: the text would lose fields, so the caller
- * must write the state and read it again. the text would not keep all fields, so the caller must
- * write it and read it again. */
+ * must write the state and read it again. */
 bool torch_state_settle(struct torch_state *s);
 
 /* By address, pid and local id, as torch compares nodes: the order of ranks. */

@@ -370,9 +370,10 @@ static size_t decoded_len(struct slice value)
     return value.len / 4 * 3 - padding;
 }
 
-/* A pickle is a chain of frames up to its end. This finds a truncated state, or bytes behind a
- * state, without reading the state: a client may append to a long state again and again.
- */
+/* A long pickle is a chain of frames from byte 2 on, behind the opcode PROTO. A client may append
+ * to a long state again and again, and each time the whole value would be read. So this decodes
+ * only the head of each frame: a chain that does not end with the value, give or take 3 bytes, is
+ * no state. is_likely() comes first. */
 static bool has_all_frames(struct slice value)
 {
     size_t len = decoded_len(value), at = 2;

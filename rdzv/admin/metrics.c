@@ -496,7 +496,7 @@ static enum http_job_state metrics_job_continue(struct http_job *job, const stru
     return state;
 }
 
-/* The job is larger than a page, so it may use the memory that is reserved for metrics. */
+/* It may use the memory that is kept in reserve: the metrics must tell that memory is short. */
 static struct metrics_job *metrics_job_new(void)
 {
     struct metrics_job *j;

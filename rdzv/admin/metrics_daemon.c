@@ -82,10 +82,12 @@ static void write_connections(FILE *out, const struct net *n)
 {
     const struct stats *stats = &n->engine->stats;
 
-    metric_gauge(out, "rdzvd_connections", "Open connections.", n->conn_count);
+    metric_gauge(out, "rdzvd_connections",
+                 "Open connections, including those of clients behind relays.", n->conn_count);
     metric_gauge(out, "rdzvd_connections_limit", "Limit of open connections; 0: no limit.",
                  n->limits->connections_max);
-    metric_counter(out, "rdzvd_connections_accepted_total", "Connections that were accepted.",
+    metric_counter(out, "rdzvd_connections_accepted_total",
+                   "Accepted connections, including those of clients behind relays.",
                    stats->accepted);
     metric_counter(out, "rdzvd_connections_closed_total", "Connections that have ended.",
                    stats->closed);
@@ -134,11 +136,13 @@ static void write_tls(FILE *out, const struct handshakes *all)
 {
     static const char name[] = "rdzvd_tls_handshakes_total";
 
-    metric_head(out, name, "counter", "TLS handshakes of clients that were done.");
+    metric_head(out, name, "counter", "Completed TLS handshakes of clients.");
     fprintf(out, "%s{resumed=\"false\"} %" PRIu64 "\n%s{resumed=\"true\"} %" PRIu64 "\n", name,
             all->done - all->resumed, name, all->resumed);
     metric_counter(out, "rdzvd_tls_handshakes_failed_total",
-                   "TLS handshakes of clients that failed, or took too long.", all->failed);
+                   "TLS handshakes of clients that failed or took too long, and certificates that "
+                   "were refused.",
+                   all->failed);
     metric_gauge(out, "rdzvd_tls_handshakes_open", "Handshakes that are under way.", all->count);
     metric_gauge(out, "rdzvd_tls_certificate_expiry_timestamp_seconds",
                  "End of the certificate of --cert, in seconds since 1970; 0: no certificate.",

@@ -73,7 +73,7 @@ struct listen_spec {
                          or a name that the server resolves */
     uint16_t port;    /* 0: the kernel chooses, the log says what */
     char *space;      /* the space of c10d and etcd requests that come in here */
-    bool space_named; /* and no relay gets another one here */
+    bool space_named; /* by its own text, so a relay that names another space is refused here */
     bool ipv6_only;   /* [::] in --listen: leaves 0.0.0.0 of the same port to another listener */
     bool optional;    /* ::1 beside a default or named localhost: no error where there is no IPv6 */
     bool metrics_only; /* --listen-metrics-urls: /metrics and /health, nothing else */

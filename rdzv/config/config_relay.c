@@ -22,8 +22,8 @@ const char *config_check_space(struct config *c, const char *text)
                                         "or `-`, a letter or digit first";
 }
 
-/* Gives all listeners of a relay the space that the relay has in its store. */
-static bool name_listeners(struct parse *p)
+/* All listeners of a relay serve the space of --space. False: a listener names another one. */
+static bool set_listeners_space(struct parse *p)
 {
     struct config *c = &p->draft.config;
 
@@ -96,5 +96,5 @@ bool config_finish_relay(struct parse *p)
         return true;
     if (c->space == NULL)
         c->space = config_copy_text(CONFIG_DEFAULT_SPACE, strlen(CONFIG_DEFAULT_SPACE));
-    return check_store_settings(p) && name_listeners(p);
+    return check_store_settings(p) && set_listeners_space(p);
 }

@@ -37,7 +37,10 @@ struct slice journal_chunk_key(const struct journal_etcd *j, const char *id, uin
 
 /* --- Asking. --- */
 
-/* The leader, the end of the log, its snapshot, and the next entries, all at one moment. */
+/* The leader, the end of the log, the place of its snapshot, and the next entries, all at one
+ * revision: a transaction without a condition. take_newest() reads the answers in this order. The
+ * range ends before `log0`, since `0` comes behind `/`. If memory is short, follow_pump() asks
+ * again. */
 static void ask_for_log(struct journal_etcd *j)
 {
     char from[KEY_MAX], to[KEY_MAX];

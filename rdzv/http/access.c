@@ -223,7 +223,7 @@ static bool has_name_of(const struct http_request *r, const struct string_list *
 
 /* --- Operators. --- */
 
-const char *http_refuse_operator(const struct http_request *r)
+const char *http_why_no_operator(const struct http_request *r)
 {
     const struct config *config = r->http->config;
     const char *why;
@@ -258,7 +258,7 @@ static bool refuse_access(const struct http_request *r, enum refusal_reason reas
 
 bool http_may_change_daemon(const struct http_request *r)
 {
-    const char *why = http_refuse_operator(r);
+    const char *why = http_why_no_operator(r);
 
     if (why == NULL && r->head->origin.len != 0)
         why = "Web pages cannot use this: send no Origin header";

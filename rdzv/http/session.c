@@ -221,8 +221,9 @@ static bool reply_early(const struct http_request *r, bool moved)
     return true;
 }
 
-/* The last connections are for probes. False: this is none, and has been answered. */
-static bool has_room_for_route(const struct http_request *r, const struct http_route *route)
+/* A connection on probation gets one probe, and an error for any other request. `route` is NULL if
+ * there is none. False: the error has been sent. Every answer ends the connection. */
+static bool admit_on_probation(const struct http_request *r, const struct http_route *route)
 {
     if (r->conn->probation == PROBATION_NONE)
         return true;
@@ -339,7 +340,7 @@ static void ask_endpoint(const struct http_request *r, bool moved)
     if (reply_early(r, moved))
         return;
     route = route_of(r);
-    if (!has_room_for_route(r, route))
+    if (!admit_on_probation(r, route))
         return;
     if (route == NULL) {
         reply_not_found(r);

@@ -46,7 +46,7 @@ enum conn_end {
 enum conn_probation {
     PROBATION_NONE, /* anything */
     PROBATION_OPEN, /* one probe */
-    PROBATION_OVER, /* nothing more: it has asked */
+    PROBATION_OVER, /* its request has come, and no other one is served */
 };
 
 /* What of a connection is settled. */
@@ -175,7 +175,7 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
  * call this: no function above it in the stack may use a connection on probation. */
 void conn_begin_probation(struct conn *c, enum refusal_reason why);
 
-/* Drops a connection on probation that asked for more than a probe; counts and logs it. */
+/* Its request was no probe: counts and logs that. The caller answers, or closes the connection. */
 void conn_fail_probation(struct conn *c);
 
 /* Accepts no more requests, and closes after the queued output is sent. */

@@ -125,7 +125,7 @@ static void handshake_fail(struct conn *c, const char *why)
     conn_close(c, why);
 }
 
-/* The client must be able to read the reason, which TLS has sent: see end_softly(). */
+/* If TLS has sent an alert, the client must be able to read it: see end_softly(). */
 static void fail_softly(struct conn *c, const char *why)
 {
     conn_net(c)->handshakes.failed++;
@@ -146,19 +146,21 @@ static int handshake_step(SSL *ssl)
     return result == -EPROTO && account.refused != refused ? -ENOMEM : result;
 }
 
+/* TLS is done. Then the client must be one of --client-names, also by a certificate of an earlier
+ * session. The first bytes of the connection choose its protocol. False: it was refused. */
 static bool handshake_settle(struct conn *c)
 {
     struct handshakes *all = &conn_net(c)->handshakes;
     const struct string_list *names = &all->config->client_names;
 
-    /* With --client-cert=optional a client may have none. */
+    /* With --client-cert=optional a client may have none, and --client-names does not bind it. */
     if (names->count > 0 && SSL_get0_peer_certificate(c->tls) != NULL &&
         !tls_peer_is_one_of(c->tls, names)) {
         fail_softly(c, "its certificate has no name of --client-names");
         return false;
     }
     if (SSL_session_reused(c->tls) == 1 && !tls_peer_is_in_time(c->tls)) {
-        fail_softly(c, "its certificate has expired since the session began that it resumes");
+        fail_softly(c, "it resumes a session whose certificate has expired");
         return false;
     }
     handshake_end(c);

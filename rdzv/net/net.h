@@ -27,7 +27,7 @@ struct handshakes {
     const struct config_tls *config;
     struct handshake_list open; /* the oldest first */
     size_t count;
-    uint64_t done, resumed, failed;
+    uint64_t done, resumed, failed; /* of `done`, `resumed` continued an earlier session */
 };
 
 #define NET_PROBATION_MAX 8

@@ -139,12 +139,11 @@ struct engine_space *hello_space(struct conn *c, const char *name, char why[HELL
         return NULL;
     }
     if (spec->space_named && strcmp(name, spec->space) != 0) {
-        snprintf(
-            why, HELLO_SPACE_WHY_MAX,
-            "the relay has --space=%.64s, and this listener of the store takes relays of space "
-            "%.64s alone: change the relay's --space, or let the store listen without a space "
-            "(--listen=ADDR:PORT)",
-            name, spec->space);
+        snprintf(why, HELLO_SPACE_WHY_MAX,
+                 "the relay has --space=%.64s, and this listener of the store takes only relays of "
+                 "space %.64s: change the relay's --space, or let the store listen without a space "
+                 "(--listen=ADDR:PORT)",
+                 name, spec->space);
         return NULL;
     }
     if (!may_use(c, name)) {

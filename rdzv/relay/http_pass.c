@@ -34,7 +34,7 @@ struct http_pass {
     struct relay_http *relay;
     struct conn *client;
     TAILQ_ENTRY(http_pass) entry; /* in relay->held while PASS_HELD */
-    uint64_t held_ms;             /* since when it has waited for a store; 0: it has one */
+    uint64_t held_ms; /* when it was held first, since its last answer began; 0: never */
 
     uint8_t *request; /* the head and the body */
     size_t request_len, sent;
@@ -567,7 +567,7 @@ void relay_http_pass(struct relay_http *h, const struct http_request *r)
 
 /* --- All of them. --- */
 
-/* Each once. */
+/* Each request once: one that finds no connection is held again, behind `last`. */
 void relay_http_try_held(struct relay_http *h)
 {
     uint64_t now = relay_http_now_ms(h), wait = h->options.wait_ms;

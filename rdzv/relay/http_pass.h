@@ -38,7 +38,8 @@ void relay_http_fini(struct relay_http *h);
 /* Passes on the request of a client; from within its endpoint. */
 void relay_http_pass(struct relay_http *h, const struct http_request *r);
 
-/* A store is there: requests that are held go on. */
+/* Sends each held request if there is a connection for it, and refuses those held for wait_ms. Call
+ * it when a store is connected, and from the timer. */
 void relay_http_try_held(struct relay_http *h);
 
 /* Requests that are held get a 503 now, and watches end. */

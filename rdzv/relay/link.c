@@ -281,6 +281,8 @@ static const char *take_open(struct relay_link *link, const struct relay_frame *
 
 /* --- Frames. --- */
 
+/* NULL, or why the link must end. `payload` is frame->payload in the connection's own buffer, which
+ * parsers may change. A HELLO for HTTP frees `link`: then the connection has another protocol. */
 static const char *take_frame(struct relay_link *link, const struct relay_frame *frame,
                               uint8_t *payload)
 {

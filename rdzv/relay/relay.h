@@ -190,7 +190,9 @@ static inline bool relay_is_asked(const struct relay_client *s)
     return s->asked != NULL && !relay_request_waits(s->asked);
 }
 
-/* The client has gone; the session is the relay's own from now on. */
+/* The client has gone: its answers are dropped, a WAIT ends, and a BARRIER still counts unless
+ * memory is short. The relay ends the session when the store has confirmed the rest; `s` may be
+ * freed. */
 void relay_leave(struct relay_client *s);
 
 /* --- The link. --- */

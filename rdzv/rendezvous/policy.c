@@ -30,8 +30,9 @@ static void recall_round(struct run *run, struct agent *a)
     admit_note_room(run, a, a->nodes);
 }
 
-/* That was kept of the agent before a start of the daemon. */
-static void recall(struct step *s, struct agent *a, struct slice bytes)
+/* rdzvd was started again, and a relay brings the agent back: takes over the agent's node, clock
+ * and round from its resume hint. Without memory for the node, the agent counts as new. */
+static void resume_from_hint(struct step *s, struct agent *a, struct slice bytes)
 {
     struct resume_hint memo;
 
@@ -53,7 +54,7 @@ static void connected(struct step *s, const struct policy_event *event)
 
     a->workers_round = a->finished_round = ROUND_NONE;
     presence_heard(s, a, false);
-    recall(s, a, event->memo);
+    resume_from_hint(s, a, event->memo);
     rejoin_enter(s, a);
 }
 

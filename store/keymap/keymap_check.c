@@ -192,7 +192,8 @@ static enum store_status check_key_set(const struct keymap *m, const struct comm
     return STORE_OK;
 }
 
-/* Reads the key's number (absent: 0) and checks that the space has room for the longest one. */
+/* Reads the key's number. If the key is absent, the number is 0, and the space must have room for
+ * the key with the longest number. */
 static enum store_status number_at(const struct keymap *m, const struct place *at, int64_t *out)
 {
     *out = 0;
@@ -201,7 +202,7 @@ static enum store_status number_at(const struct keymap *m, const struct place *a
     return place_has_room(m, at, CHANGE_NUMBER_MAX) ? STORE_OK : STORE_FULL;
 }
 
-/* Adds to the decimal text at `key` (absent: 0) as strtoll reads it. */
+/* Adds to the decimal text at the key (absent: 0) as strtoll reads it. */
 static enum store_status check_add(const struct keymap *m, const struct command *c,
                                    struct change *change, struct store_result *out)
 {
@@ -280,9 +281,10 @@ static enum store_status check_push(const struct keymap *m, const struct command
     return STORE_OK;
 }
 
-/* One more arrival. torch keeps barrier and WAIT registrations in one list, so that a SET on the
- * key lets a barrier through early; here barriers wait apart and only the count opens them. A plain
- * WAIT on the key is released by the arrival that completes it, as torch's is. */
+/* One more arrival; c->number is the world size, and later arrivals pass, too. The count wraps as
+ * in check_add(). Torch keeps barriers and WAITs in one list, so a SET of the key lets a barrier
+ * through early; here barriers wait apart, and only the count opens them. As in torch, the arrival
+ * that opens the barrier ends each plain WAIT for its key, and WATCH_KEY does not see barriers. */
 static enum store_status check_barrier(const struct keymap *m, const struct command *c,
                                        struct change *change, struct store_result *out)
 {

@@ -50,7 +50,7 @@ static void a_relay_is_refused(void **state)
         {"old version", "default", 0, 0, "upgrade the relay"},
         {"no version", "default", 2, 1, "no version of the frames in common"},
         {"space", "other", 1, 1,
-         "--space=other, and this listener of the store takes relays of space default"},
+         "--space=other, and this listener of the store takes only relays of space default"},
         {"name of a space", "../x", 1, 1, "is no valid name"},
     };
 

@@ -714,7 +714,7 @@ def a_session_ends_with_its_certificate():
             pass
         for context, session in sessions:
             same(asks(d, context, session)[0], b"", "over a session from before")
-        d.wait_log("event=refused .*has expired since the session began", count=2)
+        d.wait_log("event=refused .*resumes a session whose certificate has expired", count=2)
 
 
 @case

@@ -136,6 +136,8 @@ static void end_stall(void)
         sim.has_ended = false;
         sim.returned_ms = sim.agents_return ? sim_now() + SESSION_MS : 0;
         model_begin_again(&sim.space, ms, sim.agents_return);
+        for (size_t k = 0; k < sim.job_count; k++) /* each counts anew */
+            sim.jobs[k].completions = sim.jobs[k].run->run.view.completions;
     } else {
         model_stalled(&sim.space, ms >= STALL_LEAST ? ms : 0);
     }
