@@ -8,19 +8,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "proto/bytes.h"
 #include "proto/thread.h"
 
 /* --- HOST:PORT. --- */
 
 static bool is_port(const char *text)
 {
-    size_t len = strlen(text);
-    long port;
+    uint64_t port;
 
-    if (len == 0 || len > 5 || strspn(text, "0123456789") != len)
-        return false;
-    port = strtol(text, NULL, 10);
-    return port > 0 && port <= 65535;
+    return strlen(text) <= 5 && slice_to_u64(slice_str(text), UINT16_MAX, &port) && port > 0;
 }
 
 bool address_parse(const char *text, struct address *out)

@@ -61,6 +61,15 @@ void nearest_try(struct nearest *n, const char *candidate)
     }
 }
 
+void nearest_try_word(struct nearest *n, const char *candidate)
+{
+    size_t len = strlen(n->name);
+
+    nearest_try(n, candidate);
+    if (len >= 3 && n->distance > 1 && strncmp(n->name, candidate, len) == 0)
+        *n = (struct nearest){.name = n->name, .found = candidate, .distance = 1};
+}
+
 const char *nearest_name(const char *name, const char *const *names)
 {
     struct nearest n = nearest_to(name);

@@ -11,6 +11,8 @@ struct nearest {
 
 struct nearest nearest_to(const char *name);
 void nearest_try(struct nearest *n, const char *candidate);
+/* The same, and a candidate that begins with the name is near: "stat" of "status". */
+void nearest_try_word(struct nearest *n, const char *candidate);
 
 /* Of `names`, which end with NULL; NULL when none is near. */
 const char *nearest_name(const char *name, const char *const *names);

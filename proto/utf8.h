@@ -24,3 +24,15 @@ static inline size_t utf8_decode(struct slice in, uint32_t *point)
     *point = value;
     return len;
 }
+
+static inline bool utf8_is_text(struct slice s)
+{
+    uint32_t point;
+
+    for (size_t len; s.len > 0; s = slice_from(s, len)) {
+        len = utf8_decode(s, &point);
+        if (len == 0)
+            return false;
+    }
+    return true;
+}

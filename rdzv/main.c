@@ -1,6 +1,8 @@
 /* rdzvd: from argv to an exit code. */
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +12,9 @@
 #include <unistd.h>
 
 #include "rdzv/check_health.h"
+#include "rdzv/http/access.h"
 #include "rdzv/memory.h"
+#include "rdzv/net/certificate.h"
 #include "rdzv/notify.h"
 #include "rdzv/server.h"
 #include "store/memory/account.h"
@@ -203,6 +207,56 @@ static int run_daemon(struct config *config)
     return code;
 }
 
+/* --- --check-config. --- */
+
+/* rdzvd makes the directory, and none above it. */
+static bool check_data_dir(const char *path)
+{
+    char copy[PATH_MAX], place[PATH_MAX + 2];
+
+    snprintf(copy, sizeof copy, "%s", path);
+    snprintf(place, sizeof place, "%s/.", access(path, F_OK) == 0 ? path : dirname(copy));
+    if (access(place, R_OK | W_OK | X_OK) == 0)
+        return true;
+    log_event(LOG_ERROR, "data_dir_failed", log_str("data_dir", path), log_errno("reason", errno),
+              log_str("detail", place));
+    return false;
+}
+
+/* What a start would meet on this machine: files, the place of its data, and memory. Makes nothing,
+ * and binds no address. False: the log says why. */
+static bool check_machine(const struct config *config)
+{
+    static const char *const names[][4] = {
+        {"--cert", "--key", "--client-ca", "--crl"},
+        {"--upstream-cert", "--upstream-key", "--upstream-ca", "--crl"},
+        {"--journal-cert", "--journal-key", "--journal-ca", "--crl"}};
+    const struct config_tls *tls = &config->tls;
+    struct certificate certificates[] = {
+        {.files = {tls->cert, tls->key, tls->client_ca, tls->crl},
+         .settings = names[0],
+         .is_server = true},
+        certificate_of_client(&config->upstream_tls, "the store", names[1]),
+        certificate_of_client(&config->journal.tls, "etcd", names[2])};
+    uint64_t limit = config->limits.memory_max;
+    uint64_t machine = memory_limit_find(CONFIG_AUTO, "", memory_of_machine()).bytes;
+    bool ok = config->data_dir == NULL;
+
+    log_init(&(struct log_options){
+        .format = config->log_format, .level = LOG_WARN, .fd = STDERR_FILENO});
+    ok = ok || check_data_dir(config->data_dir);
+    for (size_t i = 0; i < sizeof certificates / sizeof *certificates; i++) {
+        ok = certificate_start(&certificates[i]) == 0 && ok;
+        certificate_fini(&certificates[i]);
+    }
+    http_check_token_files(config);
+    if (limit == CONFIG_AUTO || machine == 0 || limit / 100 <= machine / MEMORY_SHARE_PERCENT)
+        return ok;
+    log_event(LOG_ERROR, "memory_limit", log_u64("bytes", limit),
+              log_str("reason", "--memory-limit is above the memory of this machine"));
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     struct config config;
@@ -221,7 +275,8 @@ int main(int argc, char **argv)
         config_write_version(stdout, &config, RDZV_VERSION);
         break;
     case CONFIG_CHECK:
-        config_write_check(stdout, &config);
+        code = check_machine(&config) ? 0 : 1;
+        config_write_check(stdout, &config, code == 0);
         break;
     case CONFIG_CHECK_DATA:
         code = data_dir_check(config.check_data, stdout) ? 0 : 1;

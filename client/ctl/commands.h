@@ -62,6 +62,3 @@ extern const struct ctl_text ctl_texts[];
  * `command` is the help command, and its word is the named command; with --version it is NULL. */
 bool options_parse(int argc, char **argv, char *(*environment)(const char *name), struct ctl *out,
                    char *error, size_t error_size);
-
-/* "500ms", "5s", "2m", "1h", "1.5s". */
-bool options_duration(const char *text, int64_t *ms);

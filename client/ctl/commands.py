@@ -49,7 +49,7 @@ OPTIONS = [
     Option("output", "o", "FORMAT", FORMATS,
            "print a table, wide (more columns), name (names alone), json or yaml"),
     Option("timeout", "", "DURATION", "",
-           "give up after this time: 500ms, 5s, 2m; monitor and status --watch: if the store has not begun to "
+           "give up after this time: 500ms, 5s, 1m30s, or seconds; monitor and status --watch: if the store has not begun to "
            "answer by then"),
     Option("help", "h", None, "",
            "print this help, or that of a command"),

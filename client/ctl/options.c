@@ -7,9 +7,14 @@
 #include <string.h>
 
 #include "proto/lookup.h"
+#include "proto/nearest.h"
+#include "proto/units.h"
 
 #define DEFAULT_SERVER "localhost:29400"
 #define DEFAULT_PORT   ":29400"
+
+/* 10 years: what is waited for until then fits into every type that counts time. */
+#define DURATION_MOST_MS (UINT64_C(10) * 365 * 86400000)
 
 #define OPTIONS_OF_TLS \
     (1u << OPTION_CACERT | 1u << OPTION_CERT | 1u << OPTION_KEY | 1u << OPTION_TLS_SERVER_NAME)
@@ -33,30 +38,16 @@ __attribute__((format(printf, 2, 3))) static bool wrong(struct parse *p, const c
     return false;
 }
 
-bool options_duration(const char *text, int64_t *ms)
-{
-    static const struct {
-        const char *unit;
-        double ms;
-    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
-    char *end;
-    double v = strtod(text, &end);
-
-    if (end == text || text[0] < '0' || text[0] > '9' || !(v >= 0 && v <= 1e9))
-        return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(end, units[i].unit) == 0) {
-            *ms = (int64_t)(v * units[i].ms);
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool take_duration(struct parse *p, const char *name, const char *text, int64_t *out)
 {
-    return options_duration(text, out) ||
-           wrong(p, "--%s: %s is no duration: write 500ms, 5s or 2m", name, text);
+    uint64_t ms;
+    enum units_result result = units_parse_duration(text, &ms);
+
+    if (result != UNITS_OK || ms > DURATION_MOST_MS)
+        return wrong(p, "--%s: %s: %s", name, text,
+                     units_duration_hint(result != UNITS_OK ? result : UNITS_TOO_BIG));
+    *out = (int64_t)ms;
+    return true;
 }
 
 static bool take_count(struct parse *p, const char *text)
@@ -161,14 +152,25 @@ static const struct ctl_command *command_by_name(const char *name)
     return NULL;
 }
 
+static bool refuse_unknown(struct parse *p, const char *what, const char *dashes,
+                           const struct nearest *near)
+{
+    if (near->found == NULL)
+        return wrong(p, "there is no %s %s%s: `rdzvctl help` lists them", what, dashes, near->name);
+    return wrong(p, "there is no %s %s%s: did you mean %s%s?", what, dashes, near->name, dashes,
+                 near->found);
+}
+
 static bool take_command_word(struct parse *p, const char *word)
 {
     struct ctl *ctl = p->ctl;
+    struct nearest near = nearest_to(word);
 
     if (ctl->command == NULL) {
         ctl->command = command_by_name(word);
-        return ctl->command != NULL ||
-               wrong(p, "there is no command %s: `rdzvctl help` lists them", word);
+        for (const struct ctl_command *c = ctl_commands; c->name != NULL; c++)
+            nearest_try_word(&near, c->name);
+        return ctl->command != NULL || refuse_unknown(p, "command", "", &near);
     }
     if (ctl->arg_count == CTL_ARGS_MOST)
         return wrong(p, "no more than %d words", CTL_ARGS_MOST);
@@ -198,13 +200,20 @@ static bool parse_option(struct parse *p, char **argv, int argc, int *at)
     bool is_long = word[1] == '-';
     size_t len = is_long ? strcspn(word, "=") : 2;
     int id = option_by_word(word, len);
+    char name[100];
 
-    if (id < 0)
-        return wrong(p, "there is no option %.*s: `rdzvctl help` lists them", (int)len, word);
+    snprintf(name, sizeof name, "%.*s", (int)len, word);
+    if (id < 0) {
+        struct nearest near = nearest_to(name + strspn(name, "-"));
+
+        for (id = 0; is_long && id < OPTION_COUNT_OF_ALL; id++)
+            nearest_try_word(&near, ctl_options[id].name);
+        return refuse_unknown(p, "option", is_long ? "--" : "-", &near);
+    }
     if (word[len] != '\0')
         value = word + len + (is_long ? 1 : 0);
     if (ctl_options[id].value == NULL && value != NULL)
-        return wrong(p, "%.*s takes no value", (int)len, word);
+        return wrong(p, "%s takes no value", name);
     if (ctl_options[id].value != NULL && value == NULL) {
         if (++*at == argc)
             return wrong(p, "%s needs a value: %s", word, ctl_options[id].value);

@@ -75,21 +75,14 @@ static void add_space(struct metric_spaces *m)
  * have the same. */
 static bool has_good_name(const struct metric_spaces *m, const struct run_facts *f)
 {
-    struct slice rest = f->view->id, name;
-    uint32_t point;
-    size_t len;
+    struct slice id = f->view->id, name;
 
-    if (rest.len == 0 || rest.len > RUN_NAME_MAX)
+    if (id.len == 0 || id.len > RUN_NAME_MAX || !utf8_is_text(id))
         return false;
-    for (; rest.len > 0; rest = slice_from(rest, len)) {
-        len = utf8_decode(rest, &point);
-        if (len == 0)
-            return false;
-    }
     for (size_t i = 0; i < m->run_count; i++) {
         name = (struct slice){m->runs[i].name, m->runs[i].name_len};
         if (m->runs[i].space == m->walk.space && m->runs[i].backend == f->view->backend &&
-            slice_equal(name, f->view->id))
+            slice_equal(name, id))
             return false;
     }
     return true;

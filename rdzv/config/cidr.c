@@ -1,5 +1,5 @@
 /* Lists of networks. See cidr.h for the contract. */
-#include "rdzv/config/config.h"
+#include "rdzv/config/config_internal.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -17,10 +17,10 @@ static void clear_host_bits(struct cidr *c)
     }
 }
 
-static bool parse_one(const char *text, size_t len, struct cidr *out)
+static bool parse_one(const char *text, struct cidr *out)
 {
-    const char *slash = memchr(text, '/', len);
-    size_t host_len = slash == NULL ? len : (size_t)(slash - text);
+    const char *slash = strchr(text, '/');
+    size_t host_len = strcspn(text, "/");
     char host[INET6_ADDRSTRLEN + 1] = "";
     struct cidr c = {.address = {[10] = 0xff, [11] = 0xff}};
     uint64_t most, bits;
@@ -35,8 +35,7 @@ static bool parse_one(const char *text, size_t len, struct cidr *out)
     else
         return false;
     bits = most;
-    if (slash != NULL &&
-        !slice_to_u64((struct slice){(const uint8_t *)slash + 1, len - host_len - 1}, most, &bits))
+    if (slash != NULL && !slice_to_u64(slice_str(slash + 1), most, &bits))
         return false;
     c.bits = (uint8_t)(128 - most + bits);
     clear_host_bits(&c);
@@ -44,34 +43,23 @@ static bool parse_one(const char *text, size_t len, struct cidr *out)
     return true;
 }
 
-static bool is_cidr_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 bool cidr_list_parse(const char *text, struct cidr_list *out)
 {
     struct cidr_list list = {0};
+    struct string_list parts = {0};
+    bool ok = true;
 
-    for (;;) {
-        size_t len = strcspn(text, ","), start = 0, end = len;
-
-        while (start < end && is_cidr_blank(text[start]))
-            start++;
-        while (end > start && is_cidr_blank(text[end - 1]))
-            end--;
-        list.items = xrealloc(list.items, (list.count + 1) * sizeof *list.items);
-        if (!parse_one(text + start, end - start, &list.items[list.count++])) {
-            cidr_list_free(&list);
-            return false;
-        }
-        if (text[len] == '\0')
-            break;
-        text += len + 1;
+    string_list_split(&parts, text);
+    list.items = xcalloc(parts.count, sizeof *list.items);
+    while (ok && list.count < parts.count) {
+        ok = parse_one(parts.items[list.count], &list.items[list.count]);
+        list.count++;
     }
-    cidr_list_free(out);
-    *out = list;
-    return true;
+    string_list_free(&parts);
+    cidr_list_free(ok ? out : &list);
+    if (ok)
+        *out = list;
+    return ok;
 }
 
 void cidr_list_free(struct cidr_list *list)

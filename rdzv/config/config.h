@@ -12,10 +12,10 @@
  * ETCD_LISTEN_CLIENT_URLS in its env works as its author meant. With --listen and without a flag of
  * etcd's, rdzvd ignores ETCD_* variables and logs a note.
  *
- * Precedence, first wins: command line, ETCD_* environment (both for one flag: an error, as in
- * etcd), --config file, default. etcd's own --config-file ends etcd's flags and variables, as in
- * etcd, and leaves ours in force. --config is always ours: etcd's flag of this name has no
- * effect. */
+ * Precedence, first wins: command line, RDZVD_* environment (RDZVD_LISTEN is one --listen), ETCD_*
+ * environment (beside the same flag: an error, as in etcd), --config file, default. etcd's own
+ * --config-file ends etcd's flags and variables, as in etcd, and leaves ours in force. --config is
+ * always ours: etcd's flag of this name has no effect. */
 #pragma once
 
 #include "proto/c10d.h"
@@ -111,7 +111,7 @@ struct config_journal {
 
 enum config_action {
     CONFIG_RUN,
-    CONFIG_CHECK,        /* config_write_check() to stdout, exit 0 */
+    CONFIG_CHECK,        /* config_write_check() to stdout, exit 0; or 1, and the log says why */
     CONFIG_HELP,         /* config_write_help() to stdout, exit 0 */
     CONFIG_VERSION,      /* config_write_version() to stdout, exit 0 */
     CONFIG_CHECK_DATA,   /* read a data directory, say what is in it; exit 0 when it is whole */
@@ -169,8 +169,7 @@ struct config_note {
         CONFIG_NOTE_IGNORED, /* an accepted flag without effect here */
         CONFIG_NOTE_WARNING, /* probably not what the user meant */
     } kind;
-    char *flag; /* as it was given: "--pre-vote", "ETCD_FOO", "rdzvd.yaml:3:1: pre-vote"
-                 */
+    char *flag; /* as it was given: "--pre-vote", "ETCD_FOO", "rdzvd.yaml:3:1: pre-vote" */
     char *why;
 };
 
@@ -276,11 +275,12 @@ void config_write_help(FILE *out, const struct config *config);
 void config_write_version(FILE *out, const struct config *config, const char *version);
 /* The settings in effect, as a YAML file that --config takes and that gives the same settings. */
 void config_write_effective(FILE *out, const struct config *config);
-/* What --check-config prints: the same below `# configuration ok` and the notes, as comments. */
-void config_write_check(FILE *out, const struct config *config);
+/* What --check-config prints: the same below `# configuration ok` and the notes, as comments. If
+ * the machine lacks what the settings need, another line stands for the first. */
+void config_write_check(FILE *out, const struct config *config, bool fits_machine);
 /* The table of settings as JSON: what the manual pages and completions of shells are made of.
- * `config` is what --help alone gives. False: there is no memory for it. */
-bool config_describe(FILE *out, const struct config *config);
+ * `config` is what --help alone gives. */
+void config_describe(FILE *out, const struct config *config);
 
 /* The ids of the only member and its cluster, as etcd derives them from its peer URLs and token. */
 void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster);

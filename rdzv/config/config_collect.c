@@ -1,4 +1,4 @@
-/* Collects settings from the command line, ETCD_* variables and a file, in the order in which they
+/* Collects settings from the command line, the environment and a file, in the order in which they
  * apply, and refuses unknown names. Other files judge the values. */
 #include "proto/nearest.h"
 #include "rdzv/config/config_internal.h"
@@ -9,6 +9,10 @@
 #include <string.h>
 #include <strings.h>
 
+/* What other programs call a setting: the name there, and ours. */
+static const char *const foreign_names[][2] = {
+    {"port", "listen"}, {"host", "listen"}, {"tls-cert", "cert"}, {"max-memory", "memory-limit"}};
+
 /* The known name that is nearest to a wrong one, or NULL if none is near. A flag that only etcd has
  * is near at distance 1 alone, because --help does not list it. */
 static const char *suggest_name(const char *name)
@@ -16,10 +20,14 @@ static const char *suggest_name(const char *name)
     struct nearest near = nearest_to(name);
     const struct etcd_flag *flag;
 
+    for (size_t i = 0; i < sizeof foreign_names / sizeof *foreign_names; i++) {
+        if (strcmp(name, foreign_names[i][0]) == 0)
+            return foreign_names[i][1];
+    }
     if (strlen(name) < 3)
         return NULL;
     for (size_t i = 0; i < config_option_count; i++)
-        nearest_try(&near, config_options[i].name);
+        nearest_try_word(&near, config_options[i].name);
     if (near.distance > 2)
         near.distance = 2;
     for (size_t i = 0; (flag = etcd_flag_at(i)) != NULL; i++)
@@ -75,7 +83,7 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
     if (word[len] == '=') {
         s.value = word + len + 1;
     } else if (!takes_no_value(&s)) {
-        if (*i + 1 == argc)
+        if (*i + 1 == argc || strncmp(argv[*i + 1], "--", 2) == 0)
             return config_fail(&p->draft, &s, "needs a value: --%s=VALUE or --%s VALUE", s.name,
                                s.name);
         s.value = argv[++*i];
@@ -120,17 +128,18 @@ static bool collect_arguments(struct parse *p, int argc, char *const argv[])
     return true;
 }
 
-/* "ETCD_LISTEN_CLIENT_URLS" to "listen-client-urls". False if the variable is no ETCD_* flag, or is
- * empty, which etcd treats as unset. */
-static bool split_variable(const char *variable, char *name, size_t cap, const char **value)
+/* "ETCD_LISTEN_CLIENT_URLS" to "listen-client-urls". False if the variable has no name of that
+ * form. */
+static bool split_variable(const char *prefix, const char *variable, char *name, size_t cap,
+                           const char **value)
 {
-    size_t len;
+    size_t len = strlen(prefix);
 
-    if (strncmp(variable, "ETCD_", 5) != 0)
+    if (strncmp(variable, prefix, len) != 0)
         return false;
-    variable += 5;
+    variable += len;
     len = strcspn(variable, "=");
-    if (variable[len] != '=' || variable[len + 1] == '\0' || len >= cap)
+    if (variable[len] != '=' || len == 0 || len >= cap)
         return false;
     for (size_t i = 0; i < len; i++) {
         char c = variable[i];
@@ -142,6 +151,43 @@ static bool split_variable(const char *variable, char *name, size_t cap, const c
     name[len] = '\0';
     *value = variable + len + 1;
     return true;
+}
+
+/* A typing error, or a variable of somebody else. For a Service called rdzvd, Kubernetes sets
+ * RDZVD_PORT=tcp://10.0.0.1:29400, RDZVD_PORT_29400_TCP_ADDR, RDZVD_SERVICE_HOST and more. */
+static void note_unknown_variable(struct parse *p, const char *name, const char *value)
+{
+    struct setting s = {.name = name, .source = SETTING_VARIABLE}, near = s;
+    char label[CONFIG_LABEL_MAX], meant[CONFIG_LABEL_MAX];
+
+    if (strstr(name, "service-") != NULL || strstr(name, "port-") != NULL ||
+        strncmp(value, "tcp://", 6) == 0 || strncmp(value, "udp://", 6) == 0)
+        return;
+    near.name = suggest_name(name);
+    config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(&s, label),
+                near.name != NULL ? "no setting has this name; did you mean %s?"
+                                  : "is not read: no line of a file of settings has this name",
+                near.name != NULL ? config_label(&near, meant) : "");
+}
+
+/* RDZVD_LISTEN and the like: what may stand in a file, and RDZVD_CONFIG. An empty value is the
+ * empty value of a flag, which most settings refuse. */
+static void read_variables(struct parse *p, char *const environment[])
+{
+    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
+        struct setting s = {.source = SETTING_VARIABLE};
+        char name[100];
+
+        if (!split_variable("RDZVD_", environment[i], name, sizeof name, &s.value))
+            continue;
+        s.option = config_find_option(name, strlen(name));
+        if (s.option == NULL || s.option->kind == OPTION_ACTION) {
+            note_unknown_variable(p, name, s.value);
+            continue;
+        }
+        s.name = s.option->name;
+        add_setting(p, s);
+    }
 }
 
 /* Our name of what is etcd's, and the other way round; NULL: there is no other name. */
@@ -209,7 +255,8 @@ static bool read_environment(struct parse *p, char *const environment[])
         struct setting s = {.source = SETTING_ENVIRONMENT};
         char name[100], label[CONFIG_LABEL_MAX];
 
-        if (!split_variable(environment[i], name, sizeof name, &s.value))
+        if (!split_variable("ETCD_", environment[i], name, sizeof name, &s.value) ||
+            s.value[0] == '\0') /* etcd treats an empty one as unset */
             continue;
         s.etcd = etcd_flag_find(name, strlen(name));
         if (!is_variable_flag(s.etcd))
@@ -246,8 +293,8 @@ static void note_unknown_variables(struct parse *p, char *const environment[])
         char name[100], label[120];
         const char *value;
 
-        if (!split_variable(environment[i], name, sizeof name, &value) ||
-            is_variable_flag(etcd_flag_find(name, strlen(name))))
+        if (!split_variable("ETCD_", environment[i], name, sizeof name, &value) ||
+            value[0] == '\0' || is_variable_flag(etcd_flag_find(name, strlen(name))))
             continue;
         snprintf(label, sizeof label, "%.*s", (int)strcspn(environment[i], "="), environment[i]);
         config_note(&p->draft.config, CONFIG_NOTE_WARNING, label,
@@ -458,13 +505,14 @@ static const char *find_variable(char *const environment[], const char *name)
     return NULL;
 }
 
-/* Collects the settings in the order of application: file, environment, command line. */
+/* Collects the settings in the order of application: file, ETCD_*, RDZVD_*, command line. */
 bool config_collect(struct parse *p, int argc, char *const argv[], char *const environment[])
 {
     const struct setting *file;
     struct setting etcd_file = {.name = "config-file", .source = SETTING_ENVIRONMENT};
     size_t arguments;
 
+    read_variables(p, environment);
     if (!collect_arguments(p, argc, argv))
         return false;
     if (config_last_setting(p, "help") != NULL)
@@ -498,10 +546,9 @@ bool config_collect(struct parse *p, int argc, char *const argv[], char *const e
         return true;
     }
 
-    /* Between environment and command line any order will do: one flag in both is an error. */
-    move_to_front(&p->settings, arguments);
     if (!read_environment(p, environment))
         return false;
+    move_to_front(&p->settings, arguments);
     if (p->draft.config.etcd_mode)
         note_unknown_variables(p, environment);
     return true;

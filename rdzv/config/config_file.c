@@ -95,24 +95,16 @@ static struct config_place current_place(const struct walk *w)
 static bool check_plain(struct walk *w)
 {
     const yaml_event_t *e = &w->event;
-    bool anchor = false, tag = false;
+    bool is_node = e->type == YAML_SCALAR_EVENT || e->type == YAML_SEQUENCE_START_EVENT ||
+                   e->type == YAML_MAPPING_START_EVENT;
 
     if (e->type == YAML_ALIAS_EVENT)
         return fail(w, current_place(w),
                     "aliases are not taken here; quote a value that starts with *");
-    if (e->type == YAML_SCALAR_EVENT) {
-        anchor = e->data.scalar.anchor != NULL;
-        tag = e->data.scalar.tag != NULL;
-    } else if (e->type == YAML_SEQUENCE_START_EVENT) {
-        anchor = e->data.sequence_start.anchor != NULL;
-        tag = e->data.sequence_start.tag != NULL;
-    } else if (e->type == YAML_MAPPING_START_EVENT) {
-        anchor = e->data.mapping_start.anchor != NULL;
-        tag = e->data.mapping_start.tag != NULL;
-    }
-    if (anchor)
+    /* in the union, the three structs begin alike */
+    if (is_node && e->data.scalar.anchor != NULL)
         return fail(w, current_place(w), "anchors are not taken here; remove the &name");
-    if (tag)
+    if (is_node && e->data.scalar.tag != NULL)
         return fail(w, current_place(w), "tags are not taken here; remove the !tag");
     if (e->type == YAML_SCALAR_EVENT &&
         memchr(e->data.scalar.value, '\0', e->data.scalar.length) != NULL)

@@ -54,7 +54,8 @@ extern const size_t config_option_count;
 /* NULL: there is none of that name. */
 const struct option *config_find_option(const char *name, size_t len);
 
-enum setting_source { SETTING_FILE, SETTING_ENVIRONMENT, SETTING_ARGUMENT };
+/* The order is that of application. SETTING_ENVIRONMENT is ETCD_*, SETTING_VARIABLE is RDZVD_*. */
+enum setting_source { SETTING_FILE, SETTING_ENVIRONMENT, SETTING_VARIABLE, SETTING_ARGUMENT };
 
 /* The value of one flag from one source. All text is borrowed from argv, the environment or the
  * file's tree, which outlive the parse. */
@@ -97,6 +98,7 @@ struct parse {
     struct settings settings;
     struct config_file file; /* the settings borrow from it */
     char *file_name;
+    bool is_named_etcd;
     bool as_etcd;    /* rdzvd is called etcd, or has a flag that only etcd has */
     bool own_listen; /* --listen, from anywhere */
 };
@@ -109,6 +111,8 @@ bool config_check_pairs(struct parse *p);
 
 /* config_options.c: checks the value and puts it into the draft. */
 bool config_apply_option(struct draft *d, const struct setting *s);
+/* A duration, a size or a count as text; `text` has UNITS_TEXT_MAX bytes. */
+const char *config_format_amount(const struct option *o, uint64_t value, char *text);
 /* A comma-separated list of URLs, checked and sorted; an empty value changes nothing. */
 bool config_read_urls(struct draft *d, const struct setting *s, struct string_list *list);
 

@@ -1,7 +1,7 @@
 /* Our own flags: the table of them, and how each kind of value gets into struct config. */
 #include "proto/etcd_types.h"
+#include "proto/units.h"
 #include "rdzv/config/config_internal.h"
-#include "rdzv/config/units.h"
 #include "store/memory/xalloc.h"
 
 #include <inttypes.h>
@@ -23,33 +23,23 @@ static const char *const log_level_names[] = {"debug", "info", "warn", "error", 
 
 /* The first fields of a row; more fields of the option may follow. A group of the help begins at
  * the row with the group's name. */
-#define TEXT(flag, member, value, text) \
-    .name = (flag), .kind = OPTION_TEXT, .offset = AT(member), .value_name = (value), .help = (text)
-#define NAMES(flag, member, value, text)                                               \
-    .name = (flag), .kind = OPTION_NAMES, .offset = AT(member), .value_name = (value), \
-    .help = (text)
-#define CHOICE(flag, member, names, value, text)                                     \
-    .name = (flag), .kind = OPTION_CHOICE, .offset = AT(member), .choices = (names), \
-    .value_name = (value), .help = (text)
-#define SWITCH(flag, member, text)                                                        \
-    .name = (flag), .kind = OPTION_SWITCH, .offset = AT(member), .choices = switch_names, \
-    .value_name = "on|off", .help = (text)
-#define DURATION(flag, member, text)                                                         \
-    .name = (flag), .kind = OPTION_DURATION, .offset = AT(member), .value_name = "DURATION", \
-    .help = (text)
-#define SIZE(flag, member, text) \
-    .name = (flag), .kind = OPTION_SIZE, .offset = AT(member), .value_name = "SIZE", .help = (text)
-#define COUNT(flag, member, text)                                                      \
-    .name = (flag), .kind = OPTION_COUNT, .offset = AT(member), .value_name = "COUNT", \
-    .help = (text)
+#define ROW(flag, type, member, value, text) \
+    .name = (flag), .kind = (type), .offset = AT(member), .value_name = (value), .help = (text)
+#define TEXT(flag, member, value, text)  ROW(flag, OPTION_TEXT, member, value, text)
+#define NAMES(flag, member, value, text) ROW(flag, OPTION_NAMES, member, value, text)
+#define CHOICE(flag, member, names, value, text) \
+    ROW(flag, OPTION_CHOICE, member, value, text), .choices = (names)
+#define SWITCH(flag, member, text) \
+    ROW(flag, OPTION_SWITCH, member, "on|off", text), .choices = switch_names
+#define DURATION(flag, member, text) ROW(flag, OPTION_DURATION, member, "DURATION", text)
+#define SIZE(flag, member, text)     ROW(flag, OPTION_SIZE, member, "SIZE", text)
+#define COUNT(flag, member, text)    ROW(flag, OPTION_COUNT, member, "COUNT", text)
 #define ACTION(flag, value, text) \
     .name = (flag), .kind = OPTION_ACTION, .action = (value), .help = (text)
 
 const struct option config_options[] = {
-    {.name = "listen",
-     .kind = OPTION_LISTEN,
-     .value_name = "ADDR:PORT[/SPACE]",
-     .help = "serve here, or unix:/PATH; repeatable",
+    {ROW("listen", OPTION_LISTEN, listeners, "ADDR:PORT[/SPACE]",
+         "serve here, or unix:/PATH; repeatable"),
      .group = "Listening"},
     {SWITCH("c10d-legacy", legacy, "accept the c10d version of torch 1.9 to 2.0")},
 
@@ -102,17 +92,14 @@ const struct option config_options[] = {
     {NAMES("relay-names", tls.relay_names, "SPACE=NAME,...",
            "relays of SPACE need a certificate with this name"),
      .without = "no space does"},
-    {.name = "cors",
-     .kind = OPTION_ORIGINS,
-     .offset = AT(cors),
-     .value_name = "ORIGINS",
-     .help = "origins whose pages may read answers; * is any",
+    {ROW("cors", OPTION_ORIGINS, cors, "ORIGINS", "origins whose pages may read answers; * is any"),
      .without = "none"},
     {NAMES("host-whitelist", host_whitelist, "NAMES", "Host headers to answer, * is any"),
      .without = "any, on loopback its own"},
 
     {TEXT("data-dir", data_dir, "DIR", "keep all state in DIR, so that it outlives the process"),
-     .group = "Keys and spaces", .on_relay = RELAY_REFUSES, .is_for_files = true},
+     .group = "Keys and spaces", .left_out = "a restart starts empty", .on_relay = RELAY_REFUSES,
+     .is_for_files = true},
     {CHOICE("sync", sync, sync_names, "always|batch|off",
             "what an answered change survives: a power cut; a kill; nothing"),
      .on_relay = RELAY_REFUSES, .is_for_files = true},
@@ -188,11 +175,7 @@ const struct option config_options[] = {
     {SWITCH("close-needs-all", elastic.close_needs_all,
             "a run closes only when all its agents ask (torch 2.3-2.7)"),
      .on_relay = RELAY_IGNORES},
-    {.name = "disable",
-     .kind = OPTION_NAMES,
-     .offset = AT(disabled),
-     .choices = disable_names,
-     .value_name = DISABLE_NAMES,
+    {NAMES("disable", disabled, DISABLE_NAMES, NULL), .choices = disable_names,
      .on_relay = RELAY_IGNORES},
 
     {SIZE("value-limit", limits.value_max, "a c10d value"), .group = "Limits", .least = 1},
@@ -202,7 +185,8 @@ const struct option config_options[] = {
      .may_be_off = true},
     {SIZE("memory-limit", limits.memory_max,
           "memory of rdzvd; auto is 80% of the available memory"),
-     .may_be_off = true, .may_be_auto = true},
+     .least = 1 << 20, .least_why = "a number alone counts bytes", .may_be_off = true,
+     .may_be_auto = true},
     {SIZE("space-limit", limits.space_bytes_max, "memory of each space"), .may_be_off = true},
     {DURATION("request-timeout", limits.request_timeout_ms,
               "for a whole request to arrive; idle clients stay"),
@@ -215,16 +199,11 @@ const struct option config_options[] = {
             "the lowest level that is logged")},
 
     {TEXT("name", name, "NAME", "this member's name in /v2/members"), .group = "As an etcd"},
-    {.name = "advertise-client-urls",
-     .kind = OPTION_URLS,
-     .offset = AT(advertise_client_urls),
-     .value_name = "URLS",
-     .help = "what /v2/members and /v2/machines say"},
+    {ROW("advertise-client-urls", OPTION_URLS, advertise_client_urls, "URLS",
+         "what /v2/members and /v2/machines say")},
 
-    {.name = "config",
-     .kind = OPTION_FILE,
-     .value_name = "FILE",
-     .help = "read settings from YAML; the names are those of the flags",
+    {ROW("config", OPTION_FILE, config_file, "FILE",
+         "read settings from YAML; the names are those of the flags"),
      .group = "Settings"},
     {ACTION("check-config", CONFIG_CHECK, "check the settings, print them as YAML and exit")},
     {TEXT("check-data", check_data, "DIR", "read a data directory, print its content and exit")},
@@ -250,7 +229,7 @@ static bool is_off(const char *text)
     return strcmp(text, "off") == 0 || strcmp(text, "none") == 0;
 }
 
-static const char *write_amount(const struct option *o, uint64_t value, char *text)
+const char *config_format_amount(const struct option *o, uint64_t value, char *text)
 {
     if (o->kind == OPTION_DURATION)
         return units_format_duration(value, text);
@@ -275,12 +254,12 @@ static bool fail_range(struct draft *d, const struct setting *s)
     const char *why = o->least_why == NULL ? "" : o->least_why;
     char least[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
 
-    write_amount(o, o->least, least);
+    config_format_amount(o, o->least, least);
     if (most_of(o) == UINT64_MAX)
         return config_fail(d, s, "%s: must be %s at least%s%s", config_show(s->value).text, least,
                            colon, why);
     return config_fail(d, s, "%s: must be from %s to %s%s%s", config_show(s->value).text, least,
-                       write_amount(o, most_of(o), most), colon, why);
+                       config_format_amount(o, most_of(o), most), colon, why);
 }
 
 /* The three numeric kinds, checked against the option's range. */
@@ -320,18 +299,25 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
     return true;
 }
 
+static bool find_choice(const struct option *o, const char *word, unsigned *out)
+{
+    for (unsigned i = 0; o->choices[i] != NULL; i++) {
+        if (strcmp(word, o->choices[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The place of the value among the choices, as an enum has it. */
 static bool parse_choice(struct draft *d, const struct setting *s, unsigned *out)
 {
     const struct option *o = s->option;
     bool flag;
 
-    for (unsigned i = 0; o->choices[i] != NULL; i++) {
-        if (strcmp(s->value, o->choices[i]) == 0) {
-            *out = i;
-            return true;
-        }
-    }
+    if (find_choice(o, s->value, out))
+        return true;
     if (o->kind == OPTION_SWITCH && etcd_parse_bool(slice_str(s->value), &flag)) {
         *out = flag;
         return true;
@@ -377,15 +363,6 @@ static bool apply_origins(struct draft *d, const struct setting *s, struct strin
     return true;
 }
 
-static bool is_choice(const struct option *o, const char *word)
-{
-    for (size_t i = 0; o->choices[i] != NULL; i++) {
-        if (strcmp(o->choices[i], word) == 0)
-            return true;
-    }
-    return false;
-}
-
 static bool apply_names(struct draft *d, const struct setting *s, struct string_list *list)
 {
     const struct option *o = s->option;
@@ -395,7 +372,7 @@ static bool apply_names(struct draft *d, const struct setting *s, struct string_
         return true; /* none, to etcd */
     string_list_split(list, s->value);
     for (size_t i = 0; i < list->count; i++) {
-        if (o->choices != NULL && !is_choice(o, list->items[i]))
+        if (o->choices != NULL && !find_choice(o, list->items[i], &(unsigned){0}))
             return config_fail(d, s, "%s: is none of %s", config_show(list->items[i]).text,
                                o->value_name);
         if (strcmp(list->items[i], "*") == 0 || s->value[0] == '\0') {
@@ -414,7 +391,7 @@ static bool apply_text(struct draft *d, const struct setting *s, char **field)
 
     if (problem != NULL)
         return config_fail(d, s, "%s: %s", config_show(s->value).text, problem);
-    if (s->value[0] == '\0' && o->left_out != NULL && s->etcd == NULL)
+    if (s->value[0] == '\0' && o->left_out != NULL && (s->etcd == NULL || s->etcd->own == NULL))
         return config_fail(d, s, "is empty; write %s, or leave the setting out: then %s",
                            o->value_name, o->left_out);
     free(*field);

@@ -50,27 +50,12 @@ static void set_etcd_defaults(struct config *c)
     string_list_add(&c->host_whitelist, "*", 1);
 }
 
-static bool is_utf8(const char *text)
-{
-    struct slice rest = slice_str(text);
-
-    while (rest.len > 0) {
-        uint32_t point;
-        size_t len = utf8_decode(rest, &point);
-
-        if (len == 0)
-            return false;
-        rest = slice_from(rest, len);
-    }
-    return true;
-}
-
 static bool apply_settings(struct parse *p)
 {
     for (size_t i = 0; i < p->settings.count; i++) {
         const struct setting *s = &p->settings.items[i];
 
-        if (s->value != NULL && !is_utf8(s->value))
+        if (s->value != NULL && !utf8_is_text(slice_str(s->value)))
             return config_fail(&p->draft, s, "%s: is not UTF-8 text; write it in UTF-8",
                                config_show(s->value).text);
         if (!(s->option != NULL ? config_apply_option(&p->draft, s)
@@ -80,16 +65,28 @@ static bool apply_settings(struct parse *p)
     return true;
 }
 
+/* A flag of etcd's, such as --debug, moves a rdzvd without --listen to etcd's address. */
+static void note_etcd_role(struct parse *p)
+{
+    for (size_t i = 0; !p->is_named_etcd && i < p->settings.count; i++) {
+        const struct setting *s = &p->settings.items[i];
+        char label[CONFIG_LABEL_MAX];
+
+        if (s->etcd_file || (s->option != NULL && s->source != SETTING_ENVIRONMENT))
+            continue;
+        config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(s, label),
+                    "is a setting of etcd's, so rdzvd serves as an etcd, and only at "
+                    "127.0.0.1:2379; give --listen, or leave it out");
+        return;
+    }
+}
+
 /* Checks that need all settings together. */
 static bool finish_config(struct parse *p)
 {
     struct draft *d = &p->draft;
     struct config *c = &d->config;
 
-    if (c->data_dir != NULL && c->data_dir[0] == '\0') {
-        free(c->data_dir);
-        c->data_dir = NULL;
-    }
     if (c->check_data != NULL && c->action == CONFIG_RUN)
         c->action = CONFIG_CHECK_DATA;
     if (c->check_health != NULL && c->action == CONFIG_RUN)
@@ -106,6 +103,7 @@ static bool finish_config(struct parse *p)
             c->listeners_default = false;
     }
     if (c->listeners_default && c->etcd_mode) {
+        note_etcd_role(p);
         config_add_listener(c, "127.0.0.1", 9, 2379, CONFIG_DEFAULT_SPACE);
     } else if (c->listeners_default) {
         config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
@@ -139,7 +137,7 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
 
     *error = (struct config_error){.exit_code = 2};
     set_defaults(&p.draft.config);
-    p.as_etcd = argc > 0 && is_named_etcd(argv[0]);
+    p.is_named_etcd = p.as_etcd = argc > 0 && is_named_etcd(argv[0]);
     if (p.as_etcd)
         set_etcd_defaults(&p.draft.config);
     ok = config_collect(&p, argc, argv, environment);

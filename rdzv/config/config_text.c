@@ -25,8 +25,10 @@ const char *config_label(const struct setting *s, char *text)
         snprintf(text, CONFIG_LABEL_MAX, "%.250s:%u:%u: %.100s", s->file, s->at.line, s->at.column,
                  s->name);
         break;
-    case SETTING_ENVIRONMENT: {
-        size_t len = (size_t)snprintf(text, CONFIG_LABEL_MAX, "ETCD_%.200s", s->name);
+    case SETTING_ENVIRONMENT:
+    case SETTING_VARIABLE: {
+        size_t len = (size_t)snprintf(text, CONFIG_LABEL_MAX, "%s_%.200s",
+                                      s->source == SETTING_VARIABLE ? "RDZVD" : "ETCD", s->name);
 
         for (size_t i = 0; i < len; i++) {
             if (text[i] >= 'a' && text[i] <= 'z')

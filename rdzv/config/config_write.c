@@ -1,11 +1,8 @@
 /* What the daemon prints on stdout: help, version, the settings in effect, and the table of all. */
+#include "proto/units.h"
 #include "proto/utf8.h"
 #include "rdzv/config/config_internal.h"
-#include "rdzv/config/units.h"
 
-#include <cjson/cJSON.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define HELP_COLUMN 39
@@ -72,12 +69,8 @@ static void format_amount(const struct config *c, const struct option *o, char *
         strcpy(text, "off");
     else if (amount == CONFIG_AUTO && o->may_be_auto)
         strcpy(text, "auto");
-    else if (o->kind == OPTION_COUNT)
-        snprintf(text, UNITS_TEXT_MAX, "%" PRIu64, amount);
-    else if (o->kind == OPTION_DURATION)
-        units_format_duration(amount, text);
     else
-        units_format_size(amount, text);
+        config_format_amount(o, amount, text);
 }
 
 static const char *chosen_value(const struct config *c, const struct option *o)
@@ -222,9 +215,10 @@ void config_write_effective(FILE *out, const struct config *c)
     fputs("\nenable-v2: true\n", out);
 }
 
-void config_write_check(FILE *out, const struct config *c)
+void config_write_check(FILE *out, const struct config *c, bool fits_machine)
 {
-    fputs("# configuration ok\n", out);
+    fputs(fits_machine ? "# configuration ok\n" : "# this machine lacks what these settings need\n",
+          out);
     for (size_t i = 0; i < c->note_count; i++) {
         const struct config_note *note = &c->notes[i];
 
@@ -290,12 +284,14 @@ static void write_may_be_off(FILE *out)
 
 void config_write_help(FILE *out, const struct config *config)
 {
-    fputs("Usage: rdzvd [--FLAG=VALUE ...]\n"
-          "\n"
-          "A rendezvous store: torch's c10d TCPStore and etcd's v2 API on one port.\n"
-          "Accepts etcd's flags, ETCD_* variables and --config-file too; called as `etcd` it\n"
-          "starts as one.\n",
-          out);
+    fputs(
+        "Usage: rdzvd [--FLAG=VALUE ...]\n"
+        "\n"
+        "A rendezvous store: torch's c10d TCPStore and etcd's v2 API on one port.\n"
+        "Reads RDZVD_* variables like flags (RDZVD_DATA_DIR is --data-dir); a flag wins. Accepts\n"
+        "etcd's flags, ETCD_* variables and --config-file too; called as `etcd` it starts as "
+        "one.\n",
+        out);
     for (size_t i = 0; i < config_option_count; i++) {
         const struct option *o = &config_options[i];
         char text[UNITS_TEXT_MAX];
@@ -382,47 +378,39 @@ static const char *option_type_name(const struct option *o)
     return "text";
 }
 
-static bool describe_option(cJSON *to, const struct config *config, const struct option *o,
-                            const char *group)
+/* YAML's double-quoted texts without NEL and the like are JSON's. */
+static void describe_member(FILE *out, const char *name, const char *text)
 {
-    char text[UNITS_TEXT_MAX], words[100];
-    const char *unset = default_of(config, o, text);
-    bool action = o->kind == OPTION_ACTION || strncmp(o->name, "check-", 6) == 0;
-
-    write_words(o, words, sizeof words);
-    return cJSON_AddStringToObject(to, "group", group) != NULL &&
-           cJSON_AddStringToObject(to, "name", o->name) != NULL &&
-           (o->value_name == NULL || cJSON_AddStringToObject(to, "value", o->value_name) != NULL) &&
-           cJSON_AddStringToObject(to, "help", o->help) != NULL &&
-           cJSON_AddStringToObject(to, "type", option_type_name(o)) != NULL &&
-           cJSON_AddStringToObject(to, "words", words) != NULL &&
-           (unset == NULL || cJSON_AddStringToObject(to, "default", unset) != NULL) &&
-           cJSON_AddBoolToObject(to, "repeatable", o->kind == OPTION_LISTEN) != NULL &&
-           cJSON_AddBoolToObject(to, "in_file", !action && o->kind != OPTION_FILE) != NULL;
+    if (text == NULL)
+        return;
+    fprintf(out, ",\"%s\":", name);
+    write_quoted_yaml(out, text);
 }
 
-bool config_describe(FILE *out, const struct config *config)
+void config_describe(FILE *out, const struct config *config)
 {
-    cJSON *all = cJSON_CreateArray();
     const char *group = NULL;
-    char *text = NULL;
-    bool ok = all != NULL;
 
-    for (size_t i = 0; ok && i < config_option_count; i++) {
-        cJSON *one;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct option *o = &config_options[i];
+        bool action = o->kind == OPTION_ACTION || strncmp(o->name, "check-", 6) == 0;
+        char text[UNITS_TEXT_MAX], words[100];
 
-        if (config_options[i].help == NULL)
+        group = o->group != NULL ? o->group : group;
+        if (o->help == NULL)
             continue;
-        if (config_options[i].group != NULL)
-            group = config_options[i].group;
-        one = cJSON_CreateObject();
-        ok = cJSON_AddItemToArray(all, one) &&
-             describe_option(one, config, &config_options[i], group);
+        write_words(o, words, sizeof words);
+        fprintf(out, "%s{\"repeatable\":%s,\"in_file\":%s", i == 0 ? "[" : ",\n",
+                o->kind == OPTION_LISTEN ? "true" : "false",
+                action || o->kind == OPTION_FILE ? "false" : "true");
+        describe_member(out, "group", group);
+        describe_member(out, "name", o->name);
+        describe_member(out, "value", o->value_name);
+        describe_member(out, "help", o->help);
+        describe_member(out, "type", option_type_name(o));
+        describe_member(out, "words", words);
+        describe_member(out, "default", default_of(config, o, text));
+        fputc('}', out);
     }
-    if (ok)
-        text = cJSON_Print(all);
-    cJSON_Delete(all);
-    ok = text != NULL && fprintf(out, "%s\n", text) > 0;
-    free(text);
-    return ok;
+    fputs("]\n", out);
 }

@@ -778,7 +778,9 @@ def a_wrong_command_line_is_explained():
                           (["-s", "http://x", "--cacert", "f", "runs"], "without TLS"),
                           (["--cert", "f", "runs"], "--cert=f needs its key"),
                           (["--key", "f", "runs"], "needs its certificate"), (["-s", "a:b", "runs"], "no address"),
-                          (["wait", "--timeout", "5", "x"], "no duration"),
+                          (["wait", "--timeout", "5x", "x"], "--timeout: 5x: no unit of time; use ms"),
+                          (["stat"], "did you mean status?"), (["latncy"], "did you mean latency?"),
+                          (["runs", "--outpt", "json"], "no option --outpt: did you mean --output?"),
                           (["latency", "-c", "0"], "no number from 1"), (["add", "x", "y"], "no number"),
                           (["completion", "tcsh"], "not for tcsh"), (["help", "stats"], "no command")):
         out, err = rdzvctl(*words, code=USAGE)

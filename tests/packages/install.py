@@ -383,7 +383,8 @@ def the_settings_of_the_service_are_right():
         f.write(re.sub(r"^#   ", "", settings, flags=re.M))
         f.flush()
         every = run(at("bin", "rdzvd"), "--check-config", "--config=" + f.name)
-    check(every.returncode == 0 and "client-ca: \"/etc/rdzvd/ca.crt\"" in every.stdout, every.stdout + every.stderr)
+    check(every.returncode == 1 and "client-ca: \"/etc/rdzvd/ca.crt\"" in every.stdout and
+          "event=certificate_failed" in every.stderr, every.stdout + every.stderr)
     sockets = re.findall(r"^ListenStream=(.*)$", read("lib/systemd/system/rdzvd.socket"), re.M)
     check(sockets == ["127.0.0.1:29400", "[::1]:29400"] and '"localhost:29400"' in done.stdout,
           "the socket unit and the settings name other addresses")

@@ -126,6 +126,49 @@ def check_config_reads_back_the_same():
 
 
 @case
+def check_config_looks_at_the_machine():
+    with tempfile.TemporaryDirectory() as folder:
+        file, data = os.path.join(folder, "file"), os.path.join(folder, "data")
+        with open(file, "w", encoding="utf-8") as f:
+            f.write("no certificate\n")
+        code, out, err = once("--check-config", "--data-dir", data, "--admin-token-file", file)
+        check(code == 0 and out.startswith("# configuration ok\n") and err == "", out + err)
+        check(os.listdir(folder) == ["file"], "it has made something")
+        for flags, wanted in ((["--data-dir", data + "/deep/"], r"data_dir_failed .*reason=\"No such file or "
+                               r"directory\" detail=%s/\." % data),
+                              (["--data-dir", file], r"data_dir_failed .*reason=\"Not a directory\""),
+                              (["--cert", file, "--key", file], r"certificate_failed setting=--cert .*hint="),
+                              (["--upstream=a:1", "--upstream-ca", data], r"certificate_failed setting=--upstream-ca"),
+                              (["--memory-limit=900TiB"], r"memory_limit bytes=\d+ .*above the memory of this")):
+            code, out, err = once("--check-config", *flags)
+            check(code == 1 and re.search("level=error event=" + wanted, err) and
+                  out.startswith("# this machine lacks") and "\nlisten:" in out, "%s: %d %s%s" % (flags, code, out, err))
+        code, out, err = once("--check-config", "--read-token-file", data)
+        check(code == 0 and "event=token_unreadable setting=--read-token-file" in err, out + err)
+
+
+@case
+def variables_are_read_like_flags():
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        env = dict(os.environ, RDZVD_LISTEN="127.0.0.1:%d" % port, RDZVD_DATA_DIR=folder, RDZVD_LOG_LEVL="debug",
+                   RDZVD_PORT="tcp://10.0.0.1:29400", RDZVD_SERVICE_HOST="10.0.0.1")
+        with started([], env=env) as server:
+            check(http_get(port, "/livez")[0] == 200, "it listens elsewhere")
+            server.wait_log(r"event=config_warning flag=RDZVD_LOG_LEVL .*did you mean RDZVD_LOG_LEVEL")
+            server.wait_log(r"event=recovered data_dir=%s" % folder)
+            check("RDZVD_PORT" not in server.log() and "SERVICE" not in server.log(), server.log())
+    code, _, err = once(env=dict(os.environ, RDZVD_EXPECT="two"))
+    check(code == 2 and err.startswith("rdzvd: RDZVD_EXPECT: "), err)
+
+
+@case
+def a_flag_of_etcd_that_changes_the_role_is_named():
+    code, out, err = once("--debug", "--check-config")
+    check(code == 0 and "# warning: --debug: is a setting of etcd's, so rdzvd serves as an etcd" in out, out + err)
+
+
+@case
 def check_health_asks_what_listens_on_loopback():
     def asked(address):
         code, out, err = once("--check-health=" + address)

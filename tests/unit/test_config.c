@@ -235,11 +235,16 @@ static const struct {
      "127.0.0.1:2379/default",
      "--snapshot --v --heartbeat-interval --proxy --experimental-corrupt-check-time --auto-tls "
      "--log-outputs --peer-auto-tls",
-     "--proxy --initial-cluster-state"},
+     "--proxy --initial-cluster-state --enable-v2"},
+    {{.words = {"--debug"}, .environment = {"ETCD_NAME=x"}},
+     "127.0.0.1:2379/default",
+     "",
+     "--enable-v2 ETCD_NAME"},
+    {{.words = {"--debug", "--listen=127.0.0.1:0"}}, "127.0.0.1:0/default", "", "--enable-v2"},
     {{.words = {"--initial-advertise-peer-urls=http://10.0.0.1:2380", "--name=b", "--enable-v2"}},
      "127.0.0.1:2379/default",
      "",
-     ""},
+     "--initial-advertise-peer-urls"},
     {{.words = {"--config-file=rdzvd.yaml", "--name=x", "--space-idle-timeout=1s",
                 "--snapshot-count=5"},
       .environment = {"ETCD_DATA_DIR=/x"},
@@ -450,15 +455,64 @@ static void the_command_line_wins_over_the_file(void **state)
     config_free(&c);
 }
 
+/* A flag counts before a variable, and a variable before the file and before one of etcd's. */
+static void variables_are_settings(void **state)
+{
+    struct config c;
+
+    (void)state;
+    parse_well(&(struct start){.words = {"--regroup-wait=7s", "--listen=127.0.0.1:0"},
+                               .environment = {"RDZVD=/usr/bin/rdzvd", "RDZVD_DATA_DIR=/e",
+                                               "RDZVD_REGROUP_WAIT=5s", "RDZVD_EXPECT=3",
+                                               "RDZVD_CONFIG=rdzvd.yaml", "RDZVD_LISTEN=*:1"},
+                               .file = "data-dir: /f\nname: filed\nexpect: 2\nlisten: '*:5'\n"},
+               &c);
+    assert_string_equal(c.data_dir, "/e");
+    assert_int_equal(c.elastic.regroup_wait_ms, 7000);
+    assert_int_equal(c.elastic.expected_nodes, 3);
+    assert_string_equal(c.name, "filed");
+    assert_string_equal(listeners(&c), "127.0.0.1:0/default");
+    assert_int_equal(c.note_count, 0);
+    assert_false(c.etcd_mode);
+    config_free(&c);
+
+    parse_well(&(struct start){.environment = {"RDZVD_LISTEN=[::1]:2/a", "RDZVD_NAME=ours",
+                                               "ETCD_NAME=etcds"}},
+               &c);
+    assert_string_equal(listeners(&c), "[::1]:2/a");
+    assert_string_equal(c.name, "ours");
+    config_free(&c);
+}
+
+static void unknown_variables_are_noted(void **state)
+{
+    struct config c;
+
+    (void)state;
+    parse_well(
+        &(struct start){.environment = {"RDZVD_REGRUP_WAIT=5s", "RDZVD_JOURNAAL=etcd://a:1/n",
+                                        "RDZVD_PORT=29400", "RDZVD_HELP=1",
+                                        "RDZVD_=", "rdzvd_name=x", "RDZVD_SERVICE_HOST=10.0.0.1",
+                                        "RDZVD_PORT_29400_TCP_ADDR=10.0.0.1",
+                                        "RDZVD_PORT=tcp://10.0.0.1:29400"}},
+        &c);
+    assert_string_equal(note_flags(&c, CONFIG_NOTE_WARNING),
+                        "RDZVD_REGRUP_WAIT RDZVD_JOURNAAL RDZVD_PORT RDZVD_HELP");
+    assert_non_null(strstr(c.notes[0].why, "did you mean RDZVD_REGROUP_WAIT?"));
+    assert_non_null(strstr(c.notes[1].why, "did you mean RDZVD_JOURNAL?"));
+    assert_non_null(strstr(c.notes[2].why, "did you mean RDZVD_LISTEN?"));
+    assert_false(c.etcd_mode);
+    config_free(&c);
+}
+
 static void small_print(void **state)
 {
     struct config c;
 
     (void)state;
-    parse_well(&(struct start){.words = {"--data-dir=", "--log-level=fatal",
-                                         "--advertise-client-urls=http://user@a:1"}},
-               &c);
-    assert_null(c.data_dir);
+    parse_well(
+        &(struct start){.words = {"--log-level=fatal", "--advertise-client-urls=http://user@a:1"}},
+        &c);
     assert_int_equal(c.log_level, LOG_ERROR);
     config_free(&c);
     config_free(&c); /* an ender leaves nothing behind */
@@ -666,6 +720,8 @@ int main(void)
         cmocka_unit_test(empty_names_of_files_are_none_as_in_etcd),
         cmocka_unit_test(actions_are_told_apart),
         cmocka_unit_test(the_command_line_wins_over_the_file),
+        cmocka_unit_test(variables_are_settings),
+        cmocka_unit_test(unknown_variables_are_noted),
         cmocka_unit_test(small_print),
         cmocka_unit_test(an_etcd_lets_web_pages_in),
         cmocka_unit_test(booleans_are_read_as_go_does),

@@ -87,6 +87,9 @@ static void a_check_says_ok_and_tells_the_notes(void **state)
                                 "of etcd's has this name\n"
                                 "# ignored: --pre-vote: there is no raft log here: one process "
                                 "holds the state\n"
+                                "# warning: --pre-vote: is a setting of etcd's, so rdzvd serves as "
+                                "an etcd, and only at 127.0.0.1:2379; give --listen, or leave it "
+                                "out\n"
                                 "listen:\n"
                                 "  - \"127.0.0.1:2379\"\n";
     struct config c;
@@ -98,7 +101,7 @@ static void a_check_says_ok_and_tells_the_notes(void **state)
     parse_well(&(struct start){.words = {"--check-config", "--pre-vote", "--enable-v2"},
                                .environment = {"ETCD_A\nB=x"}},
                &c);
-    config_write_check(out, &c);
+    config_write_check(out, &c, true);
     fclose(out);
     text[sizeof start - 1] = '\0';
     assert_string_equal(text, start);

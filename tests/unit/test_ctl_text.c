@@ -1,5 +1,5 @@
 /* The texts of rdzvctl: what others chose does nothing to a terminal, names go together, tables
- * line up, times and durations are read. */
+ * line up, times are read. */
 #include "client/ctl/print.h"
 
 #include <setjmp.h>
@@ -164,30 +164,12 @@ static void ages_and_sizes_are_short(void **state)
     }
 }
 
-static void durations_have_units(void **state)
-{
-    static const struct {
-        const char *text;
-        int64_t ms; /* -1: it is none */
-    } durations[] = {{"500ms", 500}, {"5s", 5000}, {"2m", 120000}, {"1h", 3600000}, {"1.5s", 1500},
-                     {"0s", 0},      {"5", -1},    {"s", -1},      {"-5s", -1},     {"5 s", -1},
-                     {"inf", -1},    {"nans", -1}, {"1e99s", -1},  {"", -1}};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(durations); i++) {
-        int64_t ms = -1;
-
-        assert_int_equal(options_duration(durations[i].text, &ms), durations[i].ms >= 0);
-        assert_int_equal(ms, durations[i].ms);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(terminals_are_not_obeyed), cmocka_unit_test(names_go_together),
         cmocka_unit_test(columns_line_up),          cmocka_unit_test(times_are_read),
-        cmocka_unit_test(ages_and_sizes_are_short), cmocka_unit_test(durations_have_units),
+        cmocka_unit_test(ages_and_sizes_are_short),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

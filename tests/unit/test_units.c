@@ -1,5 +1,5 @@
 /* Durations and sizes: what people write, what it means, and where a slip is pointed out. */
-#include "rdzv/config/units.h"
+#include "proto/units.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -127,7 +127,7 @@ CASES = [
     ("rdzv: {conf: {a: 'b,c=d'}}", "3:18", "one word"),
     ("rdzv: {id: 'a b'}", "3:12", "is not the id of a run"),
     ("rdzv: {durable: 1Gi}", "3:17", "cannot have a volume"),
-    ("rdzv: {spaceIdleTimeout: 30}", "3:26", "is not a duration"),
+    ("rdzv: {spaceIdleTimeout: 30x}", "3:26", "is not a duration"),
     ("rdzv: {expect: 0}", "3:16", "too small"),
     ("numPods: 4\nrdzv: {expect: 5}", "4:16", "5 is more than the number of pods, so the first round would wait for nodes that do not exist: write 4 or less"),
     ("rdzv: {expect: 1, protocol: etcd-v2}", "3:16", "a store that no other job uses"),

@@ -138,7 +138,7 @@ def check_config(args):
         return None
     done = subprocess.run([tool.RDZVD, *args, "--check-config"], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=30)
-    return None if done.returncode == 0 else done.stderr.strip()
+    return None if done.returncode == 0 or "level=" in done.stderr else done.stderr.strip()
 
 
 def store_ports(documents):

@@ -43,7 +43,7 @@ VALUES = {
     "quantity": QUANTITIES,
     "word": ["900", "true", "a-b.c"],
     "size": ["1Gi", "10Gi", "0.5", "1e3", 100],
-    "duration": ["5s", "90s", "1h30m", "500ms", "10m"],
+    "duration": ["5s", "90s", "1h30m", "500ms", "10m", "1d", "1.5s"],
     "path": ["/", "/data", "/dev/infiniband", "/mnt/a b", "/tmp", "/dev/shm", "/workspace/"],
     "image": ["b:1", "registry.example/train:1", "registry.example:5000/a/b@sha256:" + "0" * 64],
     "endpoint": ["rdzvd.infra:29400", "10.0.0.7:29400", "[fd00::7]:29400", "rdzvd.infra.svc.cluster.local:1"],

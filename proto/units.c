@@ -1,5 +1,5 @@
 /* Durations and sizes as text, both ways. What a value is good for is left to the caller. */
-#include "rdzv/config/units.h"
+#include "proto/units.h"
 
 #include <inttypes.h>
 #include <stdio.h>
