@@ -163,7 +163,10 @@ COMMANDS = [
             is ready, measures the round trip, and compares the clocks. A store that takes no changes is not ready,
             nor is a relay whose store is away, nor a replica that does not lead. If the store cannot be used, it
             says why and tries again until --timeout (default: 1m), so it replaces `nc -z` in an init container. If
-            the clocks differ by more than 5 s, it warns: torch compares times of several nodes.
+            the clocks differ by more than 5 s, it warns: torch compares times of several nodes. The step `self`
+            looks up the name that torch takes for this machine ($PET_LOCAL_ADDR, or what Python's getfqdn() finds).
+            It warns if the name does not resolve here, or to no address of this machine: agent 0 of torch connects
+            to its own name, and hangs for minutes if it cannot. `torchrun --local-addr=ADDRESS` is the remedy.
 
             If the store can be used, rdzvctl exits with 0; if not, with 3.""",
             ("-s rdzvd:29400 preflight --timeout 5m", "in an init container"),
@@ -209,7 +212,8 @@ EXITS = ["fine",
          "the command line is wrong, or a file that an option names is of no use",
          "the store cannot be reached, or does not answer",
          "the store refuses this client",
-         "anything else"]
+         "anything else",
+         "of a run in its first round, it is not known how many nodes it waits for (`status`)"]
 
 ENVIRONMENT = [("RDZVCTL_SERVER", "the store, if there is no --server"),
                ("RDZVCTL_TOKEN_FILE", "the file of the token, if there is no --token-file"),

@@ -13,6 +13,7 @@ enum ctl_exit {
     CTL_UNREACHABLE = 3, /* no connection, or it ended before the answer */
     CTL_REFUSED = 4,     /* the store refuses this client */
     CTL_FAILED = 5,      /* anything else */
+    CTL_UNKNOWN = 6,     /* of a run, it is not known how many nodes it waits for */
 };
 
 enum ctl_output { OUTPUT_TABLE, OUTPUT_WIDE, OUTPUT_NAME, OUTPUT_JSON, OUTPUT_YAML };

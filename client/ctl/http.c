@@ -304,7 +304,8 @@ static enum ctl_exit say_late(const struct ctl *ctl)
     default:
         return ctl_say(CTL_UNREACHABLE,
                        "nothing at %s has answered in time: is it reached from here, and not "
-                       "stopped? Use -s HOST:PORT",
+                       "stopped? `rdzvctl preflight` tells whether torch's own store is there, "
+                       "which answers no HTTP. Use -s HOST:PORT",
                        ctl->server);
     }
 }

@@ -115,3 +115,5 @@ void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int
 void status_state(const cJSON *run, char *out, size_t size);
 /* "3 of 4": nodes that take part, and how many are wanted, as far as known. */
 void status_nodes(const cJSON *run, char *out, size_t size);
+/* A first round: torch does not say how many nodes it waits for, and no --expect does. */
+bool status_size_is_unknown(const cJSON *run);

@@ -194,7 +194,7 @@ static enum ctl_exit show_again(const struct ctl *ctl, show_fn *fn)
     int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : INTERVAL_MS;
     enum ctl_exit code = CTL_FINE;
 
-    while (code <= CTL_MISSING) {
+    while (code <= CTL_MISSING || code == CTL_UNKNOWN) {
         code = show_once(ctl, fn);
         if (!ctl->watch)
             break;
@@ -308,11 +308,15 @@ static cJSON *list_runs(const struct shown_run *runs, size_t count)
 
 static enum ctl_exit are_all_fine(const struct shown_run *runs, size_t count)
 {
+    enum ctl_exit code = CTL_FINE;
+
     for (size_t i = 0; i < count; i++) {
         if (is_in_trouble(runs[i].run))
             return CTL_MISSING;
+        if (status_size_is_unknown(runs[i].run))
+            code = CTL_UNKNOWN;
     }
-    return CTL_FINE;
+    return code;
 }
 
 /* If a space is missing in the list, perhaps a relay's --space is mistyped. */

@@ -87,10 +87,10 @@ enum ctl_exit run_latency(const struct ctl *ctl, struct rdzv_client *c)
 
 /* --- preflight --- */
 
-enum step { STEP_NAME, STEP_TLS, STEP_CONNECT, STEP_READY, STEP_ROUND_TRIP, STEP_CLOCK, STEPS };
+enum step { STEP_NAME, STEP_TLS, STEP_C10D, STEP_READY, STEP_TRIP, STEP_CLOCK, STEP_SELF, STEPS };
 
-static const char *const step_names[STEPS] = {"name",  "tls",        "c10d",
-                                              "ready", "round_trip", "clock"};
+static const char *const step_names[STEPS] = {"name",       "tls",   "c10d", "ready",
+                                              "round_trip", "clock", "self"};
 
 enum step_state { NOT_TRIED, PASSED, WARNS, FAILED };
 
@@ -169,9 +169,8 @@ static bool note_no_hello(const struct ctl *ctl, struct preflight *p, const char
     char why[HTTP_READY_MAX];
 
     if (http_ready(ctl, patience_ms(ctl, p, 1), why) != READY_NOT)
-        return preflight_note(p, STEP_CONNECT, FAILED, "%s", message);
-    preflight_note(p, STEP_CONNECT, WARNS, "%s accepts connections but does not answer",
-                   ctl->server);
+        return preflight_note(p, STEP_C10D, FAILED, "%s", message);
+    preflight_note(p, STEP_C10D, WARNS, "%s accepts connections but does not answer", ctl->server);
     return preflight_note(p, STEP_READY, FAILED, "%s", why);
 }
 
@@ -191,7 +190,7 @@ static bool preflight_hello(const struct ctl *ctl, struct preflight *p, struct r
     if (*c != NULL && rdzv_client_tls(*c) != NULL)
         preflight_note(p, STEP_TLS, PASSED, "%s", rdzv_client_tls(*c));
     if (status == RDZV_OK)
-        return preflight_note(p, STEP_CONNECT, PASSED, "%s answers", ctl->server);
+        return preflight_note(p, STEP_C10D, PASSED, "%s answers", ctl->server);
     return note_no_hello(ctl, p, *c == NULL ? rdzv_status_name(status) : rdzv_client_message(*c));
 }
 
@@ -220,7 +219,7 @@ static bool preflight_measure(struct rdzv_client *c, struct preflight *p)
         status = rdzv_ping(c);
         p->round_trip_s = fmin(p->round_trip_s, ctl_now_s() - start);
     }
-    return preflight_note(p, STEP_ROUND_TRIP, status == RDZV_OK ? PASSED : FAILED,
+    return preflight_note(p, STEP_TRIP, status == RDZV_OK ? PASSED : FAILED,
                           status == RDZV_OK ? "%.3f ms" : "it answered once, and not again",
                           p->round_trip_s * 1000);
 }
@@ -257,6 +256,57 @@ static void compare_clocks(const struct ctl *ctl, struct preflight *p)
         preflight_note(p, STEP_CLOCK, fabs(p->clock_s) > CLOCK_WARN_S + unsure ? WARNS : PASSED,
                        "the store's is %.1f s %s (give or take %.1f s)", fabs(p->clock_s),
                        p->clock_s < 0 ? "behind" : "ahead", unsure);
+}
+
+/* The name that torch takes for this machine: --local-addr from the environment, or, as Python's
+ * getfqdn(), the name of the first address of the host's name. */
+static void find_own_name(char *name, socklen_t size)
+{
+    const char *given = getenv("PET_LOCAL_ADDR");
+    struct addrinfo *list = NULL;
+
+    gethostname(name, size);
+    if (given != NULL && given[0] != '\0')
+        snprintf(name, size, "%s", given);
+    else if (getaddrinfo(name, NULL, NULL, &list) == 0)
+        (void)getnameinfo(list->ai_addr, list->ai_addrlen, name, size, NULL, 0, NI_NAMEREQD);
+    if (list != NULL)
+        freeaddrinfo(list);
+}
+
+static bool is_own_address(const struct addrinfo *a)
+{
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_own = fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return is_own;
+}
+
+/* Agent 0 connects to its own name, and gives it to all workers. */
+static void check_self(struct preflight *p)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *own;
+    struct addrinfo *list = NULL;
+    char name[NI_MAXHOST] = "", shown[300];
+    int error;
+
+    find_own_name(name, sizeof name - 1);
+    error = getaddrinfo(name, "0", &hints, &list);
+    show_addresses(list, shown, sizeof shown);
+    for (own = list; own != NULL && !is_own_address(own);)
+        own = own->ai_next;
+    if (own != NULL)
+        preflight_note(p, STEP_SELF, PASSED, "torch calls this machine %s, which is %s", name,
+                       shown);
+    else
+        preflight_note(p, STEP_SELF, WARNS,
+                       "torch calls this machine %s: %s%s; agent 0 would hang here for minutes: "
+                       "torchrun --local-addr=ADDRESS, an address of this machine",
+                       name, error != 0 ? gai_strerror(error) : "it has no such address: ", shown);
+    if (list != NULL)
+        freeaddrinfo(list);
 }
 
 static bool try_once(const struct ctl *ctl, struct preflight *p)
@@ -346,6 +396,7 @@ enum ctl_exit run_preflight(const struct ctl *ctl)
             fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n", preflight_failure(&p), timeout_s);
         ctl_pause(PREFLIGHT_PAUSE_MS);
     }
+    check_self(&p);
     print_preflight(ctl, &p, passed);
     return passed ? CTL_FINE : CTL_UNREACHABLE;
 }

@@ -38,6 +38,14 @@ static long nodes_wanted(const cJSON *run)
     return expect > min ? expect : min;
 }
 
+bool status_size_is_unknown(const cJSON *run)
+{
+    const char *state = member_text(run, "state");
+
+    return (strcmp(state, "joining") == 0 || strcmp(state, "last_call") == 0) &&
+           nodes_wanted(run) == 0 && member_number(run, "participants") > 0;
+}
+
 void status_nodes(const cJSON *run, char *out, size_t size)
 {
     long here = member_number(run, "participants"), all = nodes_wanted(run);
@@ -91,7 +99,9 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
     if (agents > 0)
         fprintf(out, ", %ld agent%s until the last agent of the closed run has ended", agents,
                 agents == 1 ? " waits" : "s wait");
-    if (missing == 0 && strcmp(member_text(run, "state"), "failed") != 0)
+    if (status_size_is_unknown(run))
+        fputs("; how many are wanted is not known before the first round is complete", out);
+    else if (missing == 0 && strcmp(member_text(run, "state"), "failed") != 0)
         fputs(", none missing", out);
     if (member_number(run, "absent_count") > 0)
         fprintf(out, ", %ld absent", member_number(run, "absent_count"));

@@ -136,10 +136,12 @@ bool torch_key_writer_of_round(struct slice name, struct torch_key_writer *out)
 
     /* node 0 writes all except the roles */
     *out = (struct torch_key_writer){.what = "the address of the workers' store",
-                                     .when = "when the round is complete",
+                                     .when = "when the round is complete; if it does not, does "
+                                             "its own name resolve there (rdzvctl preflight)?",
                                      .rank = 0};
     if (slice_is(name, "MASTER_ADDR") || slice_is(name, "MASTER_PORT"))
         return true;
+    out->when = "when the round is complete";
     out->what = "the ranks of the workers";
     if (slice_starts_with(name, slice_str(TORCH_RANKS_KEYS)))
         return true;

@@ -313,8 +313,8 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
              (unsigned long long)f->expected);
     else if (f->expected == 0 && f->history->min == 0 && !f->view->state.complete)
         hint(h,
-             "nodes that have joined: %llu; how many the agents wait for is in none of their "
-             "messages, so that --expect has to tell rdzvd",
+             "nodes that have joined: %llu; torch does not say how many it waits for before the "
+             "first round is complete: start rdzvd with --expect=COUNT",
              (unsigned long long)there);
     if (f->view->state.complete && survey->waiting > 0)
         hint(h,
@@ -341,5 +341,8 @@ size_t run_status_hints(const struct run_facts *f, const struct run_survey *surv
         hint_open(f, survey, &h);
     else if (agents_of(f) > 0)
         hint(&h, "clients that are connected: %zu; none has joined yet", agents_of(f));
+    if (slice_is(f->view->id, "none"))
+        hint(&h, "none is torchrun's default id: all jobs without an --rdzv-id meet in this run; "
+                 "give each job its own");
     return h.count;
 }

@@ -24,7 +24,7 @@ for folder in ("support", "elastic"):
     sys.path.insert(0, os.path.join(HERE, "..", folder))
 import cases  # noqa: E402
 import torch_state as ts  # noqa: E402
-from agents import meet, read_together, rejoin  # noqa: E402
+from agents import Agent, meet, read_together, rejoin  # noqa: E402
 from c10d import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
@@ -34,7 +34,7 @@ BUILD = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
 RDZVCTL = os.path.join(BUILD, "client", "rdzvctl")
 TOKEN = os.path.join(ROOT, "tests", "support", "operator.token")
 
-FINE, MISSING, USAGE, UNREACHABLE, REFUSED = range(5)
+FINE, MISSING, USAGE, UNREACHABLE, REFUSED, FAILED, UNKNOWN = range(7)
 
 
 def environment(**more):
@@ -92,6 +92,23 @@ def status_names_the_node_that_is_missing():
                        "1 more has not been seen yet", "HERE: node-a, node-c", "EARLIER ROUNDS",
                        "node-b (pid 100) was lost")
         agents[1] = Peer(daemon.port)
+
+
+@case
+def the_first_round_has_an_exit_code_of_its_own():
+    for flags, code, wanted in (((), UNKNOWN, "1 node; how many are wanted is not known before the first round is "
+                                 "complete\n"), (("--expect=1",), FINE, "1 of 1 nodes, none missing\n"),
+                                (("--expect=2",), MISSING, "MISSING: 1\n")):
+        with Rdzvd(*flags) as daemon:
+            agent = Agent(daemon.port, "none", "node-a")
+            agent.join()
+            out, _ = rdzvctl("status", server=daemon, code=code)
+            has(out, wanted, "HINT: none is torchrun's default id: all jobs without an --rdzv-id meet in this run")
+            check(("HINT: nodes that have joined: 1; torch does not say" in out) == (code == UNKNOWN), out)
+            if code == UNKNOWN:
+                agent.join(complete=True)
+                check("none missing" in rdzvctl("status", server=daemon)[0], "the round is complete")
+            agent.close()
 
 
 @case
@@ -516,10 +533,25 @@ def values_that_are_too_much_for_one_answer_come_in_several():
 def preflight_passes_and_says_what_it_saw():
     with Rdzvd() as daemon:
         out, _ = rdzvctl("preflight", server=daemon)
-        check(re.findall(r"^(\w+) +ok: ", out, re.M) == ["name", "c10d", "ready", "round_trip", "clock"], out)
+        check(re.findall(r"^(\w+) +ok: ", out, re.M)[:5] == ["name", "c10d", "ready", "round_trip", "clock"], out)
         result = json.loads(rdzvctl("preflight", "-o", "json", server=daemon)[0])
         check(result["ok"] and result["tries"] == 1 and abs(result["clock_ahead_seconds"]) < 2 and
               0 < result["round_trip_ms"] < 1000, str(result))
+
+
+@case
+def preflight_tells_the_name_that_torch_takes():
+    """A warning, for torchrun may have another --local-addr than the environment says."""
+    with Rdzvd() as daemon:
+        for given, state, wanted in (("localhost", "ok", "torch calls this machine localhost, which is "),
+                                     ("no-such-host.invalid", "warning", "torch calls this machine no-such-host.invalid: "
+                                      "Name or service not known; agent 0 would hang here"),
+                                     ("192.0.2.1", "warning", "192.0.2.1: it has no such address: 192.0.2.1; agent 0 "
+                                      "would hang here for minutes: torchrun --local-addr=ADDRESS")):
+            out, _ = rdzvctl("preflight", server=daemon, PET_LOCAL_ADDR=given)
+            has(out, "\nself        %s: " % state, wanted)
+        out, _ = rdzvctl("preflight", server=daemon, PET_LOCAL_ADDR="")
+        has(out, "torch calls this machine %s" % socket.getfqdn())
 
 
 @case
@@ -552,7 +584,7 @@ def preflight_says_which_step_fails():
                      code=UNREACHABLE)
     out, _ = rdzvctl("-s", "no-such-host.invalid:29400", "preflight", "--timeout", "0s", "-o", "json",
                      code=UNREACHABLE)
-    steps = {s["step"]: s["state"] for s in json.loads(out)["steps"]}
+    steps = {s["step"]: s["state"] for s in json.loads(out)["steps"] if s["step"] != "self"}
     check(steps == {"name": "failed", "c10d": "not tried", "ready": "not tried",
                     "round_trip": "not tried", "clock": "not tried"}, str(steps))
     with socket.create_server(("127.0.0.1", 0)) as mute:  # accepts, and says nothing

@@ -76,6 +76,18 @@ static void keys_of_a_round_name_their_writer(void **state)
         assert_writer(&rows[i], torch_key_writer_of_round);
 }
 
+/* Agent 0 hangs while it looks its own name up, so who waits for its address reads that. */
+static void an_unwritten_address_has_a_question_to_its_node(void **state)
+{
+    struct torch_key_writer writer;
+
+    (void)state;
+    assert_true(torch_key_writer_of_round(slice_str("MASTER_ADDR"), &writer));
+    assert_non_null(strstr(writer.when, "does its own name resolve there (rdzvctl preflight)?"));
+    assert_true(torch_key_writer_of_round(slice_str("torchelastic/role_info/0"), &writer));
+    assert_string_equal(writer.when, "when the round is complete");
+}
+
 static void a_key_of_a_round_is_split_behind_its_run(void **state)
 {
     const struct slice key = slice_str("/torch.rendezvous.job.1/x.7/torchelastic/role_info/2");
@@ -97,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_workers_name_their_writer),
         cmocka_unit_test(keys_of_a_round_name_their_writer),
+        cmocka_unit_test(an_unwritten_address_has_a_question_to_its_node),
         cmocka_unit_test(a_key_of_a_round_is_split_behind_its_run),
     };
 
