@@ -112,7 +112,7 @@ set_library() { # HEADER; into $library
     cmocka.h) library=cmocka ;;
     sys/*.h | arpa/*.h | net/*.h | netinet/*.h | linux/*.h) library=libc ;;
     assert.h | ctype.h | dirent.h | dlfcn.h | endian.h | err.h | errno.h | fcntl.h | fnmatch.h | fts.h | ftw.h | getopt.h | \
-        glob.h | inttypes.h | limits.h | locale.h | malloc.h | math.h | netdb.h | poll.h | pthread.h | \
+        glob.h | inttypes.h | libgen.h | limits.h | locale.h | malloc.h | math.h | netdb.h | poll.h | pthread.h | \
         pwd.h | regex.h | sched.h | semaphore.h | setjmp.h | search.h | signal.h | spawn.h | stdarg.h | stdatomic.h | stdbool.h | stddef.h | \
         stdint.h | stdio.h | stdlib.h | string.h | strings.h | termios.h | time.h | ucontext.h | \
         unistd.h)
