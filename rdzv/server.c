@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
@@ -191,15 +190,6 @@ int server_run(struct server *s)
 
 /* --- Beginning and end. --- */
 
-static uint64_t random_seed(void)
-{
-    uint64_t seed = 0;
-
-    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
-        seed = (uint64_t)clock_wall_ns(&clock_system); /* an old kernel before its pool is ready */
-    return seed;
-}
-
 static struct event_base *new_base(void)
 {
     struct event_config *config = event_config_new();
@@ -238,7 +228,7 @@ static void init_http(struct server *s)
 
 int server_init(struct server *s, const struct config *config)
 {
-    struct engine_options options = {.clock = &clock_system, .seed = random_seed()};
+    struct engine_options options = {.clock = &clock_system, .seed = random_number()};
 
     memory_hooks_set();
     *s = (struct server){.config = config};

@@ -13,8 +13,7 @@
 #define DEFAULT_SERVER "localhost:29400"
 #define DEFAULT_PORT   ":29400"
 
-/* 10 years: what is waited for until then fits into every type that counts time. */
-#define DURATION_MOST_MS (UINT64_C(10) * 365 * 86400000)
+#define DURATION_MOST_MS (UINT64_C(3650) * 86400000) /* which any type holds that counts time */
 
 #define OPTIONS_OF_TLS \
     (1u << OPTION_CACERT | 1u << OPTION_CERT | 1u << OPTION_KEY | 1u << OPTION_TLS_SERVER_NAME)

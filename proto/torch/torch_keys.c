@@ -136,8 +136,8 @@ bool torch_key_writer_of_round(struct slice name, struct torch_key_writer *out)
 
     /* node 0 writes all except the roles */
     *out = (struct torch_key_writer){.what = "the address of the workers' store",
-                                     .when = "when the round is complete; if it does not, does "
-                                             "its own name resolve there (rdzvctl preflight)?",
+                                     .when = "when the round is complete; does its own "
+                                             "name resolve there (rdzvctl preflight)?",
                                      .rank = 0};
     if (slice_is(name, "MASTER_ADDR") || slice_is(name, "MASTER_PORT"))
         return true;

@@ -313,8 +313,7 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
              (unsigned long long)f->expected);
     else if (f->expected == 0 && f->history->min == 0 && !f->view->state.complete)
         hint(h,
-             "nodes that have joined: %llu; torch does not say how many it waits for before the "
-             "first round is complete: start rdzvd with --expect=COUNT",
+             "nodes that have joined: %llu; how many torch waits for is not known: --expect tells",
              (unsigned long long)there);
     if (f->view->state.complete && survey->waiting > 0)
         hint(h,
@@ -342,7 +341,6 @@ size_t run_status_hints(const struct run_facts *f, const struct run_survey *surv
     else if (agents_of(f) > 0)
         hint(&h, "clients that are connected: %zu; none has joined yet", agents_of(f));
     if (slice_is(f->view->id, "none"))
-        hint(&h, "none is torchrun's default id: all jobs without an --rdzv-id meet in this run; "
-                 "give each job its own");
+        hint(&h, "none is torchrun's default id: give each job one of its own (--rdzv-id)");
     return h.count;
 }

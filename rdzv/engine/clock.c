@@ -1,6 +1,7 @@
 /* The clocks of the system. See clock.h for the contract. */
 #include "rdzv/engine/clock.h"
 
+#include <sys/random.h>
 #include <time.h>
 
 static int64_t system_wall_ns(void *arg)
@@ -22,3 +23,12 @@ static uint64_t system_monotonic_ns(void *arg)
 }
 
 const struct clock clock_system = {.wall_ns = system_wall_ns, .monotonic_ns = system_monotonic_ns};
+
+uint64_t random_number(void)
+{
+    uint64_t n = 0;
+
+    if (getrandom(&n, sizeof n, 0) != (ssize_t)sizeof n)
+        n = (uint64_t)clock_wall_ns(&clock_system);
+    return n;
+}

@@ -12,6 +12,9 @@ struct clock {
 /* Those of the system. */
 extern const struct clock clock_system;
 
+/* The time, if the kernel has none. */
+uint64_t random_number(void);
+
 static inline int64_t clock_wall_ns(const struct clock *c)
 {
     return c->wall_ns(c->arg);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
@@ -130,15 +129,6 @@ static bool take_batch(void *arg, uint64_t number, struct slice bytes)
 #define READER \
     .part = recovery_take_snapshot, .parts_end = recovery_end_snapshot, .batch = take_batch
 
-static uint64_t random_id(void)
-{
-    uint64_t id = 0;
-
-    if (getrandom(&id, sizeof id, GRND_NONBLOCK) != (ssize_t)sizeof id)
-        id = (uint64_t)clock_wall_ns(&clock_system);
-    return id | 1;
-}
-
 static void log_failed(const char *path, const char *reason, const char *detail)
 {
     log_event(LOG_ERROR, "data_dir_failed", log_str("data_dir", path), log_str("reason", reason),
@@ -175,7 +165,7 @@ static void log_recovered(const struct data_dir *d, const struct journal_report 
 /* NULL after it logged why not. */
 static struct journal *data_dir_read(struct data_dir *d)
 {
-    const struct journal_options options = {.fs = d->fs, .new_id = random_id()};
+    const struct journal_options options = {.fs = d->fs, .new_id = random_number() | 1};
     uint64_t began_ns = clock_monotonic_ns(d->engine->options.clock);
     struct journal_report report;
     struct recovery recovery;
@@ -442,7 +432,7 @@ static void write_contents(const struct engine *e, const struct journal_report *
 
 static bool data_dir_check_files(const char *path, struct fs *fs, FILE *out)
 {
-    const struct engine_options options = {.clock = &clock_system, .seed = random_id()};
+    const struct engine_options options = {.clock = &clock_system, .seed = random_number() | 1};
     struct journal_report report;
     struct recovery recovery;
     struct engine engine;

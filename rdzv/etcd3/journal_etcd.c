@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -126,15 +125,6 @@ bool journal_etcd_finish(struct journal_etcd *j)
 }
 
 /* --- The beginning. --- */
-
-static uint64_t random_number(void)
-{
-    uint64_t n = 0;
-
-    if (getrandom(&n, sizeof n, GRND_NONBLOCK) != (ssize_t)sizeof n)
-        n = (uint64_t)clock_wall_ns(&clock_system);
-    return n;
-}
 
 static void name_keys(struct journal_etcd *j, uint64_t random)
 {

@@ -103,8 +103,8 @@ def the_first_round_has_an_exit_code_of_its_own():
             agent = Agent(daemon.port, "none", "node-a")
             agent.join()
             out, _ = rdzvctl("status", server=daemon, code=code)
-            has(out, wanted, "HINT: none is torchrun's default id: all jobs without an --rdzv-id meet in this run")
-            check(("HINT: nodes that have joined: 1; torch does not say" in out) == (code == UNKNOWN), out)
+            has(out, wanted, "HINT: none is torchrun's default id: give each job one of its own (--rdzv-id)")
+            check(("HINT: nodes that have joined: 1; how many torch waits for is not known: --expect" in out) == (code == UNKNOWN), out)
             if code == UNKNOWN:
                 agent.join(complete=True)
                 check("none missing" in rdzvctl("status", server=daemon)[0], "the round is complete")
