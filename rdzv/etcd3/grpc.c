@@ -219,43 +219,21 @@ static void begin_session(struct grpc *g)
     grpc_continue(g, NULL);
 }
 
-static void grpc_secure(struct grpc *g)
+static void grpc_go_on_connecting(struct grpc *g)
 {
-    int error = tls_handshake(g->ssl);
+    int error = certificate_connect(g->options.tls, g->fd,
+                                    g->options.endpoints->list[g->target].host, &g->ssl);
 
     if (error == 0)
         begin_session(g);
     else if (error == -ENOMEM)
         grpc_disconnect(g, "cannot be spoken to: memory is short");
+    else if (g->ssl == NULL)
+        grpc_connect_next(g);
     else if (error != -EAGAIN)
         grpc_disconnect(g, grpc_tls_fault(g));
     else if (!grpc_watch(g, tls_wants_write(g->ssl)))
         grpc_disconnect(g, "cannot be polled");
-}
-
-static void grpc_on_connected(struct grpc *g)
-{
-    const int yes = 1;
-    int error = 0;
-    socklen_t len = sizeof error;
-
-    getsockopt(g->fd, SOL_SOCKET, SO_ERROR, &error, &len);
-    if (error != 0) {
-        grpc_connect_next(g);
-        return;
-    }
-    setsockopt(g->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    if (g->options.tls->context == NULL) {
-        begin_session(g);
-        return;
-    }
-    g->ssl = certificate_connect(g->options.tls, g->fd, g->options.endpoints->list[g->target].host);
-    if (g->ssl == NULL) {
-        grpc_disconnect(g, "cannot be spoken to: memory is short");
-        return;
-    }
-    g->state = GRPC_SECURES;
-    grpc_secure(g);
 }
 
 static void grpc_on_event(evutil_socket_t fd, short what, void *arg)
@@ -265,11 +243,7 @@ static void grpc_on_event(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     if (g->state == GRPC_CONNECTS) {
-        grpc_on_connected(g);
-        return;
-    }
-    if (g->state == GRPC_SECURES) {
-        grpc_secure(g);
+        grpc_go_on_connecting(g);
         return;
     }
     if (what & EV_READ)
@@ -280,6 +254,8 @@ static void grpc_on_event(evutil_socket_t fd, short what, void *arg)
 /* Connects to the endpoint's next address; after the last one, the next endpoint follows later. */
 static void grpc_connect_next(struct grpc *g)
 {
+    const int yes = 1;
+
     grpc_close_socket(g);
     while (g->at < g->address_count) {
         const union resolve_address *a = &g->addresses[g->at++];
@@ -288,6 +264,7 @@ static void grpc_connect_next(struct grpc *g)
         g->fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (g->fd < 0)
             continue;
+        setsockopt(g->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
         if ((connect(g->fd, &a->any, resolve_address_len(a)) == 0 || errno == EINPROGRESS) &&
             grpc_watch(g, true)) {
             g->state = GRPC_CONNECTS;

@@ -10,7 +10,7 @@ struct nghttp2_session;
 
 struct grpc {
     struct grpc_options options;
-    enum grpc_state { GRPC_DOWN, GRPC_LOOKS_UP, GRPC_CONNECTS, GRPC_SECURES, GRPC_UP } state;
+    enum grpc_state { GRPC_DOWN, GRPC_LOOKS_UP, GRPC_CONNECTS, GRPC_UP } state;
     size_t target;                                /* the endpoint */
     union resolve_address addresses[RESOLVE_MAX]; /* its */
     size_t address_count, at;

@@ -1,7 +1,9 @@
 /* Certificates, and files that change. See certificate.h for the contract. */
 #include "rdzv/net/certificate.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -149,7 +151,16 @@ void certificate_tick(struct certificate *c)
         certificate_reload(c);
 }
 
-SSL *certificate_connect(const struct certificate *c, int fd, const char *host)
+int certificate_connect(const struct certificate *c, int fd, const char *host, SSL **tls)
 {
-    return tls_client(c->context, fd, c->server_name != NULL ? c->server_name : host);
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    if (*tls == NULL) {
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+        if (error != 0 || c->context == NULL)
+            return -error;
+        *tls = tls_client(c->context, fd, c->server_name != NULL ? c->server_name : host);
+    }
+    return *tls == NULL ? -ENOMEM : tls_handshake(*tls);
 }

@@ -62,6 +62,7 @@ void certificate_reload(struct certificate *c);
 /* Once a second: certificate_reload() if the files have changed. */
 void certificate_tick(struct certificate *c);
 
-/* A TLS client on a socket that is connected to the server `host`; NULL: memory is short. The
- * certificate must not be of plain text. */
-SSL *certificate_connect(const struct certificate *c, int fd, const char *host);
+/* The next step of a client's connection to the server `host`; *tls is NULL until its socket is
+ * connected, and stays NULL in plain text. 0: the connection is ready. -EAGAIN: as
+ * tls_handshake(). Another -errno: it has failed; for EPROTO with *tls, tls_why() says why. */
+int certificate_connect(const struct certificate *c, int fd, const char *host, SSL **tls);

@@ -50,13 +50,9 @@ static int dial_store(void *arg)
     return u->state == UPSTREAM_CONNECTED ? upstream_dial(u) : -1;
 }
 
-static SSL *secure_to_store(void *arg, int fd, bool *ok)
+static int secure_to_store(void *arg, int fd, SSL **tls)
 {
-    const struct upstream *u = arg;
-    SSL *ssl = u->tls_options->context == NULL ? NULL : upstream_secure(u, fd);
-
-    *ok = ssl != NULL || u->tls_options->context == NULL;
-    return ssl;
+    return upstream_secure(arg, fd, tls);
 }
 
 static void follow_link(struct forward *forward)

@@ -258,38 +258,22 @@ static void begin_hello(struct store_conn *c)
         store_conn_lose(c, "the store does not take the HELLO frame");
 }
 
-static void store_conn_shake_hands(struct store_conn *c)
+static void store_conn_go_on_connecting(struct store_conn *c)
 {
+    const struct relay_http_options *o = &c->relay->options;
     char why[TLS_WHY_MAX];
-    int error = tls_handshake(c->tls);
+    int error = o->secure(o->arg, store_conn_fd(c), &c->tls);
 
-    c->state = SECURING;
+    if (c->tls != NULL)
+        c->state = SECURING;
     if (error == 0)
         begin_hello(c);
-    else if (error == -EPROTO)
-        store_conn_lose(c, tls_why(c->tls, why));
-    else if (error != -EAGAIN || !store_conn_watch(c))
-        store_conn_lose(c, "the connection ends in TLS's handshake");
-}
-
-static void on_dialed(struct store_conn *c)
-{
-    bool ok = true;
-    int error = 0;
-    socklen_t len = sizeof error;
-
-    getsockopt(store_conn_fd(c), SOL_SOCKET, SO_ERROR, &error, &len);
-    if (error != 0) {
-        store_conn_lose(c, strerror(error));
-        return;
-    }
-    c->tls = c->relay->options.secure(c->relay->options.arg, store_conn_fd(c), &ok);
-    if (!ok)
+    else if (error == -EAGAIN)
+        store_conn_watch_or_lose(c);
+    else if (error == -ENOMEM)
         store_conn_lose(c, "no memory for TLS, see --memory-limit");
-    else if (c->tls == NULL)
-        begin_hello(c);
     else
-        store_conn_shake_hands(c);
+        store_conn_lose(c, c->tls == NULL ? strerror(-error) : tls_why(c->tls, why));
 }
 
 static void store_conn_on_event(evutil_socket_t fd, short what, void *arg)
@@ -298,10 +282,8 @@ static void store_conn_on_event(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     net_spend(c->relay->options.net, EVENT_COST);
-    if (c->state == DIALING) {
-        on_dialed(c);
-    } else if (c->state == SECURING) {
-        store_conn_shake_hands(c);
+    if (c->state == DIALING || c->state == SECURING) {
+        store_conn_go_on_connecting(c);
     } else if (what & EV_READ) {
         store_conn_receive(c); /* what else there is comes again */
     } else if (what & EV_WRITE && c->user != NULL) {

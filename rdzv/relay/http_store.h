@@ -24,8 +24,7 @@ struct relay_http_options {
     uint64_t wait_ms;  /* 0: RELAY_HTTP_WAIT_MS */
     /* Connects a socket to the store; -1: the store is unknown, or the kernel refuses. */
     int (*dial)(void *arg);
-    /* Returns the TLS of a connected socket; NULL: plain text. *ok is false if memory is short. */
-    SSL *(*secure)(void *arg, int fd, bool *ok);
+    int (*secure)(void *arg, int fd, SSL **tls); /* certificate_connect() for that socket */
     void *arg;
     uint64_t *cluster_id; /* the X-Etcd-Cluster-Id of what the relay itself says: set to the
                              store's, which clients of etcd remember; NULL: it stays */

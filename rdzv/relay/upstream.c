@@ -588,39 +588,23 @@ static void upstream_begin_hello(struct upstream *u)
         upstream_fail(u, strerror(errno));
 }
 
-static void upstream_shake_hands(struct upstream *u)
+static void upstream_go_on_connecting(struct upstream *u)
 {
     char why[UPSTREAM_REASON_MAX];
-    int error = tls_handshake(u->tls);
+    int error = upstream_secure(u, u->fd, &u->tls);
 
+    if (u->tls != NULL && u->state == UPSTREAM_CONNECTS) {
+        upstream_enter(u, UPSTREAM_SECURES);
+        upstream_arm(u, HELLO_MS);
+    }
     if (error == 0)
         upstream_begin_hello(u);
+    else if (error == -ENOMEM)
+        upstream_fail(u, "no memory for TLS, see --memory-limit");
     else if (error != -EAGAIN)
         upstream_fail(u, failure_text(u, -error, why));
     else if (!upstream_watch(u))
         upstream_fail(u, strerror(errno));
-}
-
-static void on_connect(struct upstream *u)
-{
-    int error = 0;
-    socklen_t len = sizeof error;
-
-    getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &error, &len);
-    if (error != 0) {
-        upstream_fail(u, strerror(error));
-    } else if (u->tls_options->context == NULL) {
-        upstream_begin_hello(u);
-    } else {
-        u->tls = upstream_secure(u, u->fd);
-        if (u->tls == NULL) {
-            upstream_fail(u, "no memory for TLS, see --memory-limit");
-            return;
-        }
-        upstream_enter(u, UPSTREAM_SECURES);
-        upstream_arm(u, HELLO_MS);
-        upstream_shake_hands(u);
-    }
 }
 
 static void upstream_on_event(evutil_socket_t fd, short what, void *arg)
@@ -630,12 +614,8 @@ static void upstream_on_event(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     net_spend(u->net, RECEIVE_COST);
     u->relay->now_ns = clock_monotonic_ns(u->net->engine->options.clock);
-    if (u->state == UPSTREAM_CONNECTS) {
-        on_connect(u);
-        return;
-    }
-    if (u->state == UPSTREAM_SECURES) {
-        upstream_shake_hands(u);
+    if (u->state == UPSTREAM_CONNECTS || u->state == UPSTREAM_SECURES) {
+        upstream_go_on_connecting(u);
         return;
     }
     if (what & EV_WRITE) {
@@ -727,9 +707,9 @@ void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
         snprintf(u->journal.name, sizeof u->journal.name, "%s", config->journal.name);
 }
 
-SSL *upstream_secure(const struct upstream *u, int fd)
+int upstream_secure(const struct upstream *u, int fd, SSL **tls)
 {
-    return certificate_connect(u->tls_options, fd, u->config->upstreams[u->target].host);
+    return certificate_connect(u->tls_options, fd, u->config->upstreams[u->target].host, tls);
 }
 
 bool upstream_start(struct upstream *u)

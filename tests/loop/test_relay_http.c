@@ -29,12 +29,12 @@ struct scene {
     struct sockaddr_in at;
 };
 
-static SSL *plain_text(void *arg, int fd, bool *ok)
+static int plain_text(void *arg, int fd, SSL **tls)
 {
+    static const struct certificate plain;
+
     (void)arg;
-    (void)fd;
-    *ok = true;
-    return NULL;
+    return certificate_connect(&plain, fd, "localhost", tls);
 }
 
 static int dial(void *arg)
