@@ -252,9 +252,9 @@ static void find_master(struct job_view *v, struct job_run *r)
         job_variable(v, r->container, train ? "PET_MASTER_ADDR" : "MASTER_ADDR");
     const char *end = "";
 
-    if (said->from != JOB_FROM_NOWHERE && said->value.known && *said->value.text != '\0')
-        r->host = trim_blanks(&v->bundle->arena, said->value.text);
-    else if (said->from == JOB_FROM_NOWHERE && made != NULL && made->made != NULL &&
+    if (said->from != JOB_FROM_NOWHERE)
+        r->host = said->value.known ? trim_blanks(&v->bundle->arena, said->value.text) : "";
+    else if (made != NULL && made->made != NULL &&
              o->type != KUBE_VOLCANO_JOB) /* its plugin sets no PET_MASTER_ADDR */
         r->host = made->made;
     made = o->type == KUBE_PYTORCHJOB ? job_variable(v, r->container, "PET_MASTER_PORT") : NULL;

@@ -374,8 +374,7 @@ static void find_replicas(struct pods_maker *m, const struct kube_object *o)
     }
 }
 
-/* The head and the groups of workers of a Ray cluster. Ray's own trainer has a rendezvous of its
- * own, so the entrypoint is not read. */
+/* The groups of a Ray cluster. Ray's trainer meets in its own way: the entrypoint is not read. */
 static void find_ray(struct pods_maker *m, const struct kube_object *o)
 {
     const struct yaml_node *cluster = kube_get(o->spec, "rayClusterSpec"), *groups;
