@@ -35,8 +35,7 @@ void check_host_network_dns(struct check *c, const struct kube_pods *p)
                      policy != NULL ? "dnsPolicy ClusterFirst" : "a pod without dnsPolicy");
 }
 
-/* The pods meet somewhere, or serve a store. Ranks of a PyTorchJob without torchrun meet at the
- * Master. */
+/* The pods meet, or serve a store. A PyTorchJob without torchrun meets at its Master. */
 static bool takes_part(const struct check *c, const struct kube_pods *p)
 {
     return job_runs_in(&c->jobs, p).count > 0 || job_store_in(&c->jobs, p) != NULL ||

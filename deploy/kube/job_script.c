@@ -403,9 +403,10 @@ static const char *foreign_remedy(const char *launcher)
 }
 
 /* The command starts ranks that are programs of Python. */
-static void find_foreign(struct job_scope *scope, const struct arg_word *words, size_t count)
+static void find_foreign(struct job_scope *scope, const struct arg_word *words, size_t first,
+                         size_t count)
 {
-    size_t at = count > 2 && strcmp(words[1].text, "-m") == 0 ? 2 : 0;
+    size_t at = first + 2 < count && strcmp(words[first + 1].text, "-m") == 0 ? first + 2 : first;
 
     for (size_t i = at + 1; i < count && scope->foreign == NULL; i++) {
         if (foreign_remedy(words[at].text) != NULL &&
@@ -484,7 +485,7 @@ static bool find_in_file(struct job_scope *scope, const struct arg_word *words, 
         scope->map = map;
         return found;
     }
-    find_foreign(scope, words + operand, count - operand);
+    find_foreign(scope, words, operand, count);
     if (operand == count || scope->unread != NULL || is_talk(words + operand, count - operand))
         return false;
     if (shell || text_ends_with(words[operand].text, ".sh") || words[operand].text[0] == '$') {
