@@ -238,6 +238,7 @@ static void store_role_init(struct server *s)
     evtimer_assign(&store->expiry, s->base, on_expiry, s);
     rendezvous_init(&store->rendezvous, s->config, &s->engine, &s->net);
     store->rendezvous.before_tick = status_waits_log;
+    store->rendezvous.ended = status_end_run;
     hooks = rendezvous_hooks(&store->rendezvous);
     c10d_init(&store->c10d, s->config, &s->engine, &hooks);
     s->http.routes = http_routes;

@@ -11,7 +11,7 @@ void run_records_init(struct run_records *r, struct reserve *reserve, uint64_t s
 
 void run_records_fini(struct run_records *r)
 {
-    run_records_clear(r);
+    run_records_clear(r, true);
     table_fini(&r->table);
 }
 
@@ -100,10 +100,13 @@ void run_records_delete(struct run_records *r, struct slice key)
     record_remove(r, run_records_find(r, key));
 }
 
-void run_records_clear(struct run_records *r)
+void run_records_clear(struct run_records *r, bool all)
 {
-    struct run_record *record;
+    struct run_record *record, *next;
 
-    while ((record = TAILQ_FIRST(&r->list)) != NULL)
-        record_remove(r, record);
+    for (record = TAILQ_FIRST(&r->list); record != NULL; record = next) {
+        next = TAILQ_NEXT(record, order);
+        if (all || !run_record_is_ended(record))
+            record_remove(r, record);
+    }
 }

@@ -1,5 +1,6 @@
 /* A run record says for each rendezvous where its workers have their store. torch has no key for
- * that. The store does not know what a run is; it keeps the record and lists it. */
+ * that. The store does not know what a run is; it keeps the record and lists it. The report of an
+ * ended run is a record as well, which stays when the space is emptied. */
 #pragma once
 
 #include "store/change/change.h"
@@ -13,11 +14,18 @@ struct run_record {
         node; /* the run's key; its bytes and those of the address follow the struct */
     TAILQ_ENTRY(run_record) order;
     enum worker_store_placement placement;
-    struct slice address;
+    struct slice address; /* of an ended run: its report */
     uint16_t port;
     uint64_t worker_store; /* 0: none */
-    int64_t round;
+    int64_t round;         /* of an ended run: when it ended, in microseconds since 1970 */
 };
+
+#define RUN_ENDED_KEY "ended/" /* the key of an ended run begins so; that of a run, with '/' */
+
+static inline bool run_record_is_ended(const struct run_record *record)
+{
+    return slice_starts_with(record->node.key, slice_str(RUN_ENDED_KEY));
+}
 
 TAILQ_HEAD(run_record_list, run_record);
 
@@ -52,4 +60,5 @@ void run_records_put(struct run_records *r, const struct run_put *c);
 
 /* Deletes one that there is. */
 void run_records_delete(struct run_records *r, struct slice key);
-void run_records_clear(struct run_records *r);
+/* Deletes all, or all except those of ended runs. */
+void run_records_clear(struct run_records *r, bool all);

@@ -305,7 +305,7 @@ static uint64_t forget_keys(struct space *space)
 {
     uint64_t gone = space->keys.present + space->keys.queues.count;
 
-    run_records_clear(&space->runs);
+    run_records_clear(&space->runs, false);
     keymap_clear(&space->keys);
     return gone + worker_stores_clear(&space->worker_stores);
 }

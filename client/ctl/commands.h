@@ -25,6 +25,7 @@ enum ctl_option_id {
     OPTION_RAW,
     OPTION_YES,
     OPTION_READY,
+    OPTION_ENDED,
     OPTION_MAN,
     OPTION_COUNT_OF_ALL,
 };

@@ -69,6 +69,8 @@ OPTIONS = [
            "do not ask"),
     Option("ready", "", None, "",
            "ask /readyz, whether the store is ready, in place of /livez"),
+    Option("ended", "", None, "",
+           "list the runs that have ended in the last day"),
     Option("man", "", None, "",
            "print the manual page, as groff reads it"),
 ]
@@ -95,9 +97,12 @@ COMMANDS = [
             ("status JOB -o wide", "one run, every node of it"),
             ("-s rdzvd:29400 status -w", "the same again whenever something changes"),
             ("status JOB -o json", "for a script; the members are those of /rdzv/v1/status")),
-    Command("runs", "", 0, 0, "", "watch interval", "the runs, a line each",
-            """A run is one rendezvous of torch, named by --rdzv-id.""",
+    Command("runs", "", 0, 0, "", "watch interval ended", "the runs, a line each",
+            """A run is one rendezvous of torch, named by --rdzv-id. With --ended, rdzvctl lists the runs that have
+            ended in the last day: how and when, after how many rounds, why, and which nodes were missing. A run that
+            all agents have left counts after a minute; it goes on if agents come back.""",
             ("runs", "runs with their state, nodes and missing nodes"),
+            ("runs --ended", "the morning after: how each run has ended"),
             ("runs -o name", "their names alone")),
     Command("spaces", "", 0, 0, "", "watch interval", "the spaces, a line each",
             """A space is a complete set of keys, apart from all others. Operators see all spaces; other clients see

@@ -115,7 +115,7 @@ static bool take_option(struct parse *p, enum ctl_option_id id, const char *valu
     bool *const flags[OPTION_COUNT_OF_ALL] = {
         [OPTION_HELP] = &p->help,     [OPTION_VERSION] = &p->version, [OPTION_WATCH] = &ctl->watch,
         [OPTION_WAIT] = &ctl->wait,   [OPTION_RAW] = &ctl->raw,       [OPTION_YES] = &ctl->yes,
-        [OPTION_READY] = &ctl->ready, [OPTION_MAN] = &ctl->man,
+        [OPTION_READY] = &ctl->ready, [OPTION_ENDED] = &ctl->ended,   [OPTION_MAN] = &ctl->man,
     };
 
     p->given |= 1u << id;

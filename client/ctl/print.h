@@ -84,6 +84,8 @@ void cell_text(struct table *t, const cJSON *row, const char *member);
 void cell_number(struct table *t, const cJSON *row, const char *member);
 void cell_count(struct table *t, const cJSON *row, const char *member);
 void cell_age(struct table *t, const cJSON *row, const char *member);
+/* Seconds: "2.3s", "4m10s"; a dash if they are not said. */
+void cell_took(struct table *t, const cJSON *row, const char *member);
 /* "3.4 KiB" */
 void cell_bytes(struct table *t, const cJSON *row, const char *member);
 

@@ -103,7 +103,9 @@ static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *fn)
     view.now_us = text_time_us(member_text(json, "now"));
     if (ctl->arg_count > 0 &&
         !keep_run(cJSON_GetObjectItemCaseSensitive(json, "spaces"), ctl->args[0]))
-        code = ctl_say(CTL_MISSING, "%s knows no run %s; `rdzvctl runs` lists those that it knows",
+        code = ctl_say(CTL_MISSING,
+                       "%s knows no run %s; `rdzvctl runs` lists those that it knows, `rdzvctl "
+                       "runs --ended` those that have ended",
                        ctl->server, ctl->args[0]);
     else
         code = fn(&view);
@@ -269,20 +271,20 @@ static int urgent_first(const void *left, const void *right)
     return order != 0 ? order : (a->at > b->at) - (a->at < b->at);
 }
 
-/* All runs of all spaces; the caller frees it. */
-static struct shown_run *all_runs(const struct view *view, size_t *count)
+/* All runs of all spaces, which each space lists as `member`; the caller frees it. */
+static struct shown_run *all_runs(const struct view *view, const char *member, size_t *count)
 {
     struct shown_run *runs;
     const cJSON *space, *run;
 
     *count = 0;
     cJSON_ArrayForEach(space, view->spaces) *count +=
-        (size_t)cJSON_GetArraySize(member_item(space, "runs"));
+        (size_t)cJSON_GetArraySize(member_item(space, member));
     runs = ctl_memory(calloc(*count + 1, sizeof *runs));
     *count = 0;
     cJSON_ArrayForEach(space, view->spaces)
     {
-        cJSON_ArrayForEach(run, member_item(space, "runs"))
+        cJSON_ArrayForEach(run, member_item(space, member))
         {
             runs[*count] = (struct shown_run){member_text(space, "name"), run, *count};
             ++*count;
@@ -344,7 +346,11 @@ static void status_as_text(const struct view *view, const struct shown_run *runs
     if (view->ctl->arg_count > 0)
         return;
     if (count == 0) {
-        printf("no runs at %s: no agent has come yet, or all have ended\n", view->ctl->server);
+        free(all_runs(view, "ended", &count));
+        printf("no runs at %s: ", view->ctl->server);
+        printf(count == 0 ? "no agent has come in the last day\n"
+                          : "all have ended, %zu in the last day: `rdzvctl runs --ended`\n",
+               count);
         print_scope(view);
     }
     cJSON_ArrayForEach(space, view->spaces)
@@ -363,7 +369,7 @@ static void print_asked(const struct view *view, const struct shown_run *runs, s
 static enum ctl_exit print_status(const struct view *view)
 {
     size_t count;
-    struct shown_run *runs = all_runs(view, &count);
+    struct shown_run *runs = all_runs(view, "runs", &count);
     enum ctl_exit code = are_all_fine(runs, count);
 
     if (view->ctl->output == OUTPUT_NAME) {
@@ -406,9 +412,21 @@ static void cell_nodes(struct table *t, const cJSON *run, const char *member)
     table_cell(t, nodes);
 }
 
+static void cell_names(struct table *t, const cJSON *run, const char *member)
+{
+    char names[256] = "";
+    const cJSON *name;
+
+    cJSON_ArrayForEach(name, member_item(run, member))
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
+                 names[0] == '\0' ? "" : ", ", cJSON_IsString(name) ? name->valuestring : "");
+    table_cell(t, names);
+}
+
 static enum text_style style_of_run(const cJSON *run)
 {
-    return is_in_trouble(run) ? STYLE_BAD : STYLE_PLAIN;
+    return is_in_trouble(run) || strcmp(member_text(run, "end"), "failed") == 0 ? STYLE_BAD
+                                                                                : STYLE_PLAIN;
 }
 
 static enum ctl_exit print_runs(const struct view *view)
@@ -424,11 +442,22 @@ static enum ctl_exit print_runs(const struct view *view)
                                                        {"MISSING", "missing_count", cell_count},
                                                        {"WAITS", "waits_count", cell_count},
                                                        {"FOR", "since", cell_age}}};
+    static const struct listing ended = {.name = "id",
+                                         .style = style_of_run,
+                                         .columns = {{"RUN", "id", cell_text},
+                                                     {"SPACE", "space", cell_text},
+                                                     {"END", "end", cell_text},
+                                                     {"AGO", "ended", cell_age},
+                                                     {"TOOK", "seconds", cell_took},
+                                                     {"ROUNDS", "rounds", cell_count},
+                                                     {"NODES", "nodes", cell_count},
+                                                     {"MISSING", "missing", cell_names},
+                                                     {"WHY", "why", cell_text}}};
     size_t count;
-    struct shown_run *runs = all_runs(view, &count);
+    struct shown_run *runs = all_runs(view, view->ctl->ended ? "ended" : "runs", &count);
     cJSON *list = list_runs(runs, count);
 
-    print_listing(view, list, list, &listing);
+    print_listing(view, list, list, view->ctl->ended ? &ended : &listing);
     cJSON_Delete(list);
     free(runs);
     return CTL_FINE;

@@ -355,12 +355,16 @@ static void print_nodes(FILE *out, const struct ctl *ctl, const cJSON *run, int6
         fprintf(out, "  HERE: %ld more nodes, which the store does not list\n", left_out);
 }
 
-static void cell_took(struct table *t, const cJSON *round, const char *member)
+void cell_took(struct table *t, const cJSON *row, const char *member)
 {
-    if (has_member(round, member))
-        table_printf(t, "%.1fs", member_double(round, member));
-    else
-        table_cell(t, NULL);
+    double seconds = member_double(row, member);
+    char took[32] = "";
+
+    if (seconds >= 60)
+        text_age((int64_t)seconds * 1000000, took, sizeof took);
+    else if (has_member(row, member))
+        snprintf(took, sizeof took, "%.1fs", seconds);
+    table_cell(t, took);
 }
 
 static void cell_ago(struct table *t, const cJSON *round, const char *member)

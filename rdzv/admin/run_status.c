@@ -13,6 +13,7 @@ const char *const run_backend_names[] = {[BACKEND_C10D] = "c10d", [BACKEND_ETCD_
 const char *const run_state_names[RUN_STATES] = {
     [RUN_EMPTY] = "empty",       [RUN_JOINING] = "joining", [RUN_LAST_CALL] = "last_call",
     [RUN_COMPLETE] = "complete", [RUN_FAILED] = "failed",   [RUN_CLOSED] = "closed",
+    [RUN_LEFT] = "left",
 };
 
 static bool has_failed(const struct run_facts *f)
@@ -25,6 +26,11 @@ static size_t agents_of(const struct run_facts *f)
     return f->run == NULL ? 0 : f->run->agent_count;
 }
 
+static bool is_left(const struct run_facts *f)
+{
+    return f->run != NULL && f->run->agent_count == 0 && f->run->start == START_OVER;
+}
+
 enum run_state run_status_state(const struct run_facts *f)
 {
     const struct torch_state *state = &f->view->state;
@@ -32,6 +38,7 @@ enum run_state run_status_state(const struct run_facts *f)
     return !f->view->is_state    ? RUN_EMPTY
            : has_failed(f)       ? RUN_FAILED
            : state->closed       ? RUN_CLOSED
+           : is_left(f)          ? RUN_LEFT
            : state->complete     ? RUN_COMPLETE
            : state->has_deadline ? RUN_LAST_CALL
                                  : RUN_JOINING;
@@ -41,6 +48,8 @@ int64_t run_status_since_us(const struct run_facts *f)
 {
     const struct history_round *r = TAILQ_FIRST(&f->history->rounds);
 
+    if (f->view->is_state && !f->view->state.closed && is_left(f))
+        return f->left_us;
     if (!f->view->is_state || r == NULL)
         return 0;
     return f->view->state.closed     ? r->ended_us
@@ -169,7 +178,7 @@ static void count_node(const struct run_facts *f, const struct torch_node *node,
     out->nodes++;
     if (run_status_is_silent(f, node)) {
         out->silent++;
-        if (!f->view->state.closed)
+        if (!f->view->state.closed && !is_left(f))
             add_silent(f, &out->missing, node);
     } else if (node->participant) {
         out->participants++;
@@ -198,8 +207,8 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
             count_node(f, &v->state.nodes[i], out);
     }
     there = out->participants + out->waiting;
-    if (v->state.closed)
-        return; /* all are to go */
+    if (v->state.closed || is_left(f))
+        return; /* all are to go, or have gone */
     if (v->is_state && v->has_completed)
         add_absent(f, &out->missing);
     out->missing_count = out->missing.count;

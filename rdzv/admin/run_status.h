@@ -14,6 +14,7 @@ enum run_state {
     RUN_COMPLETE,
     RUN_FAILED,
     RUN_CLOSED,
+    RUN_LEFT, /* open, without an agent, and none is awaited */
     RUN_STATES
 };
 

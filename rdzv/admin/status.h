@@ -27,6 +27,13 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
 void status_node_write(struct writer *w, const struct run_facts *f, const struct torch_node *node,
                        const struct status_form *form);
 
+/* --- Runs over c10d that have ended, ended.c: logged, and kept among the store's records; and
+ * ,"ended":[…] of the last day, the newest first. --- */
+
+void status_end_run(struct live_run *run, const struct note *note, int64_t at_us);
+void status_ended_write(struct writer *w, const struct engine_space *space, int64_t now_us,
+                        size_t most);
+
 /* --- Clients that wait for unwritten keys, status_waits.c. --- */
 
 /* ,"waits":[…],"waits_count":N,"absent_keys":[…],"barriers":[…] of a run over c10d; and those of

@@ -6,6 +6,7 @@
 /* Limits of runs and nodes in a stream, since its text goes to many clients again and again. */
 #define STREAMED_RUNS  500
 #define STREAMED_NODES 1024
+#define STREAMED_ENDED 20 /* of each space */
 
 static const struct engine *engine_of(const struct status_text *t)
 {
@@ -69,6 +70,8 @@ static void write_space_end(struct status_text *t)
     writer_u8(w, ']');
     if (t->runs_left_out > 0)
         json_member_u64(w, "runs_left_out", t->runs_left_out);
+    status_ended_write(w, t->walk.space, engine_wall_ns(engine_of(t)) / 1000,
+                       t->scope.form.streamed ? STREAMED_ENDED : SIZE_MAX);
     status_waits_write_space(w, t->walk.space, engine_of(t));
     writer_u8(w, '}');
     if (!t->scope.is_single && run_walk_is_in_last_space(&t->walk))

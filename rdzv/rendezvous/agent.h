@@ -154,7 +154,9 @@ struct agent {
     uint64_t room_for;     /* its MAX or less: see admit.c */
     int64_t workers_round; /* the round in which the workers have got their ranks, see closing.c; or
                               ROUND_NONE */
-    int64_t finished_round; /* its workers have ended well in that round; or ROUND_NONE */
+    int64_t finished_round;  /* its workers have ended well in that round; or ROUND_NONE */
+    uint64_t joins_since_ms; /* since then its node takes part or waits */
+    bool gave_up;            /* its join has timed out */
 
     /* What it is shown of the state: agent_view.c. */
     uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in

@@ -272,7 +272,7 @@ bool closing_settle(struct step *s)
     next->closed = true;
     if (!step_put_edited(s, 0))
         return false;
-    explain_close(s, NOTE_RUN_CLOSED, NULL);
+    explain_close(s, NOTE_RUN_ENDED, NULL);
     s->out->counters.runs_closed++;
     loss_clear_mark(s);
     return true;

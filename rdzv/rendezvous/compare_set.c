@@ -125,6 +125,10 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
         admit_note_room(s->run, a, in->shown + 1);
     if (in->kind == INTENT_LEAVE && was_in)
         a->has_left = completion;
+    if (in->kind == INTENT_LEAVE) /* torch leaves an open round, or the wait list, for this only */
+        a->gave_up = !was_in && in->was != NULL;
+    else if (in->kind != INTENT_CLOSE && in->was == NULL)
+        a->joins_since_ms = s->now->ms;
     round_written(s, a);
     return OUTCOME_DONE;
 }

@@ -3,6 +3,7 @@
 
 #include "rdzv/net/listen.h"
 #include "rdzv/net/probe.h"
+#include "rdzv/rendezvous/explain.h"
 #include "store/memory/xalloc.h"
 
 #define PROBE_MS 1000
@@ -56,6 +57,8 @@ void driver_update_due(struct live_run *run)
 {
     uint64_t ms = run_due_ms(&run->run), next_ms = run->home->rdzv->ticked_ms + 1;
 
+    if (run->left_us != 0 && !run->left_reported)
+        ms = 0;
     driver_set_due(run, ms > next_ms ? ms : next_ms);
 }
 
@@ -150,6 +153,16 @@ struct policy_now driver_now(const struct live_run *run)
     };
 }
 
+void driver_end_run(struct live_run *run, const char *end, const char *why, int64_t at_us)
+{
+    const struct run_view *v = &run->run.view;
+    const struct note note = {.end = end, .reason = why, .by_node = ""};
+
+    if (v->exists && v->is_state && !v->state.closed && !run->left_reported &&
+        run->home->rdzv->ended != NULL)
+        run->home->rdzv->ended(run, &note, at_us);
+}
+
 /* Of an agent, that wants an answer: the view has to be right. */
 static bool is_request(enum policy_event_kind kind)
 {
@@ -210,6 +223,8 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
 {
     struct engine *engine = run->home->rdzv->engine;
     const struct policy_now now = driver_now(run);
+    const struct run_view *v = &run->run.view;
+    bool had_agents = run->run.agent_count > 0;
     struct policy_out out = {0};
     enum c10d_verdict verdict;
     uint64_t changes;
@@ -218,9 +233,18 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
         engine->work += now.value.len;   /* the policy reads the whole value */
     if (event.kind == AGENT_COMPARE_SET) /* both texts are read: of a large round, each is large */
         engine->work += event.expected.len + event.desired.len;
-    changes = run->run.view.changes;
+    if (event.kind == RUN_CHANGED && now.value.ptr == NULL)
+        driver_end_run(run, "reset", "its key was deleted, or its space was emptied",
+                       now.wall_ns / 1000);
+    changes = v->changes;
     policy_step(&run->run, &event, &now, &out);
-    if (run->run.view.changes != changes)
+    if (event.kind == RUN_RESTORED) /* if it was left before, its nodes are gone from the state */
+        had_agents = torch_state_participants(&v->before) + v->participants > 0;
+    if (run->run.agent_count > 0 || !v->exists)
+        run->left_us = run->left_reported = 0;
+    else if (had_agents)
+        run->left_us = now.wall_ns / 1000;
+    if (v->changes != changes)
         engine->work += now.value.len; /* the next one is written */
     verdict = effects_apply(run, &out);
     for (size_t i = 0; i < out.count; i++)

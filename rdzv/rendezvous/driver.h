@@ -9,6 +9,9 @@
 #include "rdzv/rendezvous/policy.h"
 #include "store/tree/expiry.h"
 
+/* After so long without an agent, a run is reported as left: containers start again sooner. */
+#define RUN_LEFT_MS 60000
+
 struct probe;
 struct rendezvous_space;
 struct live_run;
@@ -30,6 +33,8 @@ struct rendezvous {
                                   takes changes */
     uint32_t sweeps;           /* so many have begun: keys of runs are deleted in pieces */
     void (*before_tick)(struct live_run *run); /* of each run; NULL: nothing is called */
+    /* The run, which is still there, has ended then; NULL: the same. */
+    void (*ended)(struct live_run *run, const struct note *note, int64_t at_us);
 };
 
 struct live_run {
@@ -44,6 +49,8 @@ struct live_run {
     uint64_t sweep_since_ms; /* the run has been idle since then */
     uint64_t
         waits_logged_of; /* admin/: the worker store, one for each round, whose wait was logged */
+    int64_t left_us;     /* since then no agent is connected; 0: one is, or not known */
+    bool left_reported;  /* that it is left */
     unsigned steps;      /* open ones: it is not freed before they end */
 };
 
@@ -101,6 +108,9 @@ void driver_free_run(struct live_run *run);
 
 /* Frees the run if it has no key and no agent, and no step and no walk needs the run. */
 bool driver_free_if_unused(struct live_run *run);
+
+/* If the run is open, reports that it ends then. */
+void driver_end_run(struct live_run *run, const char *end, const char *why, int64_t at_us);
 
 /* When the tick comes to the run next: then, by the monotonic clock; or by how the run stands. */
 void driver_set_due(struct live_run *run, uint64_t ms);

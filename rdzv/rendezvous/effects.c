@@ -220,11 +220,14 @@ static void effects_note(struct live_run *run, const struct note *n)
 
     if (n->kind == NOTE_RUN_FORGOTTEN)
         logged.number = run->keys_forgotten;
-    explain_log(run->home->space->store->name, run->run.view.id, &logged);
+    if (n->kind != NOTE_RUN_ENDED)
+        explain_log(run->home->space->store->name, run->run.view.id, &logged);
     history_note(&run->history, &run->run, n,
                  n->agent == NULL ? NULL : conn_peer(conn_of(n->agent), peer), now_us);
     if (n->kind == NOTE_NODE_JOINED && n->agent != NULL)
         conn_agent_of(n->agent)->joined_us = now_us;
+    if (n->kind == NOTE_RUN_ENDED && rdzv_of(run)->ended != NULL)
+        rdzv_of(run)->ended(run, n, now_us);
 }
 
 static void effects_apply_one(struct live_run *run, const struct policy_output *o,

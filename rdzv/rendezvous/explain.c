@@ -8,6 +8,7 @@
 
 #define RANKS_SHOWN   16
 #define RANK_TEXT_MAX 128
+#define END_TEXT_MAX  512
 
 struct note *explain_note(struct step *s, enum note_kind kind)
 {
@@ -78,6 +79,8 @@ static void note_departure(struct step *s, const struct torch_node *old, const s
     if (has_no_place)
         note->reason = "the round has as many nodes as it may have; the node waits until one of "
                        "them leaves";
+    else if (itself && by->gave_up)
+        note->reason = "its join has timed out";
     else if (itself)
         note->reason = v->state.round != v->before.round ? "all nodes meet again in a new round"
                        : v->state.closed                 ? "the run is closed"
@@ -148,7 +151,11 @@ static void note_last_call(struct step *s)
 void explain_change(struct step *s, const struct agent *by)
 {
     const struct torch_state *before = &s->run->view.before, *now = &s->run->view.state;
+    size_t joined = torch_state_participants(now);
 
+    if (joined > s->run->joined || now->round != before->round ||
+        (before->count == 0 && joined > 0))
+        s->run->joined = joined;
     if (before->count == 0 && now->count != 0 && now->round == 0)
         explain_note(s, NOTE_RUN_STARTED);
     note_nodes(s, by);
@@ -157,24 +164,42 @@ void explain_change(struct step *s, const struct agent *by)
     if (now->complete && !(before->complete && before->round == now->round))
         note_complete(s);
     if (now->closed && !before->closed)
-        explain_close(s, s->run->failed ? NOTE_RUN_FAILED : NOTE_RUN_CLOSED, by);
+        explain_close(s, NOTE_RUN_ENDED, by);
 }
 
-static const char *why_closed(const struct run *run, enum note_kind kind)
+static const char *why_not_closed(const struct run *run, enum note_kind kind)
 {
-    switch (kind) {
-    case NOTE_RUN_FAILED:
-        return "workers of this node have failed, and its agent has no restart left";
-    case NOTE_CLOSE_WAITS:
+    if (kind == NOTE_CLOSE_WAITS)
         return "since rdzvd was started, not all agents are back that may come back: the close "
                "counts when it is known that it may";
-    case NOTE_CLOSE_IGNORED:
-        return run->settings->close_needs_all
-                   ? "other nodes are still in the run, see --close-needs-all"
-                   : "its workers are in no round, and others go on";
-    default:
-        return NULL;
-    }
+    return run->settings->close_needs_all
+               ? "other nodes are still in the run, see --close-needs-all"
+               : "its workers are in no round, and others go on";
+}
+
+/* An agent whose join has timed out leaves the open round, or the wait list, and then closes the
+ * run. */
+static void explain_end(struct step *s, struct note *note, const struct agent *by)
+{
+    bool gave_up = by != NULL && by->gave_up;
+    bool is_done = s->run->finishing.round == s->run->view.state.round;
+    char *text = (char *)step_alloc(s, END_TEXT_MAX), words[NODE_TEXT_MAX];
+    const char *node = node_words(note->by_node, words);
+
+    note->end = s->run->failed ? "failed" : gave_up ? "join_timeout" : is_done ? "done" : "closed";
+    note->reason = text;
+    if (text == NULL)
+        note->reason = note->end;
+    else if (s->run->failed)
+        snprintf(text, END_TEXT_MAX, "workers of %s failed, and its agent had no restart left",
+                 node);
+    else if (gave_up)
+        snprintf(text, END_TEXT_MAX,
+                 "the join of %s timed out after %.0f s; nodes that had joined: %zu", node,
+                 (double)clock_elapsed_ms(by->joins_since_ms, s->now->ms) / 1000, s->run->joined);
+    else
+        snprintf(text, END_TEXT_MAX, "%s closed the run%s", node,
+                 is_done ? ": its workers have ended well" : "");
 }
 
 void explain_close(struct step *s, enum note_kind kind, const struct agent *by)
@@ -183,7 +208,10 @@ void explain_close(struct step *s, enum note_kind kind, const struct agent *by)
 
     note->by = by;
     note->by_node = explain_agent(s, by);
-    note->reason = why_closed(s->run, kind);
+    if (kind == NOTE_RUN_ENDED)
+        explain_end(s, note, by);
+    else
+        note->reason = why_not_closed(s->run, kind);
 }
 
 /* Long before torch's 15 s are over, and only here, it is known that an agent is gone. */

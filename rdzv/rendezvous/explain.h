@@ -6,8 +6,7 @@
 
 enum note_kind {
     NOTE_RUN_STARTED,
-    NOTE_RUN_CLOSED,
-    NOTE_RUN_FAILED, /* the same, since workers of a node have failed */
+    NOTE_RUN_ENDED, /* it is closed, or as the driver says */
     NOTE_RUN_FORGOTTEN,
     NOTE_NODE_JOINED,
     NOTE_NODE_LEFT,
@@ -45,6 +44,7 @@ struct note {
     const char *previous;
     const char *reason;
     const char *action;
+    const char *end;  /* of a run, as API.md has the words */
     const char *text; /* ranks, an address */
     int64_t round;
     uint64_t number;   /* nodes, participants, agents, keys, a port, max_wait_ms */
@@ -66,8 +66,8 @@ struct note *explain_note_node(struct step *s, enum note_kind kind, const struct
 /* Notes the changes from view.before to view.state, as a write of `by`. */
 void explain_change(struct step *s, const struct agent *by);
 
-/* NOTE_RUN_CLOSED, NOTE_RUN_FAILED, NOTE_CLOSE_WAITS, NOTE_CLOSE_IGNORED: the agent has asked to
- * close the run. NULL: rdzvd does not remember the agent. */
+/* NOTE_RUN_ENDED, NOTE_CLOSE_WAITS, NOTE_CLOSE_IGNORED: the agent has asked to close the run. NULL:
+ * rdzvd does not remember the agent. */
 void explain_close(struct step *s, enum note_kind kind, const struct agent *by);
 
 /* An agent's connection has ended, or it is `gone`. */

@@ -61,8 +61,6 @@ struct line {
 
 static const struct line lines[NOTE_KINDS] = {
     [NOTE_RUN_STARTED] = {LOG_INFO, "run_started", {ROUND}},
-    [NOTE_RUN_CLOSED] = {LOG_INFO, "run_closed", {ROUND, BY, BY_PEER}},
-    [NOTE_RUN_FAILED] = {LOG_WARN, "run_failed", {ROUND, BY, BY_PEER, REASON}},
     [NOTE_RUN_FORGOTTEN] = {LOG_INFO, "run_forgotten", {CLOSED, KEYS, REASON}},
     [NOTE_NODE_JOINED] = {LOG_INFO, "node_joined", {ROUND, NODE, PEER, ROLE, PREVIOUS}},
     [NOTE_NODE_LEFT] = {LOG_INFO, "node_left", {ROUND, NODE, PEER, PREVIOUS, REASON}},

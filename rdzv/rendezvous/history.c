@@ -307,36 +307,12 @@ static void history_note_lost(struct history *h, const struct note *note, const 
     history_lose(h, note->node, kind, peer, now_us);
 }
 
-static void history_note_closed(struct history *h, const struct run *run, const struct note *note,
-                                int64_t now_us)
-{
-    char words[NODE_TEXT_MAX], why[HISTORY_TEXT_MAX];
-    const char *node = node_words(note->by_node, words);
-
-    if (run->failed)
-        history_replace_text(&h->failed, note->by_node);
-    if (run->failed)
-        snprintf(why, sizeof why, "workers of %s failed, and its agent had no restart left", node);
-    else
-        snprintf(why, sizeof why, "%s closed the run%s", node,
-                 run->finishing.round == note->round ? ": its workers have ended well" : "");
-    history_end(h, why, now_us);
-}
-
-static void history_note_forgotten(struct history *h, const struct note *note, int64_t now_us)
-{
-    char why[HISTORY_TEXT_MAX];
-
-    history_drop_text(&h->failed);
-    snprintf(why, sizeof why, "the run was forgotten: %s", note->reason);
-    history_end(h, why, now_us);
-}
-
 void history_note(struct history *h, const struct run *run, const struct note *note,
                   const char *peer, int64_t now_us)
 {
     switch (note->kind) {
     case NOTE_RUN_STARTED:
+        h->began_us = now_us;
         history_reach(h, note->round, now_us);
         break;
     case NOTE_NODE_JOINED:
@@ -371,12 +347,14 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         history_reach(h, note->round, now_us);
         history_complete(h, note->number, run->fill == FILL_MAX, now_us);
         break;
-    case NOTE_RUN_CLOSED:
-    case NOTE_RUN_FAILED:
-        history_note_closed(h, run, note, now_us);
+    case NOTE_RUN_ENDED:
+        if (run->failed)
+            history_replace_text(&h->failed, note->by_node);
+        history_end(h, note->reason, now_us);
         break;
     case NOTE_RUN_FORGOTTEN:
-        history_note_forgotten(h, note, now_us);
+        history_drop_text(&h->failed);
+        history_end(h, note->reason, now_us);
         break;
     default:
         break;

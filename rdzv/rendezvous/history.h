@@ -50,6 +50,7 @@ struct history {
     bool had_last_call; /* the newest round has had one */
     bool was_complete;  /* a round has been complete */
     char *failed;       /* the node whose workers have failed for the last time; owned */
+    int64_t began_us;   /* the run did; 0: not seen */
     int64_t known_us;   /* the run was there before; since then it is seen. 0: from its begin on */
     int64_t fault_us;   /* since then it lacks a node that it had; 0: it does not */
 };

@@ -53,6 +53,7 @@ static void connected(struct step *s, const struct policy_event *event)
     struct agent *a = event->agent;
 
     a->workers_round = a->finished_round = ROUND_NONE;
+    a->joins_since_ms = s->now->ms;
     presence_heard(s, a, false);
     resume_from_hint(s, a, event->memo);
     rejoin_enter(s, a);

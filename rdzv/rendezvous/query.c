@@ -44,6 +44,8 @@ uint64_t rendezvous_forget(struct run_view *v)
 
     v->pins++;       /* it stays until its keys are counted */
     live->sweep = 0; /* now, and all of it */
+    driver_end_run(live, "forgotten", "an operator has forgotten it",
+                   engine_wall_ns(live->home->rdzv->engine) / 1000);
     driver_step(live, (struct policy_event){.kind = RUN_FORGET});
     keys = live->keys_forgotten;
     rendezvous_unpin(v);
@@ -109,6 +111,7 @@ bool rendezvous_facts(struct run_view *v, struct run_facts *out)
                               .run = &live->run,
                               .history = &live->history,
                               .now_us = engine_wall_ns(r->engine) / 1000,
+                              .left_us = live->left_us,
                               .expected = r->settings.expected_nodes,
                               .awaited_ms = awaited_ms(live),
                               .look = look_at_agent};

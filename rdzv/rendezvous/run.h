@@ -130,6 +130,7 @@ struct run {
     uint64_t max_nodes;    /* MAX; 0: unknown */
     uint64_t room_for;     /* MAX or less, of the agents that were connected since it was idle */
     uint64_t enough;       /* MIN or more; 0: unknown */
+    size_t joined;         /* the most nodes that the round has had, for notes */
     uint64_t completed_ms; /* when the last round was completed, as policy_now.lived_ms */
 
     /* Its end. */

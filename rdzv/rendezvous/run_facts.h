@@ -19,6 +19,7 @@ struct run_facts {
     const struct run *run; /* c10d: of that view; NULL: over etcd-v2 */
     const struct history *history;
     int64_t now_us;
+    int64_t left_us;       /* c10d: since then no agent is connected; 0: not known, or one is */
     uint64_t expected;     /* --expect; 0: unknown */
     size_t agents_unnamed; /* c10d: agents back after a start, with an unknown node */
     uint64_t awaited_ms;   /* c10d: others may come back after a start for so long; 0: none */

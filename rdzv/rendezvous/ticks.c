@@ -36,12 +36,18 @@ static struct live_run *next_due(const struct rendezvous *r)
 static bool step_tick(struct live_run *run)
 {
     const struct policy_now now = driver_now(run);
+    bool forgets = policy_forgets(&run->run, &now);
 
-    if (!policy_forgets(&run->run, &now)) {
+    if (!forgets) {
         run->sweep = 0;
     } else if (!effects_sweep_keys(run)) {
         driver_set_due(run, run->home->rdzv->ticked_ms);
         return false;
+    }
+    if (run->left_us != 0 && run->run.start == START_OVER &&
+        (forgets || clock_elapsed_ms(run->run.idle_since_ms, now.ms) >= RUN_LEFT_MS)) {
+        driver_end_run(run, "left", "all agents have gone, and none has come back", run->left_us);
+        run->left_reported = true;
     }
     if (run->home->rdzv->before_tick != NULL)
         run->home->rdzv->before_tick(run);

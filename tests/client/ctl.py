@@ -132,7 +132,7 @@ def status_names_the_node_that_has_failed():
     with job(["node-a", "node-b"]) as (daemon, agents):
         agents[1].close_run()
         agents[1].close()
-        daemon.wait_log("event=run_failed")
+        daemon.wait_log("event=run_ended .*end=failed")
         out, _ = rdzvctl("status", "JOB", server=daemon, code=1)
         lines_in_order(out, "RUN JOB  failed, round 0", "1 of 2 nodes", "FAILED: node-b/100/0",
                        "HINT: workers of node-b (pid 100) failed", "agents that still end their workers: 1",
@@ -229,7 +229,48 @@ def runs_of_one_name_in_two_spaces_are_both_told():
 @case
 def a_store_without_runs_says_so():
     with Rdzvd() as daemon:
-        has(rdzvctl("status", server=daemon)[0], "no runs at 127.0.0.1:%d" % daemon.port)
+        has(rdzvctl("status", server=daemon)[0],
+            "no runs at 127.0.0.1:%d: no agent has come in the last day\n" % daemon.port)
+
+
+@case
+def ended_runs_are_listed_with_their_reasons():
+    with Rdzvd(token_flag(), "--closed-run-ttl=100ms") as daemon:
+        check(rdzvctl("runs", "--ended", "-o", "json", server=daemon)[0] == "[]\n", "at first")
+        for name in "good", "bad":
+            agents = meet(daemon.port, name, ["a", "b", "c"])
+            for agent in agents:  # it has the ranks of its workers
+                agent.set(agent.round_key(0, b"torchelastic/assigned_ranks/0"), b"[]")
+                agent.get(agent.round_key(0, b"torchelastic/assigned_ranks/0"))
+            if name == "good":
+                agents[0].finish(0)
+            else:
+                agents[2].close()
+                daemon.wait_log("event=node_disconnected .*run=bad node=c/100/0|run=bad .*node=c/100/0")
+            agents[0].close_run()
+            for agent in agents:
+                agent.close()
+        daemon.wait_log("event=run_forgotten", count=2)
+        out, _ = rdzvctl("runs", "--ended", server=daemon)
+        check([line.split()[:3] for line in out.splitlines()] == [
+            ["RUN", "SPACE", "END"], ["bad", "default", "failed"], ["good", "default", "done"]], out)
+        lines_in_order(out, "MISSING", "WHY\n", " c/100/0 ", "workers of a (pid 100) failed", "its workers have ended well")
+        check(rdzvctl("runs", "--ended", "-o", "name", server=daemon)[0] == "bad\ngood\n", "names alone")
+        has(rdzvctl("status", server=daemon)[0], "all have ended, 2 in the last day: `rdzvctl runs --ended`")
+        has(rdzvctl("status", "good", server=daemon, code=MISSING)[1], "`rdzvctl runs --ended` those that have ended")
+
+
+@case
+def a_cancelled_job_is_left_and_not_broken():
+    with job(["node-a", "node-b"], "--expect=2") as (daemon, agents):
+        for agent in agents:
+            agent.close()
+        while "left" not in rdzvctl("runs", server=daemon)[0]:
+            pass
+        out, _ = rdzvctl("status", "JOB", server=daemon)
+        lines_in_order(out, "RUN JOB  left, ", "0 of 2 nodes", "none missing", "none of its agents is here")
+        check(re.search(r"^RUN JOB  left, round \d, for \d+s  ", out, re.M), out)
+        agents[:] = [Peer(daemon.port)]
 
 
 @case

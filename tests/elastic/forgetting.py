@@ -1,11 +1,14 @@
 """Runs end: rdzvd forgets closed runs, idle runs, and runs that an operator removes."""
 
 
+import re
+import tempfile
+
 import torch_state as ts
 from agents import Agent, meet, rejoin
 from c10d import Peer
 from cases import case, check
-from scene import daemon, http_request, knock, same, settle
+from scene import await_status, daemon, get_json, http_request, knock, same, settle
 
 
 @case
@@ -217,3 +220,135 @@ def a_run_is_deleted_while_agents_and_workers_use_it():
         rejoin([a, b])
         same(settle([a, b]), ("127.0.0.1", server.port), "who is started again starts afresh")
         same(Peer(server.port).add(b"/n", 1), 1, "the new workers' counter")
+
+
+# --- The report of an end, which outlives the run. ---
+
+def ended(server):
+    """The reports, the newest first; with the number of the last one that came."""
+    return get_json(server.port, "/rdzv/v1/spaces/default/status")["ended"]
+
+
+def give_up(agent):
+    """Torch's join operation when its time is over: the node goes, and then the agent closes the run."""
+    agent.step_out()
+    agent.write(lambda state: setattr(state, "closed", True))
+    agent.close()
+
+
+def end_well(server, run):
+    a, b = meet(server.port, run, ["a", "b"])
+    a.finish(0)
+    a.close_run()
+    a.close()
+    b.close()
+
+
+def end_in_failure(server, run):
+    agents = meet(server.port, run, ["a", "b", "c"])
+    for i, a in enumerate(agents):
+        a.set(a.round_key(0, b"torchelastic/role_info/%d" % i), b"{}")
+        a.set(a.round_key(0, b"torchelastic/assigned_ranks/%d" % i), b"[]")
+        a.get(a.round_key(0, b"torchelastic/assigned_ranks/%d" % i))
+    agents[2].close()
+    server.wait_log(r"event=node_disconnected .*run=%s .*node=c/100/0" % run)
+    agents[0].close_run()
+    for a in agents[:2]:
+        a.close()
+
+
+def end_in_vain(server, run):
+    a, b = (Agent(server.port, run, name) for name in "ab")
+    a.join()
+    b.read()
+    b.join()
+    give_up(b)
+    server.wait_log(r"event=close_ignored .*run=%s by=b/100/0" % run)
+    a.read()
+    give_up(a)
+
+
+def leave(server, run):
+    for a in meet(server.port, run, ["a", "b"]):
+        a.close()
+
+
+def forget(server, run):
+    agent = Agent(server.port, run, "a")
+    agent.join()
+    same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default/runs/" + run)[0], 200, "forgotten")
+
+
+def empty_the_space(server, run):
+    agent = Agent(server.port, run, "a")
+    agent.join()
+    same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default")[0], 200, "emptied")
+
+
+def delete_the_key(server, run):
+    agent = Agent(server.port, run, "a")
+    agent.join()
+    check(Peer(server.port).delete(b"/torch.rendezvous." + run.encode()), "there was one")
+
+
+ENDS = [  # what happens, its name; rounds, nodes, node, missing; the reason
+    (end_well, "done", 1, 2, "a/100/0", [], "a (pid 100) closed the run: its workers have ended well"),
+    (end_in_failure, "failed", 1, 3, "a/100/0", ["c/100/0"],
+     "workers of a (pid 100) failed, and its agent had no restart left"),
+    (end_in_vain, "join_timeout", 0, 0, "a/100/0", [],
+     "the join of a (pid 100) timed out after SOME s; nodes that had joined: 2"),
+    (leave, "left", 1, 2, "", [], "all agents have gone, and none has come back"),
+    (forget, "forgotten", 0, 0, "", [], "an operator has forgotten it"),
+    (empty_the_space, "reset", 0, 0, "", [], "its key was deleted, or its space was emptied"),
+    (delete_the_key, "reset", 0, 0, "", [], "its key was deleted, or its space was emptied"),
+]
+
+
+@case
+def each_end_is_reported_once_and_over_a_restart():
+    with tempfile.TemporaryDirectory() as folder:
+        flags = "--closed-run-ttl=100ms", "--idle-run-ttl=200ms", "--data-dir=" + folder
+        with daemon(*flags) as server:
+            same(ended(server), [], "at first")
+            for number, (act, end, rounds, nodes, node, missing, why) in enumerate(ENDS):
+                act(server, "run-%d" % number)
+                server.wait_log(r"level=%s event=run_ended space=default run=run-%d end=%s by=%s rounds=%d seconds=\d+ "
+                                r"missing=%s reason=%s" % (
+                                    "warn" if end in ("failed", "join_timeout") else "info", number, end,
+                                    node or '""', rounds, missing[0] if missing else '""',
+                                    re.escape('"%s"' % why).replace("SOME", r"\d+")))
+                report = ended(server)[0]
+                began, end_time, seconds = (report.pop(name) for name in ("began", "ended", "seconds"))
+                check(began < end_time and 0 < seconds < 60, (began, end_time, seconds))
+                report["why"] = re.sub(r"\d+ s;", "SOME s;", report["why"])
+                same(report, {"id": "run-%d" % number, "end": end, "rounds": rounds, "nodes": nodes, "why": why,
+                              "node": node, "missing": missing}, act.__name__)
+            kept = ended(server)
+            same(server.log().count("event=run_ended"), len(ENDS), "lines")
+        with daemon(*flags) as server:
+            same(ended(server), kept, "after a restart")
+
+
+@case
+def a_left_run_is_no_trouble_and_goes_on_if_agents_come_back():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b"])
+        for a in agents:
+            a.close()
+        run, space = await_status(server.port, lambda run: run["state"] == "left")
+        same((run["missing_count"], run["agents"]), (0, 0), "none is missing")
+        check("since" in run, run)
+        same(space["ended"], [], "containers may start again")
+        check("state=\"left\"" in http_request(server.port, "GET", "/metrics")[1].decode(), "a metric has the state")
+        again = Agent(server.port, "job", "a")
+        again.join()
+        run, _ = await_status(server.port, lambda run: run["state"] == "joining")
+        same(run["participants"], 1, "it goes on")
+
+
+@case
+def a_space_keeps_the_reports_of_the_last_hundred_runs():
+    with daemon() as server:
+        for number in range(103):
+            forget(server, "run-%d" % number)
+        same([report["id"] for report in ended(server)], ["run-%d" % n for n in range(102, 2, -1)], "the last ones")

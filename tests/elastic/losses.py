@@ -461,7 +461,7 @@ def a_close_is_ignored_while_other_nodes_take_part():
         b.finish(0)
         b.close_run()
         check(b.read().closed, "the last one closes it")
-        server.wait_log(r"event=run_closed .*run=job .*by=b/100/0")
+        server.wait_log(r"event=run_ended .*run=job .*by=b/100/0")
     with daemon() as server:
         a, b = meet(server.port, "job", ["a", "b"])
         a.close_run()
@@ -511,7 +511,7 @@ def a_failed_run_ends_for_all_agents_and_starts_again_at_once():
         know_ranks(*agents)
         agents[1].close_run()
         agents[1].close()
-        server.wait_log(r"level=warn event=run_failed .*run=job round=0 by=b/100/0 .*has no restart")
+        server.wait_log(r"level=warn event=run_ended .*run=job end=failed by=b/100/0 .*had no restart")
         for a in (agents[0], agents[2]):
             state = a.read()
             check(state.closed and len(state.wait_list) == 1, "it looks, and ends: %r" % vars(state))
@@ -553,7 +553,7 @@ def a_finished_agent_does_not_wait_for_a_lost_node():
         a.expect_stop_waiting()
         a.close_run()
         check(b.read().closed, "the run has ended well")
-        server.wait_log(r"event=run_closed .*by=a/")
+        server.wait_log(r"event=run_ended .*by=a/")
 
 
 @case

@@ -64,7 +64,7 @@ def the_log_explains_each_step_of_a_run():
         await_agents(server.port, 2)
         d.read()
         d.close_run()
-        server.wait_log(r"event=run_closed %sby=d/100/0 peer=%s" % (here, d.name))
+        server.wait_log(r"event=run_ended space=default run=job end=closed by=d/100/0 rounds=1 ")
         for agent in (a, b, d):
             agent.close()
         server.wait_log(r"event=run_forgotten space=default run=job closed=true keys=\d+ reason=")

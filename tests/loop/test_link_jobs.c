@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,7 +13,7 @@
 
 #include "proto/relay.h"
 #include "rdzv/relay/link_session.h"
-#include "rdzv/rendezvous/driver.h"
+#include "rdzv/rendezvous/rendezvous.h"
 #include "tests/loop/hand.h"
 
 #define RUN_KEY   "/torch.rendezvous.job"
@@ -243,6 +245,70 @@ static void a_worker_keeps_its_worker_store(void **state)
     hand_store_close();
 }
 
+/* --- A run that its agents have left. --- */
+
+/* A tool writes a state with one node. */
+static void put_state(struct engine_space *space)
+{
+    const struct torch_node who = {.addr = slice_str("a"), .participant = true};
+    struct command c = {.kind = COMMAND_KEY_SET, .key = slice_str(RUN_KEY)};
+    struct torch_state state = {.aware = true, .has_redundancy = true, .protocol = 4};
+    struct store_result result;
+    struct torch_node *at;
+    uint8_t *text;
+
+    assert_true(torch_state_insert(&state, &who, &at));
+    assert_true(torch_state_write(&state, &text, &c.value.len));
+    c.value.ptr = text;
+    engine_apply(&loop.server.engine, space, &c, &result);
+    assert_int_equal(result.status, STORE_OK);
+    free(text);
+    torch_state_free(&state);
+}
+
+static size_t count_reports(const struct engine_space *space)
+{
+    const struct run_record *record;
+    size_t count = 0;
+
+    TAILQ_FOREACH(record, &space->store->runs.list, order) {
+        assert_true(run_record_is_ended(record));
+        assert_non_null(memmem(record->address.ptr, record->address.len, "\"end\":\"left\"", 12));
+        count++;
+    }
+    return count;
+}
+
+/* Containers start again within that minute. */
+static void a_run_without_agents_for_a_minute_is_reported_once(void **state)
+{
+    struct engine_space *space;
+    struct live_run *run;
+    int fd;
+
+    (void)state;
+    loop_open(&loop, NULL);
+    space = TAILQ_FIRST(&loop.server.engine.spaces);
+    fd = hand_connect();
+    hand_open(fd, 1, 11);
+    hand_request(fd, 1, 1, TEXT(CAS_RUN));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(THE_VALUE));
+    run = the_agent()->run;
+    put_state(space);
+    hand_send(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
+    LOOP_UNTIL(&loop, run->run.agent_count == 0);
+    rendezvous_tick(&loop.server.store.rendezvous);
+    assert_int_equal(count_reports(space), 0);
+    run->run.idle_since_ms -= RUN_LEFT_MS;
+    LOOP_UNTIL(&loop, (rendezvous_tick(&loop.server.store.rendezvous), run->left_reported));
+    assert_int_equal(count_reports(space), 1);
+    driver_set_due(run, 0);
+    rendezvous_tick(&loop.server.store.rendezvous);
+    assert_int_equal(count_reports(space), 1);
+    hand_lose_link(fd);
+    loop_close(&loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +318,7 @@ int main(void)
         cmocka_unit_test(after_a_start_sessions_are_counted_that_come_back),
         cmocka_unit_test(an_agent_is_one_again_after_a_start),
         cmocka_unit_test(a_worker_keeps_its_worker_store),
+        cmocka_unit_test(a_run_without_agents_for_a_minute_is_reported_once),
     };
 
     return cmocka_run_group_tests_name("rdzv/relay/link, jobs", tests, NULL, NULL);

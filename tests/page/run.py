@@ -151,6 +151,25 @@ def it_begins_with_how_to_begin():
 
 
 @in_browser
+def it_says_how_a_run_has_ended():
+    with Rdzvd("--closed-run-ttl=100ms") as server:
+        b = Window.open(server.url)
+        b.wait_text("No runs yet")
+        for agent in three_of_four(server).values():
+            agent.close()
+        b.wait_text("All agents have left the run. It goes on if agents come back.")
+        check(b.run("return document.querySelector('.run').className") == "run calm open", "a left run is no trouble")
+        last = Agent(server.port, HOSTILE, "x")
+        last.join()
+        last.close_run()
+        last.close()
+        b.wait_text("closed the run")
+        check(HOSTILE in b.text() and "Closed" in b.text(), b.text())
+        check(b.run("return document.querySelectorAll('img, script').length") == 1, "a name has become an element")
+        is_quiet(b)
+
+
+@in_browser
 def it_names_who_is_missing():
     with Rdzvd("--expect=4") as server:
         agents = three_of_four(server)

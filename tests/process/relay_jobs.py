@@ -164,7 +164,7 @@ def a_job_that_ends_while_the_store_is_away_is_over():
         second.process.send_signal(signal.SIGSTOP)
         store.start()
         ends(a)
-        store.daemon.wait_log("event=run_closed .*run=job .*by=a/100/0 ")
+        store.daemon.wait_log("event=run_ended .*run=job .*by=a/100/0 ")
         second.process.send_signal(signal.SIGCONT)
         ends(b)
         store.daemon.wait_log("event=run_forgotten .*run=job closed=true ", timeout=10)

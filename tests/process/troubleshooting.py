@@ -529,6 +529,24 @@ def one_name(r, scene):
     r.show(store=store.port)
 
 
+@row("a job is gone in the morning")
+def job_has_failed(r, scene):
+    store = scene.rdzvd()
+    scene.agent(store.port, worker="exit 3").end()
+    store.wait_log("event=run_forgotten")
+    r.show(store=store.port)
+
+
+@row("rdzvctl runs shows a job that was cancelled")
+def job_was_cancelled(r, scene):
+    store = scene.rdzvd()
+    for agent in meet(store.port, "RUN", ["a", "b"]):
+        agent.close()
+    store.wait_log("event=node_disconnected", count=2)
+    shown = r.show(store=store.port)[0]
+    check("RUN " in shown, shown)
+
+
 @row("a node is lost, and the others hang")
 def loss_without_restart(r, scene):
     store = scene.rdzvd("--restart-on-loss=off")

@@ -345,7 +345,7 @@ def settings_reach_the_store_and_mistakes_get_a_sentence(options):
         right = [("127.0.0.1:%d" % secure.port, 2, {"ca": ca.pem, "space": "chosen"}), ("", 1, {})]
         fine = torch.run("-c", MISTAKE, json.dumps(right), code=0)
         check(fine.count("no error") == len(right), fine)
-        secure.wait_log(r"event=run_closed space=chosen run=job ")
+        secure.wait_log(r"event=run_ended space=chosen run=job ")
     sentences = re.findall(r"^(sentence: .*|no error)$", out, re.M)
     check(len(sentences) == len(mistakes), out)
     for sentence, (endpoint, _, conf, wanted) in zip(sentences, mistakes):

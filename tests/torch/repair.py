@@ -553,7 +553,7 @@ class Run(PodRun):
         self.tell("all agents ended with 0, after %.1f s" % (time.time() - begin))
         job.check_worlds(self.expected[job])
         if isinstance(self.store, Rdzvd):
-            self.store.wait_log("event=run_closed ")  # a job that is done closes its run
+            self.store.wait_log("event=run_ended ")  # a job that is done closes its run
 
     def prepare_again(self, job):
         """A job of the same id in the same pods, and its agents."""

@@ -4,13 +4,14 @@
 
 Three of four expected agents come and train; one agent is lost, and a new agent replaces it. At each step the status
 must name the missing nodes, and at the end the reason why the round ended. Where there is a browser, the status page
-has to show the same.
+has to show the same. Over c10d, rdzvd must report how this job has ended, and how one whose join times out.
 """
 
 import argparse
 import concurrent.futures
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -49,6 +50,14 @@ def run_of(server, job):
     if len(runs) > 1:
         raise JobFailed("one run is shown as %d" % len(runs))
     return runs[0] if runs else None
+
+
+def ended(server, job):
+    """The report of the job's end."""
+    reports = [r for r in status(server)["spaces"][0]["ended"] if r["id"] == job.run_id]
+    if len(reports) != 1:
+        raise JobFailed("the run has ended %d times: %s" % (len(reports), reports))
+    return reports[0]
 
 
 def wait_run(server, job, condition, what):
@@ -173,6 +182,29 @@ def scenario(server, job, browser, tell):
     job.finish(3)
     run = run_of(server, job)
     check(run is None or run["state"] == "closed", "it has been closed", run)
+    if job.backend == "c10d":
+        report = ended(server, job)
+        check((report["end"], report["nodes"], report["missing"]) == ("done", 3, []) and report["rounds"] > first + 1,
+              "it has ended well", report)
+        page_says(browser, "Runs that have ended in the last day", report["why"])
+        tell("ended: %s" % report["why"])
+
+
+class JobInVain(SmallJob):
+    conf = ["join_timeout=5"]
+
+
+def gives_up(server, job, tell):
+    """One of two agents comes."""
+    agent = job.start_agent("a")
+    agent.killed = True  # it is to fail
+    job.wait(lambda: agent.code is not None, "the end of the agent")
+    report = ended(server, job)
+    match = re.fullmatch(r"the join of .* \(pid %d\) timed out after (\d+) s; nodes that had joined: 1" % agent.pid,
+                         report["why"])
+    check(report["end"] == "join_timeout" and match and 5 <= int(match.group(1)) <= 12, "its join timed out", report)
+    check((report["rounds"], report["nodes"]) == (0, 0), "there was no round", report)
+    tell("ended: %s" % report["why"])
 
 
 def run_case(options, torch, backend):
@@ -195,6 +227,9 @@ def run_case(options, torch, backend):
                     browser.open(server.url)
                     browser.run(KEEP_SHOWN)
                 scenario(server, job, browser, tell)
+                if backend == "c10d":
+                    job = JobInVain(torch, backend, server.port, folder, "in-vain", "2:2", seconds=60, shares=True)
+                    gives_up(server, job, tell)
             finally:
                 if browser is not None:
                     browser.close()

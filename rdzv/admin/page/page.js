@@ -84,10 +84,10 @@ class Glance {
   status(spaces) {
     const runs = spaces.flatMap((space) => space.runs);
     const sum = (of) => runs.reduce((n, run) => n + of(run), 0);
-    const live = runs.filter((run) => run.state !== 'closed');
+    const live = runs.filter((run) => !isOver(run));
     const left = spaces.reduce((n, space) => n + (space.runs_left_out || 0), 0);
     const missing = live.reduce((n, run) => n + run.missing_count, 0);
-    this.show('runs', 'Runs', number(runs.length + left), live.length < runs.length ? `${number(runs.length - live.length)} closed` : '');
+    this.show('runs', 'Runs', number(runs.length + left), live.length < runs.length ? `${number(runs.length - live.length)} over` : '');
     this.show('nodes', 'Nodes here', number(sum(thereOf)));
     this.show('missing', 'Missing', number(missing), '', missing > 0);
   }
@@ -150,7 +150,7 @@ class News {
   run(key, run) {
     const text = `Run ${run.id}: ${(STATES[run.state] || {name: run.state}).name}` +
       (run.round !== undefined ? `, round ${run.round}` : '') + `, ${many(thereOf(run), 'node')} here` +
-      (run.missing_count > 0 && run.state !== 'closed' ? `, ${number(run.missing_count)} missing` +
+      (run.missing_count > 0 && !isOver(run) ? `, ${number(run.missing_count)} missing` +
         (run.missing.length > 0 ? `: ${run.missing.slice(0, MISSING_NAMED).map((node) => node.addr).join(', ')}` : '') : '') +
       (run.absent_count > 0 ? `, ${number(run.absent_count)} absent: ${run.absent.slice(0, MISSING_NAMED).map((node) => node.addr).join(', ')}` : '');
     const before = this.last.get(key);
@@ -286,15 +286,17 @@ class Page {
       this.news.last.delete(key);
     }
     $('empty').hidden = this.cards.size > 0;
-    if (this.cards.size === 0) this.showEmpty();
+    if (this.cards.size === 0) this.showEmpty(spaces.some((space) => space.ended.length > 0));
   }
 
   makeSpace(name) {
-    const made = {numbers: el('small'), list: el('div'), others: {inner: el('div')}, more: el('p', {class: 'more', hidden: true})};
+    const made = {numbers: el('small'), list: el('div'), others: {inner: el('div')}, ended: {inner: el('div', {class: 'body'})}, more: el('p', {class: 'more', hidden: true})};
     made.title = el('h3', null, 'Space ', named(name), made.numbers);
     made.others.root = el('section', {class: 'run', hidden: true, 'aria-label': 'Clients of no run'},
       el('header', null, el('h4', null, 'Clients of no run that wait')), el('div', {class: 'body'}, made.others.inner));
-    made.root = el('section', {class: 'space'}, made.title, made.list, made.more, made.others.root);
+    made.ended.root = el('section', {class: 'run', hidden: true, 'aria-label': 'Ended runs'},
+      el('header', null, el('h4', null, 'Runs that have ended in the last day')), made.ended.inner);
+    made.root = el('section', {class: 'space'}, made.title, made.list, made.more, made.others.root, made.ended.root);
     $('spaces').append(made.root);
     this.spaces.set(name, made);
     return made;
@@ -321,6 +323,9 @@ class Page {
     shown.more.hidden = !space.runs_left_out;
     setText(shown.more, `${number(space.runs_left_out || 0)} more runs: the stream has no more than 500.`);
     this.showOthers(shown, space);
+    shown.ended.root.hidden = space.ended.length === 0;
+    if (shown.ended.seen !== JSON.stringify(space.ended)) shown.ended.inner.replaceChildren(endedOf(space.ended));
+    shown.ended.seen = JSON.stringify(space.ended);
   }
 
   /* Those that want attention come first. What has the focus stays where it is in the document. */
@@ -341,14 +346,13 @@ class Page {
     showWaits(shown.others, space);
   }
 
-  showEmpty() {
-    const host = location.host;
-    if (this.emptySeen === host) return;
-    this.emptySeen = host;
+  showEmpty(hasEnded) {
+    if (this.emptySeen === hasEnded) return;
+    this.emptySeen = hasEnded;
     const name = location.hostname;
     const isLocal = /^(localhost|127\..*|\[::1\])$/.test(name);
     const port = location.port || '80';
-    $('empty').replaceChildren(el('h3', null, 'No runs yet'),
+    $('empty').replaceChildren(el('h3', null, hasEnded ? 'No runs: all have ended' : 'No runs yet'),
       el('p', null, 'Point torchrun at this rdzvd, and its run appears here as soon as the first node joins.'),
       el('pre', null, `torchrun --nnodes=2:4 --nproc-per-node=8 \\
   --rdzv-backend=c10d --rdzv-id=my-run \\

@@ -7,14 +7,19 @@ const STATES = {
   complete: {name: 'Complete', tone: 'good'},
   failed: {name: 'Failed', tone: 'bad'},
   closed: {name: 'Closed', tone: 'calm'},
+  left: {name: 'Left', tone: 'calm'},
 };
+
+const isOver = (run) => run.state === 'closed' || run.state === 'left';
+
+const ENDS = {done: 'Done', failed: 'Failed', join_timeout: 'Join timed out', closed: 'Closed', left: 'Left', forgotten: 'Forgotten', reset: 'Reset'};
 
 const MISSING_NAMED = 3; /* in the sentence */
 const ROUNDS_STREAMED = 5;
 
 /* Who wants attention first; the lowest comes first. */
 function urgency(run) {
-  if (run.state === 'closed') return 4;
+  if (isOver(run)) return 4;
   if (run.missing_count > 0 || run.silent > 0 || run.state === 'failed') return 0;
   if (run.hints.length > 0 || run.absent_count > 0) return 1;
   if (run.state === 'joining' || run.state === 'last_call') return 2;
@@ -61,6 +66,7 @@ function leadOf(run) {
   const of = run.expect !== undefined && run.expect >= there ? ` of ${number(run.expect)}` : '';
   const here = `${number(there)}${of} ${there === 1 && of === '' ? 'node is' : 'nodes are'} here. `;
   if (run.state === 'closed') return ['The run is closed: no node can join it any more.'];
+  if (run.state === 'left') return ['All agents have left the run. It goes on if agents come back.'];
   if (run.state === 'failed') return ['Workers of ', named(run.failed_node || 'a node'), ' have failed. ', many(run.agents, 'agent is', 'agents are'), ' still here.'];
   if (run.missing_count > 0) return [here, ...missingWords(run), ...absentWords(run)];
   if (run.state === 'empty') return ['No node has joined yet.'];
@@ -321,6 +327,13 @@ function showWaits(part, of) {
     el('details', {open: wasOpen}, el('summary', null, `Who waits: ${many(of.waits_count, 'client')}`),
       tableOf(['Client', 'Key', 'For'], waits, 'Clients that wait'),
       rest > 0 ? el('p', {class: 'more'}, `and ${number(rest)} more`) : null));
+}
+
+/* Runs that have ended, in a table. */
+function endedOf(ended) {
+  const rows = ended.map((run) => [named(run.id), ENDS[run.end] || run.end, stamp(run.ended),
+    run.seconds !== undefined ? duration(run.seconds) : '', number(run.rounds), named(run.missing.join(', ')), named(run.why)]);
+  return tableOf(['Run', 'End', 'Ended', 'Took', 'Rounds', 'Missing', 'Why'], rows, 'Ended runs');
 }
 
 function roundOf(round) {

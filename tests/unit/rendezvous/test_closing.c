@@ -205,7 +205,7 @@ static bool returns_to_close(struct scene *s, size_t i, enum note_kind otherwise
 static void settled(const struct scene *s, bool closed)
 {
     assert_int_equal(s->run.view.state.closed, closed);
-    assert_int_equal(scene_note(s, NOTE_RUN_CLOSED) != NULL, closed);
+    assert_int_equal(scene_note(s, NOTE_RUN_ENDED) != NULL, closed);
     assert_int_equal(scene_note(s, NOTE_CLOSE_IGNORED) == NULL, closed);
     assert_int_equal(s->out.counters.runs_closed, closed);
 }

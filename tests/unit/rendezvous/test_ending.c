@@ -43,7 +43,7 @@ static void the_others_see_it_at_once_when_one_fails(void **state)
     train(&s, 3);
     close_run(&s, 1);
     assert_true(s.run.failed);
-    assert_non_null(scene_note(&s, NOTE_RUN_FAILED)->reason);
+    assert_string_equal(scene_note(&s, NOTE_RUN_ENDED)->end, "failed");
     for (size_t i = 0; i < 3; i += 2) {
         struct torch_state st = scene_state(scene_poll(&s, &s.agents[i]));
 
@@ -141,7 +141,7 @@ static void no_agent_is_cut_short_when_one_has_ended_well(void **state)
     scene_finish(&s, 0);
     close_run(&s, 0); /* torch has waited for 5 minutes */
     assert_false(s.run.failed);
-    assert_null(scene_note(&s, NOTE_RUN_CLOSED)->reason);
+    assert_string_equal(scene_note(&s, NOTE_RUN_ENDED)->end, "done");
     scene_connect(&s, true); /* also if a node waits */
     st = scene_state(scene_poll(&s, &s.agents[1]));
     assert_true(st.closed);
@@ -313,6 +313,67 @@ static void agents_before_2_4_get_the_keys_of_the_lost_rank(void **state)
     scene_fini(&s);
 }
 
+/* --- A join times out. --- */
+
+/* As torch's join operation does: the node goes, and then the agent closes the run. */
+static void give_up(struct scene *s, size_t i)
+{
+    const char *seen = scene_copy(scene_poll(s, &s->agents[i]));
+
+    seen = scene_copy(scene_cas(s, &s->agents[i], seen, scene_leaving(s, seen, scene_name(i))));
+    assert_string_equal(scene_note(s, NOTE_NODE_LEFT)->reason, "its join has timed out");
+    scene_cas(s, &s->agents[i], seen, scene_closing(s, seen));
+}
+
+static void a_join_that_times_out_is_no_other_close(void **state)
+{
+    const struct note *note;
+    struct scene s;
+
+    (void)state;
+    scene_begin_crowd(&s, 2);
+    scene_pass(&s, 600000);
+    give_up(&s, 1); /* the other one may still get its round */
+    assert_non_null(scene_note(&s, NOTE_CLOSE_IGNORED));
+    give_up(&s, 0);
+    note = scene_note(&s, NOTE_RUN_ENDED);
+    assert_string_equal(note->end, "join_timeout");
+    assert_string_equal(note->reason, "the join of a (pid 100) timed out after 600 s; nodes that "
+                                      "had joined: 2");
+    scene_fini(&s);
+}
+
+/* The others train on. */
+static void a_node_gives_up_waiting(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 1);
+    scene_connect(&s, true);
+    scene_cas(&s, &s.agents[1], "", SENTINEL);
+    scene_cas(&s, &s.agents[1], scene_get(&s, ""), scene_waiting(&s, scene_get(&s, ""), "b"));
+    give_up(&s, 1);
+    assert_non_null(scene_note(&s, NOTE_CLOSE_IGNORED));
+    scene_fini(&s);
+}
+
+/* A node that joins again after its round has a new deadline. */
+static void a_close_after_a_round_is_no_join_that_times_out(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    scene_init(&s);
+    scene_meet(&s, 1);
+    scene_next_round(&s, 1);
+    assert_false(s.agents[0].gave_up);
+    close_run(&s, 0);
+    assert_string_not_equal(scene_note(&s, NOTE_RUN_ENDED)->end, "join_timeout");
+    scene_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +392,9 @@ int main(void)
         cmocka_unit_test(an_agent_that_finishes_an_older_round_waits_for_nobody),
         cmocka_unit_test(a_key_of_a_round_that_has_not_begun_ends_no_barrier),
         cmocka_unit_test(agents_before_2_4_get_the_keys_of_the_lost_rank),
+        cmocka_unit_test(a_join_that_times_out_is_no_other_close),
+        cmocka_unit_test(a_node_gives_up_waiting),
+        cmocka_unit_test(a_close_after_a_round_is_no_join_that_times_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,7 +99,7 @@ static void a_run_from_its_start_to_its_close(void **state)
     assert_string_equal(note->reason, "by itself");
 
     write_state(&s, 0, a_closes);
-    assert_string_equal(scene_note(&s, NOTE_RUN_FAILED)->by_node, "a/100/0");
+    assert_string_equal(scene_note(&s, NOTE_RUN_ENDED)->by_node, "a/100/0");
     scene_fini(&s);
 }
 

@@ -394,6 +394,7 @@ static void a_newcomer_makes_up_for_one_node_of_its_address(void **state)
         cJSON *json;
 
         begin(&p);
+        p.s.run.agent_count = 1; /* else the run is left */
         facts = facts_of(&p);
         facts.view = &view;
         add_node(&view.last_completed, "a", 1, true);
@@ -498,6 +499,36 @@ static void a_node_that_comes_is_the_reason(void **state)
     assert_string_equal(str(item(json, "rounds", 0), "why"),
                         "c (pid 7) came, and the others meet again to admit it");
     cJSON_Delete(json);
+    end(&p);
+}
+
+/* A cancelled job is not broken. */
+static void a_run_that_all_agents_have_left(void **state)
+{
+    struct run_facts facts;
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    two_of_three_nodes_complete(&p);
+    write_state(&p, 0, it_is_complete);
+    p.s.settings.expected_nodes = 9;
+    for (size_t i = 0; i < 3; i++)
+        scene_disconnect(&p.s, &p.s.agents[i]);
+    note(&p);
+    facts = facts_of(&p);
+    facts.left_us = 1000 * SECOND;
+    json = json_of(&facts);
+    assert_string_equal(str(json, "state"), "left");
+    assert_string_equal(str(json, "since"), "1970-01-01T00:16:40Z");
+    assert_int_equal(num(json, "missing_count"), 0);
+    assert_true(hints_at(json, "keys of an earlier run: none of its agents"));
+    cJSON_Delete(json);
+    p.s.run.start = START_AWAITED; /* its agents may come back */
+    json = status(&p);
+    assert_string_equal(str(json, "state"), "joining");
+    cJSON_Delete(json);
+    p.s.run.start = START_OVER;
     end(&p);
 }
 
@@ -657,6 +688,7 @@ static void many_nodes_are_a_letter_each(void **state)
 
     (void)state;
     begin(&p);
+    p.s.run.agent_count = 1; /* else the run is left */
     facts = facts_of(&p);
     for (int i = 0; i < 1000; i++) {
         struct torch_node who = {.addr = slice_str(name),
@@ -878,6 +910,7 @@ int main(void)
         cmocka_unit_test(nodes_that_are_expected_are_missing),
         cmocka_unit_test(a_failed_worker_is_the_reason),
         cmocka_unit_test(a_node_that_comes_is_the_reason),
+        cmocka_unit_test(a_run_that_all_agents_have_left),
         cmocka_unit_test(a_closed_run),
         cmocka_unit_test(a_failed_run),
         cmocka_unit_test(rounds_are_the_newest_first_and_no_more_than_a_hundred),

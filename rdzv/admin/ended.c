@@ -1,0 +1,107 @@
+/* Runs that have ended: of each, a line of the log, and a report in JSON, which the store keeps as
+ * a record. See status.h for the contract. */
+#include "rdzv/admin/json_member.h"
+#include "rdzv/admin/status.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/rendezvous/explain.h"
+
+#define KEPT       100 /* of a space */
+#define KEPT_US    (INT64_C(86400) * 1000000)
+#define NAMED      16 /* missing nodes */
+#define ID_MAX     256
+#define REPORT_MAX 16384
+
+/* Writes the nodes that were lost since the last round was complete, also as a text. After a good
+ * end, and when all have gone, none is missing. */
+static void write_missing(struct writer *w, const struct history *h, const char *end,
+                          char text[NAMED * NODE_TEXT_MAX])
+{
+    const struct history_round *r = TAILQ_FIRST(&h->rounds);
+    const struct history_loss *l;
+    int named = strcmp(end, "done") == 0 || strcmp(end, "left") == 0 ? NAMED : 0;
+
+    while (r != NULL && r->completed_us == 0)
+        r = TAILQ_NEXT(r, entry);
+    json_list(w, "missing");
+    TAILQ_FOREACH(l, &h->losses, entry) {
+        if (l->kind == LOSS_REPLACED || (r != NULL && l->at_us <= r->completed_us) ||
+            named == NAMED)
+            continue;
+        snprintf(text + strlen(text), NODE_TEXT_MAX, "%s%s", named++ == 0 ? "" : " ", l->node);
+        json_item(w, slice_str(l->node));
+    }
+    writer_u8(w, ']');
+}
+
+/* The oldest record makes room. */
+static void keep(const struct live_run *run, int64_t at_us, struct slice report)
+{
+    struct engine_space *space = run->home->space;
+    struct command put = {.kind = COMMAND_RUN_PUT, .value = report, .number = at_us};
+    char key[sizeof RUN_ENDED_KEY + 24 + ID_MAX];
+    struct run_record *record;
+    struct store_result result;
+    size_t count = 0;
+
+    snprintf(key, sizeof key, RUN_ENDED_KEY "%lld/%.*s", (long long)at_us,
+             (int)run->run.view.id.len, (const char *)run->run.view.id.ptr);
+    put.key = slice_str(key);
+    engine_apply(run->home->rdzv->engine, space, &put, &result);
+    TAILQ_FOREACH_REVERSE(record, &space->store->runs.list, run_record_list, order)
+    {
+        if (!run_record_is_ended(record) || ++count <= KEPT)
+            continue;
+        put = (struct command){.kind = COMMAND_RUN_DELETE, .key = record->node.key};
+        engine_apply(run->home->rdzv->engine, space, &put, &result);
+        return;
+    }
+}
+
+/* If the space has no room, or the report is too long, only the log has the end. */
+void status_end_run(struct live_run *run, const struct note *note, int64_t at_us)
+{
+    const struct run_view *v = &run->run.view;
+    int64_t rounds = v->state.round + v->state.complete, began_us = run->history.began_us;
+    bool is_bad = strcmp(note->end, "failed") == 0 || strcmp(note->end, "join_timeout") == 0;
+    uint8_t report[REPORT_MAX];
+    struct writer w = {.ptr = report, .cap = sizeof report};
+    char missing[NAMED * NODE_TEXT_MAX] = "";
+
+    json_open(&w, '{');
+    json_member(&w, "id", v->id);
+    json_member_str(&w, "end", note->end);
+    json_member_known(&w, "began", began_us);
+    json_member_time(&w, "ended", at_us);
+    if (began_us != 0)
+        json_member_seconds(&w, "seconds", at_us - began_us);
+    json_member_i64(&w, "rounds", rounds);
+    json_member_u64(&w, "nodes", torch_state_participants(&v->last_completed));
+    json_member_str(&w, "why", note->reason);
+    json_member_str(&w, "node", note->by_node);
+    write_missing(&w, &run->history, note->end, missing);
+    writer_u8(&w, '}');
+    log_event(is_bad ? LOG_WARN : LOG_INFO, "run_ended",
+              log_str("space", run->home->space->store->name), log_bytes("run", v->id),
+              log_str("end", note->end), log_str("by", note->by_node), log_i64("rounds", rounds),
+              log_i64("seconds", began_us == 0 ? 0 : (at_us - began_us) / 1000000),
+              log_str("missing", missing), log_str("reason", note->reason));
+    if (w.len <= w.cap && v->id.len <= ID_MAX)
+        keep(run, at_us, (struct slice){report, w.len});
+}
+
+void status_ended_write(struct writer *w, const struct engine_space *space, int64_t now_us,
+                        size_t most)
+{
+    const struct run_record *record;
+
+    json_list(w, "ended");
+    TAILQ_FOREACH_REVERSE(record, &space->store->runs.list, run_record_list, order)
+    {
+        if (run_record_is_ended(record) && now_us - record->round < KEPT_US && most > 0) {
+            most--;
+            json_comma(w);
+            writer_slice(w, record->address);
+        }
+    }
+    writer_u8(w, ']');
+}
