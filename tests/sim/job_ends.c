@@ -103,9 +103,8 @@ static bool is_any_loss_unnoticed(const struct job *job)
     for (size_t i = 0; i < job->pod_count; i++) {
         const struct pod *p = &job->pods[i];
 
-        if (model_agent_is_alive(&p->agent) && !model_agent_is_done(&p->agent) &&
-            !net_is_reachable(p))
-            return true;
+        if (!net_is_reachable(p) && (model_agent_is_alive(&p->agent) || p->link != NULL))
+            return true; /* also of an agent that has not told the store yet that it has finished */
     }
     for (size_t i = 0; i < sim.orphan_count; i++) {
         if (sim.orphans[i].link->run == job->run)
