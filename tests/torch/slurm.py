@@ -81,7 +81,7 @@ class Cluster:
             f.write(CONFIG.format(host=socket.gethostname(), port=port, first=port + 1, last=port + NODES, plugins=plugins,
                                   folder=self.folder, nodes=NODES))
         self.env = self.torch.environment(
-            SLURM_CONF=config, LD_LIBRARY_PATH=libraries + ":" + plugins,
+            SLURM_CONF=config, TMPDIR=self.folder, LD_LIBRARY_PATH=libraries + ":" + plugins,
             PATH=":".join((programs, SLURM + "/usr/bin", SLURM + "/usr/sbin", os.environ["PATH"])))
         os.mkdir(os.path.join(self.folder, "state"))
         self.daemons = [self.start("slurmctld-wlm")]
@@ -201,6 +201,9 @@ def the_store_on_the_first_node_outlives_an_agent_and_ends_with_the_job():
         job.train(2)
         store = job.processes("n1", b"--regroup-wait=5s")
         check(len(store) == 1, "stores: %s" % store)
+        out = cluster.ask("srun", "--jobid=" + job.id, "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n1", "rdzvctl",
+                          "-s", "unix:%s/rdzvd-%s.sock" % (cluster.folder, job.id), "status")
+        check(re.search(r"RUN %s +complete.*\n +2 of 2 nodes" % job.id, out), out)
         job.kill_agent("n2")
         job.train(2)
         job.finish()
