@@ -414,7 +414,7 @@ plant() {
     arrows-library-proto) include proto/json.h '<cjson/cJSON.h>' && echo 'proto/ may not use cJSON' ;;
     arrows-library-client) include client/client.h '<event2/event.h>' && echo 'client/ may not use libevent' ;;
     arrows-client) include client/client.h '"store/store.h"' && echo 'client/ may not include store/' ;;
-    arrows-unknown) include rdzv/config/units.h '<gtk/gtk.h>' && echo '<gtk/gtk.h>: of which library?' ;;
+    arrows-unknown) include rdzv/config/config_file.h '<gtk/gtk.h>' && echo '<gtk/gtk.h>: of which library?' ;;
     arrows-relative) include proto/json.h '"bytes.h"' && echo '"bytes.h": no such file' ;;
     arrows-own) sed -i '0,/#include/s//#include <stdio.h>\n&/' proto/c10d.c && echo 'its first include' ;;
     circles) include rdzv/net/net.h '"rdzv/net/conn.h"' && echo 'is in a circle of includes within rdzv/net/' ;;

@@ -57,8 +57,8 @@ void driver_update_due(struct live_run *run)
 {
     uint64_t ms = run_due_ms(&run->run), next_ms = run->home->rdzv->ticked_ms + 1;
 
-    if (run->left_us != 0 && !run->left_reported)
-        ms = 0;
+    if (run->left_us != 0 && !run->left_reported && ms > run->run.idle_since_ms + RUN_LEFT_MS)
+        ms = run->run.idle_since_ms + RUN_LEFT_MS;
     driver_set_due(run, ms > next_ms ? ms : next_ms);
 }
 

@@ -300,6 +300,7 @@ static void a_run_without_agents_for_a_minute_is_reported_once(void **state)
     rendezvous_tick(&loop.server.store.rendezvous);
     assert_int_equal(count_reports(space), 0);
     run->run.idle_since_ms -= RUN_LEFT_MS;
+    driver_set_due(run, 0);
     LOOP_UNTIL(&loop, (rendezvous_tick(&loop.server.store.rendezvous), run->left_reported));
     assert_int_equal(count_reports(space), 1);
     driver_set_due(run, 0);
