@@ -134,8 +134,8 @@ def a_relay_that_is_refused_says_so():
             relay.wait_log("event=upstream_refused .*reason=")
             status, body = ask(relay.port, "/readyz?verbose")
             same(status, 503, "/readyz")
-            check("the store refuses this relay: the relay has --space=jobB, and this listener of the store takes "
-                  "relays of space jobA alone" in body, body)
+            check("the store refuses this relay: the relay has --space=jobB, and this listener of the store takes only "
+                  "relays of space jobA" in body, body)
         with Relay(store, flags=("--space=jobA",)) as relay:
             same(Peer(relay.port).add(b"n", 1), 1, "ADD")
 
