@@ -108,7 +108,7 @@ on_its_own()
     fi
 }
 
-# meson_tests FOLDER [TEST…]: those, or all but tidy, which is a step of its own
+# meson_tests FOLDER [TEST…]: the named tests, or all except tidy, which is a step
 meson_tests()
 {
     local status=0 report folder=$1

@@ -33,10 +33,12 @@ static void write_missing(struct writer *w, const struct history *h, const char 
     writer_u8(w, ']');
 }
 
-/* The oldest record makes room. */
+/* The oldest record makes room. The request, or tick, that ends the run pays for the records that
+ * are looked at: a space may have one for each of its runs. */
 static void keep(const struct live_run *run, int64_t at_us, struct slice report)
 {
     struct engine_space *space = run->home->space;
+    struct engine *engine = run->home->rdzv->engine;
     struct command put = {.kind = COMMAND_RUN_PUT, .value = report, .number = at_us};
     char key[sizeof RUN_ENDED_KEY + 24 + ID_MAX];
     struct run_record *record;
@@ -46,13 +48,14 @@ static void keep(const struct live_run *run, int64_t at_us, struct slice report)
     snprintf(key, sizeof key, RUN_ENDED_KEY "%lld/%.*s", (long long)at_us,
              (int)run->run.view.id.len, (const char *)run->run.view.id.ptr);
     put.key = slice_str(key);
-    engine_apply(run->home->rdzv->engine, space, &put, &result);
+    engine_apply(engine, space, &put, &result);
     TAILQ_FOREACH_REVERSE(record, &space->store->runs.list, run_record_list, order)
     {
+        engine->work += sizeof *record;
         if (!run_record_is_ended(record) || ++count <= KEPT)
             continue;
         put = (struct command){.kind = COMMAND_RUN_DELETE, .key = record->node.key};
-        engine_apply(run->home->rdzv->engine, space, &put, &result);
+        engine_apply(engine, space, &put, &result);
         return;
     }
 }

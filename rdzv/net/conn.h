@@ -46,7 +46,7 @@ enum conn_end {
 enum conn_probation {
     PROBATION_NONE, /* anything */
     PROBATION_OPEN, /* one probe */
-    PROBATION_OVER, /* its request has come, and no other one is served */
+    PROBATION_OVER, /* the probe has come; further requests get an error */
 };
 
 /* What of a connection is settled. */

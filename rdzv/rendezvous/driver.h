@@ -33,7 +33,7 @@ struct rendezvous {
                                   takes changes */
     uint32_t sweeps;           /* so many have begun: keys of runs are deleted in pieces */
     void (*before_tick)(struct live_run *run); /* of each run; NULL: nothing is called */
-    /* The run, which is still there, has ended then; NULL: the same. */
+    /* Called when a run has ended, before its keys and its memory go; NULL: nothing is called. */
     void (*ended)(struct live_run *run, const struct note *note, int64_t at_us);
 };
 

@@ -844,7 +844,7 @@ static void a_node_that_leaves_is_missing_when_it_stays_away(void **state)
     scene_fini(&s);
 }
 
-/* The value is no state, is gone, and is there again. */
+/* The run's key gets a value that is no state, is deleted, and gets a state again. */
 static void a_run_of_etcd_v2_is_closed_and_begins_anew(void **state)
 {
     struct etcd_run r;
