@@ -235,9 +235,10 @@ def the_status_names_the_writer_of_a_key_that_workers_wait_for():
             agent.set(agent.round_key(0, b"torchelastic/assigned_ranks/%d" % rank),
                       b"[%d, 4, %d, 4]" % (2 * rank, 2 * rank))
         workers = [Peer(server.port) for _ in range(3)]
-        for worker, key in zip(workers, (b"/default_pg/0//cuda//0", b"/default_pg/0//cpu//0/3", b"/mine")):
-            worker.wait(key)
-        run = await_status(server.port, lambda r: len(r["waits"]) == 3)[0]
+        # The log names the key that is waited for longest, so each wait begins after the one before.
+        for i, key in enumerate((b"/default_pg/0//cuda//0", b"/default_pg/0//cpu//0/3", b"/mine")):
+            workers[i].wait(key)
+            run = await_status(server.port, lambda r: len(r["waits"]) == i + 1)[0]
         same(sorted(((k["key"], k.get("writer_node"), k.get("written_by")) for k in run["absent_keys"]), key=str),
              [("/default_pg/0//cpu//0/3", "b", "rank 3 of default_pg, on b (pid 100), in init_process_group()"),
               ("/default_pg/0//cuda//0", "a", "rank 0 of default_pg, on a (pid 100), at its first collective"),
