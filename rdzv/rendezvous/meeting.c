@@ -200,17 +200,23 @@ static void gather(struct step *s)
     m->next = TAILQ_FIRST(&s->run->agents);
 }
 
-/* Shows the held polls again, so that rdzvd answers them. If memory is short, the tick tries again.
- */
+/* Shows the held polls again, so that rdzvd answers them: all of them, or those of agents that
+ * start their workers, if the run has begun to share roles while they were held. Without the
+ * second, an agent that closes the run is held for agents that wait for its role. If memory is
+ * short, the tick tries again. */
 static void release(struct step *s)
 {
+    struct meeting *m = &s->run->meeting;
     struct agent *a;
 
     if (s->run->held[HELD_GATHERED] == 0)
         return;
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->held == HELD_GATHERED && agent_release(s, a))
+        if (a->held == HELD_GATHERED &&
+            (m->phase != MEETING_GATHERS || starts_workers(s->run, a)) && agent_release(s, a)) {
             pace_note_released(a, s->now->ms);
+            m->next = TAILQ_FIRST(&s->run->agents);
+        }
     }
 }
 
@@ -273,8 +279,7 @@ void meeting_check(struct step *s)
 
 void meeting_on_tick(struct step *s)
 {
-    if (s->run->meeting.phase != MEETING_GATHERS)
-        release(s);
+    release(s);
 }
 
 /* rdzvd answers the poll that completes the meeting without holding it: a request that is held and
