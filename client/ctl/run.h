@@ -11,8 +11,6 @@ enum ctl_exit run_status(const struct ctl *ctl);
 enum ctl_exit run_runs(const struct ctl *ctl);
 enum ctl_exit run_spaces(const struct ctl *ctl);
 enum ctl_exit run_waiters(const struct ctl *ctl);
-/* run_top.c: what /metrics says */
-enum ctl_exit run_top(const struct ctl *ctl);
 /* run_keys.c: over c10d */
 enum ctl_exit run_keys(const struct ctl *ctl, struct rdzv_client *c);
 enum ctl_exit run_get(const struct ctl *ctl, struct rdzv_client *c);
