@@ -208,12 +208,7 @@ STEPS = [
     fails("member", "update", "@member@", "nonsense", code=1),
     Step("--version"),
     fails("nonsense", code=3),
-    # users, of whom there are none
-    Step("user", "list"),
-    Step("role", "list"),
-    Step("role", "get", "root"),
-    fails("role", "get", "none", code=1),
-    fails("user", "get", "none", code=1),
+    # credentials of a user, of whom there are none
     Step("set", "/k", "1", options=USER),
     Step("get", "/k", options=USER),
     Step("ls", "--recursive", "--sort", "/", options=USER),
