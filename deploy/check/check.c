@@ -25,8 +25,7 @@ struct reading {
 
 static void append_word(struct reading *r, struct check_texts *to, const char *text)
 {
-    to->list = arena_room(&r->options->arena, to->list, to->count, &to->cap, sizeof *to->list);
-    to->list[to->count++] = text;
+    arena_push(&r->options->arena, to->list, to->count, to->cap) = text;
 }
 
 static void choose_rule(struct reading *r, const char *id, bool want)

@@ -26,7 +26,6 @@ struct check_probe {
     struct job_listeners listeners; /* for clients and others */
 };
 
-typedef void check_per_bundle(struct check *c);
 typedef void check_per_object(struct check *c, const struct kube_object *o);
 typedef void check_per_policy(struct check *c, const struct yaml_node *policy);
 typedef void check_per_pods(struct check *c, const struct kube_pods *p);
@@ -37,12 +36,9 @@ typedef void check_per_upstream(struct check *c, const struct job_store *relay,
 typedef void check_per_probe(struct check *c, const struct check_probe *probe);
 typedef void check_per_run(struct check *c, const struct job_run *r);
 
-struct check_rule {
-    const char *id; /* also the anchor in deploy/README.md */
-    enum check_severity severity;
-    /* The functions of the rule, called in this order: each for every item of its kind. NULL: the
-     * rule ignores this kind. */
-    check_per_bundle *bundle; /* once, for all files together; also finds what the others look up */
+/* The functions of a rule, each called for every item of its kind. NULL: the rule ignores this
+ * kind. */
+struct check_calls {
     check_per_object *object;
     check_per_policy *policy; /* of a Volcano Job and of its tasks */
     check_per_pods *pods;
@@ -51,6 +47,13 @@ struct check_rule {
     check_per_upstream *upstream; /* an address to which a relay leads */
     check_per_probe *probe;       /* that a store has */
     check_per_run *run;
+};
+
+struct check_rule {
+    const char *id; /* also the anchor in deploy/README.md */
+    enum check_severity severity;
+    struct check_calls before; /* these find what the others look up */
+    struct check_calls calls;
 };
 
 /* What a rule says: see deploy/data/rules.yaml. */
@@ -128,7 +131,6 @@ struct check {
     size_t file_count;
     size_t named_count; /* the first of the files were named; the others are of folders */
     struct kube_bundle bundle;
-    size_t made_count; /* objects that the bundle leaves out: see kube_drop_made() */
     struct job_view jobs;
     struct check_target targets[CHECK_TARGETS];
     /* What leads where, found before the first rule runs: */
@@ -143,14 +145,16 @@ struct check {
                            */
     /* The rule that runs now: */
     const struct check_rule *rule;
-    const struct kube_object *object;   /* that it examines; none while its `bundle` runs */
-    size_t run_number;                  /* if it examines a run: which one */
-    struct kube_index index;            /* for its own use, empty before its `bundle` runs */
-    size_t looks;                       /* how many policies it has compared with something */
-    bool *marks;                        /* the same; its `bundle` allocates them */
-    size_t *groups;                     /* see check_replicas.c: find_groups() */
-    const struct job_store *idle_store; /* see check_find_idle_store() */
+    const struct kube_object *object; /* that it examines */
+    size_t run_number;                /* if it examines a run: which one */
+    size_t looks;                     /* how many policies it has compared with something */
+    /* For its own use, empty before it runs: */
+    struct kube_index index;
+    bool *marks;                                /* by index of objects, or of pods */
+    const struct job_store *idle_store;         /* see check_find_idle_store() */
+    const struct kube_object *idle_certificate; /* see check_find_idle_certificate() */
     /* All rules: */
+    size_t *groups;                   /* see check_replicas.c: find_groups() */
     struct kube_index reported;       /* the places of findings */
     struct kube_index selectors;      /* by namespace and text: see check_selected() */
     struct check_selected **selected; /* what they select */
@@ -222,8 +226,6 @@ const char *check_option(struct check *c, const struct job_store *s, const char 
 bool check_uses_agent_store(struct check *c, const struct kube_container *container);
 /* The container lists the port. */
 bool check_lists_port(const struct kube_container *container, long port);
-/* "Job train", for messages. */
-const char *check_title(struct check *c, const struct kube_object *o);
 /* The object is in a file of a folder: these are variants and examples as often as parts of one
  * bundle. */
 bool check_is_of_folder(const struct check *c, const struct kube_object *o);
@@ -257,7 +259,9 @@ bool check_admits_port(const struct yaml_node *rule, const struct kube_pods *p, 
 /* --- The rules: see check_rules.h. --- */
 
 #define RULE(id, severity, functions) functions
+#define FIRST(kind, name)             check_per_##kind check_##name;
 #define PER(kind, name)               check_per_##kind check_##name;
 #include "deploy/check/check_rules.h"
 #undef RULE
+#undef FIRST
 #undef PER

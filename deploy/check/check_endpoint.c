@@ -109,7 +109,7 @@ void check_endpoint_port(struct check *c, const struct job_run *r)
                      port_list(c, service));
     else if (service == NULL && is_closed_port(c, r->store, r->port))
         check_report(c, at, "%s in %s does not listen on port %ld", r->store->container->name,
-                     check_title(c, job_store_object(r->store)), r->port);
+                     job_store_object(r->store)->title, r->port);
 }
 
 void check_endpoint_namespace(struct check *c, const struct job_run *r)
@@ -122,13 +122,13 @@ void check_endpoint_namespace(struct check *c, const struct job_run *r)
         return;
     if (r->target.reach == KUBE_ELSEWHERE)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                     "%s is in namespace %s, but this job is in %s", check_title(c, o),
-                     o->namespace, job_run_object(r)->namespace);
+                     "%s is in namespace %s, but this job is in %s", o->title, o->namespace,
+                     job_run_object(r)->namespace);
     else
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
                      "%s has no namespace: kubectl puts it into the namespace of its context, "
                      "and the two meet only if that is %s",
-                     check_title(c, *o->namespace == '\0' ? o : job_run_object(r)),
+                     (*o->namespace == '\0' ? o : job_run_object(r))->title,
                      *o->namespace == '\0' ? job_run_object(r)->namespace : o->namespace);
 }
 
@@ -224,22 +224,16 @@ void check_not_ready_pod(struct check *c, const struct job_run *r)
                         "the name %s is published only once its pod is Ready", r->host);
 }
 
-/* Marks the Services that give training pods which serve a store their names, POD.SERVICE of a
- * StatefulSet. */
-void check_find_name_givers(struct check *c)
+/* Marks the Service that gives the training pods which serve the store their names, POD.SERVICE of
+ * a StatefulSet. */
+void check_find_name_givers(struct check *c, const struct job_run *r)
 {
-    c->marks = arena_alloc(&c->bundle.arena, c->bundle.count + 1);
-    for (size_t i = 0; i < c->jobs.count; i++) {
-        const struct job_run *r = c->jobs.runs[i];
-        const struct kube_object *o = r->target.pods == NULL ? NULL : r->target.pods->object;
-        struct kube_target found;
+    const struct kube_object *o = r->target.pods == NULL ? NULL : r->target.pods->object;
+    struct kube_target found;
 
-        if (o != NULL && (o->type == KUBE_STATEFULSET || o->type == KUBE_JOB) &&
-            job_is_dynamic(r) &&
-            kube_find_host(&c->bundle, o, r->target.pods->host_domain, &found) &&
-            found.service != NULL)
-            c->marks[found.service->index] = true;
-    }
+    if (o != NULL && (o->type == KUBE_STATEFULSET || o->type == KUBE_JOB) && job_is_dynamic(r) &&
+        kube_find_host(&c->bundle, o, r->target.pods->host_domain, &found) && found.service != NULL)
+        c->marks[found.service->index] = true;
 }
 
 void check_not_ready_service(struct check *c, const struct kube_object *o)
@@ -294,14 +288,10 @@ static const struct kube_object *maker_of(struct check *c, const struct kube_obj
 }
 
 /* The Service that a Volcano Job makes for itself; JobSet takes one that is there. */
-void check_find_made_services(struct check *c)
+void check_find_made_services(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-
-        if (o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc"))
-            kube_index_add(&c->bundle.arena, &c->index, o->namespace, o->name, i);
-    }
+    if (o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc"))
+        kube_index_add(&c->bundle.arena, &c->index, o->namespace, o->name, o->index);
 }
 
 void check_service_name_taken(struct check *c, const struct kube_object *o)
@@ -311,8 +301,7 @@ void check_service_name_taken(struct check *c, const struct kube_object *o)
 
     if (maker != NULL)
         check_report(c, check_at_first(o->node, "metadata.name"),
-                     "the controller of %s makes a Service %s of its own", check_title(c, maker),
-                     o->name);
+                     "the controller of %s makes a Service %s of its own", maker->title, o->name);
 }
 
 /* The variable that the links of this Service set and that torch or rdzvd reads, or NULL. */
@@ -341,7 +330,7 @@ void check_enable_service_links(struct check *c, const struct kube_object *o)
             continue;
         check_report(c, check_at_first(o->node, "metadata.name"),
                      "the Service %s sets %s=tcp://... in the pods of %s", o->name, variable,
-                     check_title(c, p->object));
+                     p->object->title);
         break;
     }
 }
@@ -354,15 +343,11 @@ void check_enable_service_links(struct check *c, const struct kube_object *o)
 #define UNUSED_MAX 32
 
 /* The Services of stores at which no job of these files meets, by namespace. */
-void check_find_unused_stores(struct check *c)
+void check_find_unused_stores(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-
-        if (o->type == KUBE_SERVICE && *o->name != '\0' && !c->is_endpoint[o->index] &&
-            job_server_behind(&c->jobs, o) != NULL)
-            kube_index_add(&c->bundle.arena, &c->index, "", o->namespace, i);
-    }
+    if (o->type == KUBE_SERVICE && *o->name != '\0' && !c->is_endpoint[o->index] &&
+        job_server_behind(&c->jobs, o) != NULL)
+        kube_index_add(&c->bundle.arena, &c->index, "", o->namespace, o->index);
 }
 
 /* The Service that the host was probably meant to be, by the part before the first dot. */

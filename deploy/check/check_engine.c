@@ -14,7 +14,8 @@
 #define NOTE    CHECK_NOTE
 
 #define RULE(id, severity, functions) {id, severity, functions},
-#define PER(kind, name)               .kind = check_##name,
+#define FIRST(kind, name)             .before.kind = check_##name,
+#define PER(kind, name)               .calls.kind = check_##name,
 const struct check_rule check_rules[] = {
 #include "deploy/check/check_rules.h"
 };
@@ -49,41 +50,40 @@ const char *check_rule_near(const char *id)
 
 /* --- What the rules are about. --- */
 
-static void run_on_policies(struct check *c, const struct check_rule *rule,
-                            const struct yaml_node *of)
+static void run_on_policies(struct check *c, check_per_policy *call, const struct yaml_node *of)
 {
     const struct yaml_node *list = kube_get(of, "policies");
 
     for (size_t i = 0; i < yaml_length(list); i++)
-        rule->policy(c, list->items[i]);
+        call(c, list->items[i]);
 }
 
-static void run_on_object(struct check *c, const struct check_rule *rule,
+static void run_on_object(struct check *c, const struct check_calls *calls,
                           const struct kube_object *o)
 {
     const struct yaml_node *tasks;
 
     c->object = o;
-    if (rule->object != NULL)
-        rule->object(c, o);
-    if (rule->policy == NULL || o->type != KUBE_VOLCANO_JOB)
+    if (calls->object != NULL)
+        calls->object(c, o);
+    if (calls->policy == NULL || o->type != KUBE_VOLCANO_JOB)
         return;
-    run_on_policies(c, rule, o->spec);
+    run_on_policies(c, calls->policy, o->spec);
     tasks = kube_get(o->spec, "tasks");
     for (size_t i = 0; i < yaml_length(tasks); i++)
-        run_on_policies(c, rule, tasks->items[i]);
+        run_on_policies(c, calls->policy, tasks->items[i]);
 }
 
-static void run_on_pods(struct check *c, const struct check_rule *rule, const struct kube_pods *p)
+static void run_on_pods(struct check *c, const struct check_calls *calls, const struct kube_pods *p)
 {
     c->object = p->object;
-    if (rule->pods != NULL)
-        rule->pods(c, p);
-    for (size_t i = 0; i < p->count && rule->container != NULL; i++)
-        rule->container(c, &p->containers[i]);
+    if (calls->pods != NULL)
+        calls->pods(c, p);
+    for (size_t i = 0; i < p->count && calls->container != NULL; i++)
+        calls->container(c, &p->containers[i]);
 }
 
-static void run_on_probes(struct check *c, const struct check_rule *rule, const struct job_store *s)
+static void run_on_probes(struct check *c, check_per_probe *call, const struct job_store *s)
 {
     static const char *const names[] = {"startupProbe", "readinessProbe", "livenessProbe"};
     struct check_probe probe = {.store = s, .listeners = job_store_listeners(&c->jobs, s, true)};
@@ -92,42 +92,49 @@ static void run_on_probes(struct check *c, const struct check_rule *rule, const 
         probe.name = names[i];
         probe.node = kube_get(s->container->node, names[i]);
         if (probe.node != NULL)
-            rule->probe(c, &probe);
+            call(c, &probe);
     }
 }
 
-static void run_on_store(struct check *c, const struct check_rule *rule, const struct job_store *s)
+static void run_on_store(struct check *c, const struct check_calls *calls,
+                         const struct job_store *s)
 {
     struct job_upstream u;
 
     c->object = job_store_object(s);
-    if (rule->store != NULL)
-        rule->store(c, s);
-    for (size_t n = 0; rule->upstream != NULL && job_relay_upstream(&c->jobs, s, n, &u); n++)
-        rule->upstream(c, s, &u);
-    if (rule->probe != NULL)
-        run_on_probes(c, rule, s);
+    if (calls->store != NULL)
+        calls->store(c, s);
+    for (size_t n = 0; calls->upstream != NULL && job_relay_upstream(&c->jobs, s, n, &u); n++)
+        calls->upstream(c, s, &u);
+    if (calls->probe != NULL)
+        run_on_probes(c, calls->probe, s);
+}
+
+static void run_calls(struct check *c, const struct check_calls *calls)
+{
+    for (size_t i = 0; i < c->bundle.pod_count; i++)
+        run_on_pods(c, calls, c->bundle.pods[i]);
+    for (size_t i = 0; i < c->bundle.count; i++)
+        run_on_object(c, calls, c->bundle.objects[i]);
+    for (size_t i = 0; i < c->jobs.count && calls->run != NULL; i++) {
+        c->object = job_run_object(c->jobs.runs[i]);
+        c->run_number = i;
+        calls->run(c, c->jobs.runs[i]);
+    }
+    for (size_t i = 0; i < c->jobs.store_count; i++)
+        run_on_store(c, calls, &c->jobs.stores[i]);
 }
 
 static void run_rule(struct check *c, const struct check_rule *rule)
 {
     c->rule = rule;
-    c->object = NULL;
     c->index = (struct kube_index){0};
+    memset(c->marks, false, c->bundle.count + c->bundle.pod_count);
     c->looks = 0;
-    if (rule->bundle != NULL)
-        rule->bundle(c);
-    for (size_t i = 0; i < c->bundle.pod_count; i++)
-        run_on_pods(c, rule, c->bundle.pods[i]);
-    for (size_t i = 0; i < c->bundle.count; i++)
-        run_on_object(c, rule, c->bundle.objects[i]);
-    for (size_t i = 0; i < c->jobs.count && rule->run != NULL; i++) {
-        c->object = job_run_object(c->jobs.runs[i]);
-        c->run_number = i;
-        rule->run(c, c->jobs.runs[i]);
-    }
-    for (size_t i = 0; i < c->jobs.store_count; i++)
-        run_on_store(c, rule, &c->jobs.stores[i]);
+    c->idle_store = NULL;
+    c->idle_certificate = NULL;
+    run_calls(c, &rule->before);
+    run_calls(c, &rule->calls);
 }
 
 static int by_place(const void *a, const void *b)
@@ -147,11 +154,10 @@ bool check_bundle(struct check *c, const bool *wanted)
         kube_add_file(&c->bundle, &c->files[i]);
     if (c->bundle.overflow)
         return false;
-    c->made_count = kube_drop_made(&c->bundle);
-    kube_find_pods(&c->bundle);
     job_find(&c->jobs, &c->bundle);
     check_find_links(c);
     check_find_policies(c);
+    c->marks = arena_alloc(&c->bundle.arena, c->bundle.count + c->bundle.pod_count);
     for (size_t i = 0; i < check_rule_count; i++) {
         if (wanted == NULL || wanted[i])
             run_rule(c, &check_rules[i]);

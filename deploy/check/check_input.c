@@ -96,8 +96,7 @@ static void add_patch(struct finder *f, const struct yaml_file *file, const char
 
     if (full == NULL)
         return;
-    to->list = arena_room(a, to->list, to->count, &to->cap, sizeof *to->list);
-    to->list[to->count++] = arena_copy(a, full, strlen(full));
+    arena_push(a, to->list, to->count, to->cap) = arena_copy(a, full, strlen(full));
     free(full);
 }
 

@@ -12,11 +12,6 @@ bool check_is_before(const struct check *c, enum check_target_name target, int m
            (t->major < major || (t->major == major && t->minor < minor));
 }
 
-const char *check_title(struct check *c, const struct kube_object *o)
-{
-    return arena_text(&c->bundle.arena, "%s %s", o->kind, *o->name == '\0' ? "?" : o->name);
-}
-
 bool check_lists_port(const struct kube_container *container, long port)
 {
     const struct yaml_node *ports = kube_get(container->node, "ports");
@@ -159,8 +154,7 @@ struct check_selected *check_selected(struct check *c, const struct kube_object 
     s = c->selected[index] = arena_alloc(a, sizeof *s);
     pods = kube_select_by(&c->bundle, o, selector);
     while ((p = kube_select_next(&pods)) != NULL) {
-        s->list = arena_room(a, s->list, s->count, &s->cap, sizeof *s->list);
-        s->list[s->count++] = p;
+        arena_push(a, s->list, s->count, s->cap) = p;
         s->on_host += p->host_network;
     }
     kube_index_add(a, &c->selectors, o->namespace, text, index);

@@ -144,7 +144,7 @@ void check_host_network_policy(struct check *c, const struct kube_object *o)
     if (user != NULL)
         check_report(c, check_at_key(o->spec, "ingress"),
                      "the pods of %s are on the host network, where no pod selector matches them",
-                     check_title(c, job_run_object(user)));
+                     job_run_object(user)->title);
 }
 
 /* The policy of the svc plugin admits pods of the job by label, and pods on the host network match

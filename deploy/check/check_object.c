@@ -69,15 +69,11 @@ static void index_claims(struct check *c, const struct kube_pods *p,
 }
 
 /* Of every claim, by namespace and name, the pods that mount it. */
-void check_find_claims(struct check *c)
+void check_find_claims(struct check *c, const struct kube_pods *p)
 {
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
-
-        index_claims(c, p, kube_get(p->spec, "volumes"), "persistentVolumeClaim.claimName");
-        if (p->object->type == KUBE_VOLCANO_JOB)
-            index_claims(c, p, kube_get(p->object->spec, "volumes"), "volumeClaimName");
-    }
+    index_claims(c, p, kube_get(p->spec, "volumes"), "persistentVolumeClaim.claimName");
+    if (p->object->type == KUBE_VOLCANO_JOB)
+        index_claims(c, p, kube_get(p->object->spec, "volumes"), "volumeClaimName");
 }
 
 static long count_mounting(const struct check *c, const struct kube_object *claim)
@@ -146,39 +142,30 @@ void check_duplicate_key(struct check *c, const struct kube_object *o)
     }
 }
 
-void check_duplicate_object(struct check *c)
+void check_duplicate_object(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const char *api = kube_text(o->node, "apiVersion"), *slash = strchr(api, '/');
-        int group = slash == NULL ? 0 : (int)(slash - api);
-        const char *what = arena_text(&c->bundle.arena, "%s %.*s %s", o->kind, group, api, o->name);
-        struct kube_hits hits;
+    const char *api = kube_text(o->node, "apiVersion"), *slash = strchr(api, '/');
+    int group = slash == NULL ? 0 : (int)(slash - api);
+    const char *what = arena_text(&c->bundle.arena, "%s %.*s %s", o->kind, group, api, o->name);
+    struct kube_hits hits = kube_index_find(&c->index, o->namespace, what, strlen(what));
 
-        if (*o->name == '\0' || *o->kind == '\0')
-            continue;
-        hits = kube_index_find(&c->index, o->namespace, what, strlen(what));
-        if (hits.count > 0 && (c->bundle.objects[hits.list[0]]->node->file == o->node->file ||
-                               !check_is_of_folder(c, o)))
-            check_report_on(c, o, check_at_first(o->node, "metadata.name"),
-                            "%s %s is defined a second time", o->kind, o->name);
-        kube_index_add(&c->bundle.arena, &c->index, o->namespace, what, i);
-    }
+    if (*o->name == '\0' || *o->kind == '\0')
+        return;
+    if (hits.count > 0 &&
+        (c->bundle.objects[hits.list[0]]->node->file == o->node->file || !check_is_of_folder(c, o)))
+        check_report(c, check_at_first(o->node, "metadata.name"), "%s is defined a second time",
+                     o->title);
+    kube_index_add(&c->bundle.arena, &c->index, o->namespace, what, o->index);
 }
 
 /* --- AppWrappers. --- */
 
-/* Marks the AppWrappers that contain pods of a job, which end. An AppWrapper without such pods is a
+/* Marks the AppWrapper that contains pods of a job, which end. An AppWrapper without such pods is a
  * service that runs forever. */
-void check_find_ending_wrappers(struct check *c)
+void check_find_ending_wrappers(struct check *c, const struct kube_pods *p)
 {
-    c->marks = arena_alloc(&c->bundle.arena, c->bundle.count + 1);
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
-
-        if (p->object->wrapper != NULL && p->ends)
-            c->marks[p->object->wrapper->index] = true;
-    }
+    if (p->object->wrapper != NULL && p->ends)
+        c->marks[p->object->wrapper->index] = true;
 }
 
 void check_appwrapper_blocks_completion(struct check *c, const struct kube_pods *p)

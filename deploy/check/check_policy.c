@@ -30,28 +30,22 @@ bool check_policy_is_for(const struct kube_object *o, const char *direction)
            (yaml_length(types) == 0 ? by_default : yaml_contains(types, direction));
 }
 
-static void add_policy(struct check *c, struct check_policies *to, const struct kube_object *o)
-{
-    to->list = arena_room(&c->bundle.arena, to->list, to->count, &to->cap, sizeof *to->list);
-    to->list[to->count++] = o;
-}
-
 /* Notes at the pods that a policy with the selector selects them. */
 static void link_pods(struct check *c, struct check_selected *s)
 {
     for (size_t i = 0; i < s->count && !s->is_of_policies; i++) {
         struct check_selections *of = &c->selections[s->list[i]->index];
 
-        of->list = arena_room(&c->bundle.arena, of->list, of->count, &of->cap, sizeof *of->list);
-        of->list[of->count++] = s;
+        arena_push(&c->bundle.arena, of->list, of->count, of->cap) = s;
     }
     s->is_of_policies = true;
 }
 
 void check_find_policies(struct check *c)
 {
-    c->selections =
-        arena_alloc(&c->bundle.arena, (c->bundle.pod_count + 1) * sizeof *c->selections);
+    struct arena *a = &c->bundle.arena;
+
+    c->selections = arena_alloc(a, (c->bundle.pod_count + 1) * sizeof *c->selections);
     for (size_t i = 0; i < c->bundle.count; i++) {
         const struct kube_object *o = c->bundle.objects[i];
         struct check_selected *s;
@@ -64,9 +58,9 @@ void check_find_policies(struct check *c)
         s = check_selected(c, o, kube_get(o->spec, "podSelector"));
         link_pods(c, s);
         if (check_policy_is_for(o, "Ingress"))
-            add_policy(c, &s->ingress, o);
+            arena_push(a, s->ingress.list, s->ingress.count, s->ingress.cap) = o;
         if (check_policy_is_for(o, "Egress"))
-            add_policy(c, &s->egress, o);
+            arena_push(a, s->egress.list, s->egress.count, s->egress.cap) = o;
     }
 }
 
@@ -406,14 +400,12 @@ static void look_at_store(struct check *c, const struct way *w)
     if (closed != NULL)
         check_report_on(c, closed, at_rules(closed, "ingress"),
                         "no policy admits the pods of %s to %s%s, where they meet",
-                        check_title(c, w->from->object), check_title(c, w->to->object),
-                        at_port(c, w));
+                        w->from->object->title, w->to->object->title, at_port(c, w));
     closed = policy_closing_way(c, "egress", w->from, w, admits_to_store);
     if (closed != NULL)
         check_report_on(c, closed, at_rules(closed, "egress"),
                         "no policy lets the pods of %s out to %s%s, where they meet",
-                        check_title(c, w->from->object), check_title(c, w->to->object),
-                        at_port(c, w));
+                        w->from->object->title, w->to->object->title, at_port(c, w));
 }
 
 static void look_at_dns(struct check *c, const struct way *w)
@@ -426,7 +418,7 @@ static void look_at_dns(struct check *c, const struct way *w)
             c, closed, at_rules(closed, "egress"),
             "no policy lets the pods of %s out to DNS (port 53 over UDP), which has the "
             "address of %s",
-            check_title(c, w->from->object), w->host);
+            w->from->object->title, w->host);
 }
 
 /* Policies have no effect on the host network: another rule says so. */
@@ -498,6 +490,6 @@ void check_journal_blocked(struct check *c, const struct job_store *s)
             check_report_on(c, closed, check_at_key(closed->spec, "egress"),
                             "the replicas of %s keep their state at %s:%ld, and this policy does "
                             "not let them there",
-                            check_title(c, w.from->object), w.host, w.port);
+                            w.from->object->title, w.host, w.port);
     }
 }

@@ -183,8 +183,8 @@ void check_print_sum(FILE *out, const struct check *c)
             counts[CHECK_ERROR], counts[CHECK_ERROR] == 1 ? "" : "s", counts[CHECK_WARNING],
             counts[CHECK_WARNING] == 1 ? "" : "s", counts[CHECK_NOTE],
             counts[CHECK_NOTE] == 1 ? "" : "s", c->bundle.count, c->bundle.count == 1 ? "" : "s");
-    if (c->made_count > 0)
-        fprintf(out, ", without %zu that controllers made of them", c->made_count);
+    if (c->bundle.made > 0)
+        fprintf(out, ", without %zu that controllers made of them", c->bundle.made);
     fputc('\n', out);
     print_looked(out, c);
 }

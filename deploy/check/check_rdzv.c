@@ -200,29 +200,25 @@ void check_id_shared(struct check *c, const struct job_run *r)
         has_id(r) && !job_is_elastic(r))
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
                      "the rendezvous id `%s` is that of %ld groups of %s, at the same endpoint",
-                     id->text, groups, check_title(c, job_run_object(r)));
+                     id->text, groups, job_run_object(r)->title);
     else if (groups > 1 && strcmp(r->backend, "static") == 0 && r->hosted && r->target.pods != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_MASTER_ADDR),
                      "%ld groups of %s have the same ranks at one master, %s: each needs the first "
                      "pod of its own group",
-                     groups, check_title(c, job_run_object(r)), r->host);
+                     groups, job_run_object(r)->title, r->host);
     else if (other != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
                      "the rendezvous id `%s` is also used by %s, at the same endpoint",
-                     job_text(r, TORCHRUN_RDZV_ID), check_title(c, job_run_object(other)));
+                     job_text(r, TORCHRUN_RDZV_ID), job_run_object(other)->title);
 }
 
 /* --- The backend. --- */
 
-void check_find_idle_store(struct check *c)
+void check_find_idle_store(struct check *c, const struct job_store *s)
 {
-    c->idle_store = NULL;
-    for (size_t i = 0; i < c->jobs.store_count && c->idle_store == NULL; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-
-        if (s->kind != JOB_STORE_RELAY && job_first_run(s->runs, job_is_dynamic) == NULL)
-            c->idle_store = s;
-    }
+    if (c->idle_store == NULL && s->kind != JOB_STORE_RELAY &&
+        job_first_run(s->runs, job_is_dynamic) == NULL)
+        c->idle_store = s;
 }
 
 /* The store has the labels of the job, or there is no other job. */
@@ -246,7 +242,7 @@ void check_backend_missing(struct check *c, const struct job_run *r)
         store = c->idle_store;
     if (store != NULL)
         check_report(c, check_at_run(r), "torchrun has no backend, so it does not use %s in %s",
-                     store->container->name, check_title(c, job_store_object(store)));
+                     store->container->name, job_store_object(store)->title);
     else if (job_is_elastic(r))
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
                      "%ld to %ld nodes, but without a backend torchrun cannot use a range",
@@ -304,7 +300,7 @@ void check_host_no_pod(struct check *c, const struct job_run *r)
 {
     if (job_is_dynamic(r) && r->misnamed != NULL && job_is_multi_node(r))
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT), "%s is no pod of %s: %s",
-                     r->host, check_title(c, job_run_object(r)), r->misnamed);
+                     r->host, job_run_object(r)->title, r->misnamed);
 }
 
 void check_hosted_by_worker(struct check *c, const struct job_run *r)

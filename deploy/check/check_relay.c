@@ -5,14 +5,11 @@
 
 /* --- The upstream of a relay. --- */
 
-void check_find_rdzvds(struct check *c)
+void check_find_rdzvds(struct check *c, const struct job_store *s)
 {
-    for (size_t i = 0; i < c->jobs.store_count; i++) {
-        const struct job_store *s = &c->jobs.stores[i];
-
-        if (s->kind == JOB_STORE_RDZVD)
-            kube_index_add(&c->bundle.arena, &c->index, "", job_store_object(s)->namespace, i);
-    }
+    if (s->kind == JOB_STORE_RDZVD)
+        kube_index_add(&c->bundle.arena, &c->index, "", job_store_object(s)->namespace,
+                       (size_t)(s - c->jobs.stores));
 }
 
 /* A store that could be meant, or NULL. */
@@ -41,7 +38,7 @@ static void look_at_upstream_target(struct check *c, const struct job_store *rel
     struct check_position at = check_at_option(relay, &u->setting);
 
     if (u->target.reach == KUBE_ELSEWHERE)
-        check_report(c, at, "%s is in another namespace than %s", u->host, check_title(c, o));
+        check_report(c, at, "%s is in another namespace than %s", u->host, o->title);
     else if (service != NULL && !check_has_port(service, u->port))
         check_report(c, at, "Service %s has no port %ld", service->name, u->port);
     else if (u->store != NULL && u->store->kind != JOB_STORE_RDZVD)
@@ -68,7 +65,7 @@ void check_relay_upstream(struct check *c, const struct job_store *relay,
         look_at_upstream_target(c, relay, u);
     else if (is_in_own_namespace(o, u->host) && store != NULL)
         check_report(c, at, "no Service here is named %s; the store is %s in %s", u->host,
-                     store->container->name, check_title(c, job_store_object(store)));
+                     store->container->name, job_store_object(store)->title);
 }
 
 void check_relay_without_store(struct check *c, const struct job_store *relay,

@@ -149,21 +149,17 @@ void check_replicas_one_node(struct check *c, const struct job_store *s)
                      s->container->pods->replicas);
 }
 
-/* Marks the pods that budgets select. */
-void check_find_budgets(struct check *c)
+/* Marks the pods that a budget selects. */
+void check_find_budgets(struct check *c, const struct kube_object *o)
 {
-    c->marks = arena_alloc(&c->bundle.arena, c->bundle.pod_count + 1);
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        struct check_selected *pods;
+    struct check_selected *pods;
 
-        if (strcmp(o->kind, "PodDisruptionBudget") != 0)
-            continue;
-        pods = check_selected(c, o, kube_get(o->spec, "selector"));
-        for (size_t k = 0; k < pods->count && !pods->has_budget; k++)
-            c->marks[pods->list[k]->index] = true;
-        pods->has_budget = true;
-    }
+    if (strcmp(o->kind, "PodDisruptionBudget") != 0)
+        return;
+    pods = check_selected(c, o, kube_get(o->spec, "selector"));
+    for (size_t k = 0; k < pods->count && !pods->has_budget; k++)
+        c->marks[pods->list[k]->index] = true;
+    pods->has_budget = true;
 }
 
 void check_replicas_no_budget(struct check *c, const struct job_store *s)
@@ -241,5 +237,5 @@ void check_journal_shared(struct check *c, const struct job_store *s)
         check_report(c, check_at_option(s, &journal),
                      "%s has the same journal, so one of the two leads for both; but no Service "
                      "leads to both",
-                     check_title(c, job_store_object(first)));
+                     job_store_object(first)->title);
 }

@@ -115,6 +115,5 @@ void check_report_on(struct check *c, const struct kube_object *o, struct check_
     va_start(args, format);
     f.text = arena_vtext(&c->bundle.arena, format, args);
     va_end(args);
-    c->findings = arena_room(&c->bundle.arena, c->findings, c->count, &c->cap, sizeof *c->findings);
-    c->findings[c->count++] = f;
+    arena_push(&c->bundle.arena, c->findings, c->count, c->cap) = f;
 }

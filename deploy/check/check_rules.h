@@ -3,7 +3,8 @@
  * time with another meaning of RULE().
  *
  * To add a rule: write its function into the check_*.c of its subject, add its row here and its
- * texts there. PER() names what the engine calls the function for: see struct check_rule. Put a
+ * texts there. PER() names what the engine calls the function for, FIRST() the same for one that
+ * only finds what it looks up: see struct check_calls. Put a
  * manifest with the fault and its mended twin into tests/manifest/check. The rule must find nothing
  * in any other file there, nor in what emit prints. `tests/manifest/check.py --update` then writes
  * its row into deploy/README.md. */
@@ -19,7 +20,7 @@ RULE("rdzv-id-differs", ERROR, PER(run, id_of_pod))
 RULE("volcano-restart-job-id", ERROR, PER(policy, volcano_restart_job_id))
 
 /* --- The backend and its conf. --- */
-RULE("rdzv-backend-missing", ERROR, PER(bundle, find_idle_store) PER(run, backend_missing))
+RULE("rdzv-backend-missing", ERROR, FIRST(store, find_idle_store) PER(run, backend_missing))
 RULE("rdzv-backend-unknown", ERROR, PER(run, backend_unknown))
 RULE("rdzv-is-host", ERROR, PER(run, is_host))
 RULE("rdzv-host-no-pod", ERROR, PER(run, host_no_pod))
@@ -33,13 +34,13 @@ RULE("rdzv-endpoint-form", ERROR, PER(run, endpoint_form))
 RULE("rdzv-endpoint-localhost", ERROR, PER(run, endpoint_localhost))
 RULE("rdzv-endpoint-port", ERROR, PER(run, endpoint_port))
 RULE("rdzv-endpoint-namespace", ERROR, PER(run, endpoint_namespace))
-RULE("rdzv-endpoint-unknown", WARNING, PER(bundle, find_unused_stores) PER(run, endpoint_unknown))
+RULE("rdzv-endpoint-unknown", WARNING, FIRST(object, find_unused_stores) PER(run, endpoint_unknown))
 RULE("service-selects-nothing", ERROR, PER(object, service_selects_nothing))
 RULE("service-target-port", ERROR, PER(object, service_target_port))
 RULE("headless-port-mapping", ERROR, PER(object, headless_port_mapping))
 RULE("not-ready-addresses", WARNING,
-     PER(bundle, find_name_givers) PER(object, not_ready_service) PER(run, not_ready_pod))
-RULE("service-name-taken", ERROR, PER(bundle, find_made_services) PER(object, service_name_taken))
+     FIRST(run, find_name_givers) PER(object, not_ready_service) PER(run, not_ready_pod))
+RULE("service-name-taken", ERROR, FIRST(object, find_made_services) PER(object, service_name_taken))
 RULE("enable-service-links", ERROR, PER(object, enable_service_links))
 RULE("local-addr-missing", WARNING, PER(run, local_addr_missing))
 
@@ -81,15 +82,17 @@ RULE("store-probe-path", ERROR, PER(probe, store_probe_path))
 RULE("store-replicas", ERROR, PER(store, store_replicas))
 RULE("replicas-probe", ERROR, PER(probe, replicas_probe))
 RULE("replicas-one-node", NOTE, PER(store, replicas_one_node))
-RULE("replicas-no-budget", NOTE, PER(bundle, find_budgets) PER(store, replicas_no_budget))
+RULE("replicas-no-budget", NOTE, FIRST(object, find_budgets) PER(store, replicas_no_budget))
 RULE("journal-files", ERROR, PER(store, journal_files))
 RULE("journal-blocked", ERROR, PER(store, journal_blocked))
 RULE("journal-shared", ERROR, PER(store, journal_shared))
 RULE("tls-relay", ERROR, PER(upstream, tls_relay))
 RULE("tls-c10d", ERROR, PER(run, tls_c10d))
 RULE("tls-name", ERROR,
-     PER(bundle, find_certificates) PER(upstream, tls_name_of_relay) PER(run, tls_name))
-RULE("tls-secret", ERROR, PER(bundle, tls_secret))
+     FIRST(object, find_certificates) PER(upstream, tls_name_of_relay) PER(run, tls_name))
+RULE("tls-secret", ERROR,
+     FIRST(pods, find_mounted_secrets) FIRST(object, find_shown_secrets)
+         PER(object, find_idle_certificate) PER(store, tls_secret))
 RULE("tls-probe", ERROR, PER(probe, tls_probe))
 RULE("store-rolling-update", WARNING, PER(store, store_rolling_update))
 RULE("store-bare-pod", WARNING, PER(store, store_bare_pod))
@@ -117,14 +120,14 @@ RULE("sidecar-too-old", ERROR, PER(container, sidecar_too_old))
 RULE("sidecar-not-guaranteed", WARNING, PER(container, sidecar_not_guaranteed))
 RULE("rdzvd-as-root", ERROR, PER(store, rdzvd_as_root))
 RULE("appwrapper-blocks-completion", ERROR,
-     PER(bundle, find_ending_wrappers) PER(pods, appwrapper_blocks_completion))
+     FIRST(pods, find_ending_wrappers) PER(pods, appwrapper_blocks_completion))
 RULE("mcad-namespace", ERROR, PER(object, mcad_namespace))
 RULE("mcad-resources", WARNING, PER(object, mcad_resources))
 RULE("mcad-labels", ERROR, PER(pods, mcad_labels))
 
 /* --- Relays. --- */
-RULE("relay-upstream", ERROR, PER(bundle, find_rdzvds) PER(upstream, relay_upstream))
-RULE("relay-without-store", WARNING, PER(bundle, find_rdzvds) PER(upstream, relay_without_store))
+RULE("relay-upstream", ERROR, FIRST(store, find_rdzvds) PER(upstream, relay_upstream))
+RULE("relay-without-store", WARNING, FIRST(store, find_rdzvds) PER(upstream, relay_without_store))
 RULE("relay-settings", ERROR, PER(store, relay_settings))
 RULE("relay-space", ERROR, PER(store, relay_space))
 RULE("relay-listens-outside", WARNING, PER(store, relay_listens_outside))
@@ -137,14 +140,14 @@ RULE("host-network-policy", ERROR, PER(object, host_network_policy) PER(run, hos
 RULE("host-network-store", ERROR, PER(store, host_network_store))
 RULE("store-blocked", ERROR, PER(run, run_blocked) PER(upstream, relay_blocked))
 RULE("scrape-blocked", WARNING,
-     PER(bundle, find_services) PER(pods, scrape_of_pods) PER(object, scrape_of_monitor))
+     FIRST(object, find_services) PER(pods, scrape_of_pods) PER(object, scrape_of_monitor))
 RULE("istio-injected", ERROR, PER(pods, istio_injected))
 
 /* --- As Kubernetes wants it written. --- */
 RULE("capability-prefix", WARNING, PER(container, capability_prefix))
 RULE("quantity-fraction", ERROR,
      PER(object, object_quantity_fraction) PER(container, quantity_fraction))
-RULE("pvc-access-mode", WARNING, PER(bundle, find_claims) PER(object, pvc_access_mode))
+RULE("pvc-access-mode", WARNING, FIRST(pods, find_claims) PER(object, pvc_access_mode))
 RULE("storage-class-nil", ERROR, PER(object, storage_class_nil))
 RULE("duplicate-key", WARNING, PER(object, duplicate_key))
-RULE("duplicate-object", ERROR, PER(bundle, duplicate_object))
+RULE("duplicate-object", ERROR, PER(object, duplicate_object))

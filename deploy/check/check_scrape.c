@@ -85,24 +85,18 @@ static void index_port(struct check *c, const struct kube_object *o, const char 
         index_labels(c, o, service_scope(c, o->namespace, port));
 }
 
-static void index_service(struct check *c, const struct kube_object *o)
+void check_find_services(struct check *c, const struct kube_object *o)
 {
     const struct yaml_node *ports = kube_get(o->spec, "ports");
 
+    if (o->type != KUBE_SERVICE)
+        return;
     index_port(c, o, "");
     for (size_t i = 0; i < yaml_length(ports); i++) {
         const char *name = kube_text(ports->items[i], "name");
 
         if (*name != '\0')
             index_port(c, o, name);
-    }
-}
-
-void check_find_services(struct check *c)
-{
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        if (c->bundle.objects[i]->type == KUBE_SERVICE)
-            index_service(c, c->bundle.objects[i]);
     }
 }
 
@@ -149,7 +143,7 @@ static void look_at_scrape(struct check *c, const struct scrape *s)
         check_report_on(
             c, closed, check_at_key(closed->spec, "ingress"),
             "%s has Prometheus scrape %s%s%s, and this policy admits only the job's pods", s->asker,
-            check_title(c, s->pods->object), *s->port == '\0' ? "" : " at port ", s->port);
+            s->pods->object->title, *s->port == '\0' ? "" : " at port ", s->port);
 }
 
 /* --- What Prometheus is told. --- */
@@ -205,7 +199,7 @@ static void look_at_service(struct check *c, const struct endpoint *e,
                   kube_print(&c->bundle.arena, kube_get(service->spec, "selector")), port))
         return;
     while ((p = kube_select_next(&pods)) != NULL) {
-        struct scrape s = {p, port, check_title(c, e->monitor)};
+        struct scrape s = {p, port, e->monitor->title};
 
         if (job_store_in(&c->jobs, p) != NULL)
             look_at_scrape(c, &s);

@@ -199,7 +199,7 @@ void check_store_in_memory(struct check *c, const struct job_store *s)
     if (user != NULL && data_of(c, s).place == DATA_IN_MEMORY)
         check_report(c, check_at_store(s),
                      "%s keeps its state in memory: when it restarts, %s ends", s->container->name,
-                     check_title(c, job_run_object(user)));
+                     job_run_object(user)->title);
 }
 
 void check_store_data_lost(struct check *c, const struct job_store *s)

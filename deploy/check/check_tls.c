@@ -53,7 +53,7 @@ void check_tls_relay(struct check *c, const struct job_store *relay, const struc
     if (u->store == NULL || check_option(c, relay, "config", NULL) != NULL)
         return;
     store = side_of(c, u->store);
-    title = check_title(c, job_store_object(u->store));
+    title = job_store_object(u->store)->title;
     if (!store.known)
         return;
     if (store.serves && !speaks && !store.takes_plain)
@@ -91,7 +91,7 @@ void check_tls_c10d(struct check *c, const struct job_run *r)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
                      "%s, and %s takes plain text only from its own pod",
                      c10d ? "torch's c10d clients have no TLS" : "the conf has no protocol=https",
-                     check_title(c, job_store_object(r->store)));
+                     job_store_object(r->store)->title);
 }
 
 /* --- Certificates. --- */
@@ -103,15 +103,11 @@ static const char *secret_at(const struct kube_container *container, const char 
 }
 
 /* Certificates of cert-manager by namespace and Secret. */
-void check_find_certificates(struct check *c)
+void check_find_certificates(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-
-        if (strcmp(o->kind, "Certificate") == 0)
-            kube_index_add(&c->bundle.arena, &c->index, o->namespace,
-                           kube_text(o->spec, "secretName"), i);
-    }
+    if (strcmp(o->kind, "Certificate") == 0)
+        kube_index_add(&c->bundle.arena, &c->index, o->namespace, kube_text(o->spec, "secretName"),
+                       o->index);
 }
 
 static const struct kube_object *
@@ -161,7 +157,7 @@ static void look_at_name(struct check *c, const struct job_store *s, const char 
     if (found != NULL && !is_for(found, host))
         check_report_on(c, found, check_at_first(found->node, "spec.dnsNames spec.secretName"),
                         "%s comes by the name %s, which this certificate does not have",
-                        check_title(c, c->object), host);
+                        c->object->title, host);
 }
 
 void check_tls_name_of_relay(struct check *c, const struct job_store *relay,
@@ -181,40 +177,41 @@ void check_tls_name(struct check *c, const struct job_run *r)
 
 /* --- Secrets that nothing makes. --- */
 
-/* Secrets that pods mount and Prometheus shows, by namespace. */
-static void index_used(struct check *c, struct kube_index *out)
+/* The scope of Secrets that something in the namespace uses; namespaces have no blanks. */
+static const char *used_in(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.pod_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[i];
-        const struct yaml_node *volumes = kube_get(p->spec, "volumes");
+    return arena_text(&c->bundle.arena, "used in %s", o->namespace);
+}
 
-        for (size_t k = 0; k < yaml_length(volumes); k++)
-            kube_index_add(&c->bundle.arena, out, p->object->namespace,
-                           kube_text(volumes->items[k], "secret.secretName"), i);
-    }
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const struct yaml_node *endpoints =
-            strcmp(o->kind, "ServiceMonitor") == 0 ? kube_get(o->spec, "endpoints") : NULL;
+void check_find_mounted_secrets(struct check *c, const struct kube_pods *p)
+{
+    const struct yaml_node *volumes = kube_get(p->spec, "volumes");
 
-        for (size_t k = 0; k < yaml_length(endpoints); k++)
-            kube_index_add(&c->bundle.arena, out, o->namespace,
-                           kube_text(endpoints->items[k], "tlsConfig.cert.secret.name"), i);
-    }
+    for (size_t k = 0; k < yaml_length(volumes); k++)
+        kube_index_add(&c->bundle.arena, &c->index, used_in(c, p->object),
+                       kube_text(volumes->items[k], "secret.secretName"), p->index);
+}
+
+/* Those that Prometheus shows; and the Certificates. */
+void check_find_shown_secrets(struct check *c, const struct kube_object *o)
+{
+    const struct yaml_node *endpoints =
+        strcmp(o->kind, "ServiceMonitor") == 0 ? kube_get(o->spec, "endpoints") : NULL;
+
+    check_find_certificates(c, o);
+    for (size_t k = 0; k < yaml_length(endpoints); k++)
+        kube_index_add(&c->bundle.arena, &c->index, used_in(c, o),
+                       kube_text(endpoints->items[k], "tlsConfig.cert.secret.name"), o->index);
 }
 
 /* A Certificate whose Secret nothing in its namespace uses: probably the one that is missing. */
-static const struct kube_object *idle_certificate(struct check *c, const struct kube_index *used)
+void check_find_idle_certificate(struct check *c, const struct kube_object *o)
 {
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
-        const char *secret = kube_text(o->spec, "secretName");
+    const char *secret = kube_text(o->spec, "secretName");
 
-        if (strcmp(o->kind, "Certificate") == 0 && *secret != '\0' &&
-            kube_index_find(used, o->namespace, secret, strlen(secret)).count == 0)
-            return o;
-    }
-    return NULL;
+    if (c->idle_certificate == NULL && strcmp(o->kind, "Certificate") == 0 && *secret != '\0' &&
+        kube_index_find(&c->index, used_in(c, o), secret, strlen(secret)).count == 0)
+        c->idle_certificate = o;
 }
 
 static bool secret_is_made(struct check *c, const struct kube_object *user, const char *secret)
@@ -228,36 +225,24 @@ static bool secret_is_made(struct check *c, const struct kube_object *user, cons
     return certificate_naming_secret(c, user, secret) != NULL;
 }
 
-static void look_at_secrets(struct check *c, const struct job_store *s,
-                            const struct kube_object *idle)
+void check_tls_secret(struct check *c, const struct job_store *s)
 {
     static const char *const files[] = {"cert", "client-ca", "upstream-ca", "upstream-cert"};
+    const struct kube_object *idle = c->idle_certificate;
 
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    for (size_t i = 0; i < sizeof files / sizeof *files && idle != NULL; i++) {
         struct job_setting file;
         const char *path = check_option(c, s, files[i], &file);
         const char *secret = path != NULL && file.value.known ? secret_at(s->container, path) : "";
 
         if (*secret == '\0' || secret_is_made(c, job_store_object(s), secret))
             continue;
-        check_report_on(c, job_store_object(s), check_at_option(s, &file),
-                        "nothing here makes the Secret %s; %s makes %s, which no pod of its "
-                        "namespace has",
-                        secret, check_title(c, idle), kube_text(idle->spec, "secretName"));
+        check_report(c, check_at_option(s, &file),
+                     "nothing here makes the Secret %s; %s makes %s, which no pod of its "
+                     "namespace has",
+                     secret, idle->title, kube_text(idle->spec, "secretName"));
         return;
     }
-}
-
-void check_tls_secret(struct check *c)
-{
-    struct kube_index used = {0};
-    const struct kube_object *idle;
-
-    check_find_certificates(c);
-    index_used(c, &used);
-    idle = idle_certificate(c, &used);
-    for (size_t i = 0; idle != NULL && i < c->jobs.store_count; i++)
-        look_at_secrets(c, &c->jobs.stores[i], idle);
 }
 
 /* --- Probes. --- */

@@ -19,8 +19,6 @@ bool import_look(struct importer *m)
                       KUBE_OBJECTS_MAX);
         return false;
     }
-    kube_drop_made(&m->bundle);
-    kube_find_pods(&m->bundle);
     job_find(&m->jobs, &m->bundle);
     return true;
 }

@@ -27,7 +27,6 @@ static void made_read(struct import_made *made, const struct importer *m,
     for (size_t i = 0; i < file.count; i++)
         file.docs[i] = (struct yaml_doc){.root = documents->items[i]};
     kube_add_file(&made->bundle, &file);
-    kube_find_pods(&made->bundle);
     job_find(&made->jobs, &made->bundle);
     for (size_t i = 0; i < made->jobs.count && made->run == NULL; i++) {
         const struct kube_object *o = job_run_object(made->jobs.runs[i]);

@@ -72,8 +72,7 @@ struct arg_list {
 
 static void push_word(struct arena *a, struct arg_list *list, struct arg_word word)
 {
-    list->words = arena_room(a, list->words, list->count, &list->cap, sizeof *list->words);
-    list->words[list->count++] = word;
+    arena_push(a, list->words, list->count, list->cap) = word;
 }
 
 /* The length of NAME in NAME=... and NAME+=..., or 0. */
@@ -292,8 +291,7 @@ static struct job_run *new_run(struct job_view *v, const struct kube_container *
     struct job_run *r = arena_alloc(&v->bundle->arena, sizeof *r);
 
     *r = (struct job_run){.container = c};
-    v->runs = arena_room(&v->bundle->arena, v->runs, v->all_count, &v->cap, sizeof *v->runs);
-    v->runs[v->all_count++] = r;
+    arena_push(&v->bundle->arena, v->runs, v->all_count, v->cap) = r;
     return r;
 }
 
@@ -638,9 +636,7 @@ void job_find_runs(struct job_view *v, const struct kube_container *c)
         scope.unread = scope.foreign;
     if (v->all_count > before || !c->pods->ends || (scope.unread == NULL && count > 0))
         return;
-    v->closed = arena_room(&v->bundle->arena, v->closed, v->closed_count, &v->closed_cap,
-                           sizeof *v->closed);
-    v->closed[v->closed_count++] = (struct job_closed){
+    arena_push(&v->bundle->arena, v->closed, v->closed_count, v->closed_cap) = (struct job_closed){
         c, scope.unread, scope.foreign == NULL ? NULL : foreign_remedy(scope.foreign->text)};
 }
 

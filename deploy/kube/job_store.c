@@ -164,8 +164,7 @@ void job_find_stores(struct job_view *v)
 
             if (store.kind == JOB_STORE_NONE)
                 continue;
-            v->stores = arena_room(a, v->stores, v->store_count, &v->store_cap, sizeof *v->stores);
-            v->stores[v->store_count++] = store;
+            arena_push(a, v->stores, v->store_count, v->store_cap) = store;
             if (v->first_store[i] == 0)
                 v->first_store[i] = v->store_count;
         }

@@ -18,12 +18,6 @@ struct list {
     size_t count, cap;
 };
 
-static void list_add_variable(struct list *l, struct job_variable variable)
-{
-    l->items = arena_room(l->arena, l->items, l->count, &l->cap, sizeof *l->items);
-    l->items[l->count++] = variable;
-}
-
 static void add_env(struct list *l, const struct yaml_node *env)
 {
     for (size_t i = 0; env != NULL && env->kind == YAML_SEQUENCE && i < env->count; i++) {
@@ -31,13 +25,12 @@ static void add_env(struct list *l, const struct yaml_node *env)
         const char *name = kube_text(entry, "name");
 
         if (*name != '\0')
-            list_add_variable(
-                l, (struct job_variable){
-                       .name = name,
-                       .node = entry,
-                       .value = value != NULL && value->kind == YAML_SCALAR ? value : NULL,
-                       .source = kube_get(entry, "valueFrom"),
-                   });
+            arena_push(l->arena, l->items, l->count, l->cap) = (struct job_variable){
+                .name = name,
+                .node = entry,
+                .value = value != NULL && value->kind == YAML_SCALAR ? value : NULL,
+                .source = kube_get(entry, "valueFrom"),
+            };
     }
 }
 
@@ -49,12 +42,11 @@ static void add_config_map(struct list *l, const struct kube_object *map, const 
         const struct yaml_node *value = data->pairs[i].value;
 
         if (value->kind == YAML_SCALAR)
-            list_add_variable(
-                l, (struct job_variable){
-                       .name = arena_text(l->arena, "%s%s", prefix, data->pairs[i].key->text),
-                       .node = value,
-                       .value = value,
-                   });
+            arena_push(l->arena, l->items, l->count, l->cap) = (struct job_variable){
+                .name = arena_text(l->arena, "%s%s", prefix, data->pairs[i].key->text),
+                .node = value,
+                .value = value,
+            };
     }
 }
 
@@ -394,10 +386,8 @@ struct job_value job_variable_value(struct job_view *v, const struct kube_contai
 
 void job_scope_assign(struct job_scope *s, const struct job_assignment *assignment)
 {
-    s->assigned =
-        arena_room(&s->view->bundle->arena, s->assigned, s->count, &s->cap, sizeof *s->assigned);
     kube_index_add(&s->view->bundle->arena, &s->names, "", assignment->name, s->count);
-    s->assigned[s->count++] = *assignment;
+    arena_push(&s->view->bundle->arena, s->assigned, s->count, s->cap) = *assignment;
 }
 
 bool job_scope_find(const struct job_scope *s, const struct arg_word *word,

@@ -257,9 +257,7 @@ static void group_by_store(struct job_view *v)
         if (s == NULL)
             continue;
         group = &v->stores[s - v->stores].runs;
-        group->list =
-            arena_room(a, group->list, group->count, &caps[s - v->stores], sizeof(void *));
-        group->list[group->count++] = v->runs[i];
+        arena_push(a, group->list, group->count, caps[s - v->stores]) = v->runs[i];
     }
 }
 
@@ -356,6 +354,7 @@ static void job_link(struct job_view *v)
 void job_find(struct job_view *v, struct kube_bundle *bundle)
 {
     *v = (struct job_view){.bundle = bundle};
+    kube_find_pods(bundle);
     job_find_stores(v);
     for (size_t i = 0; i < bundle->pod_count; i++) {
         for (size_t j = 0; j < bundle->pods[i]->count; j++) {

@@ -121,6 +121,7 @@ struct job_view {
     struct kube_index variable_names; /* their indices by name; empty: they are few */
 };
 
+/* Call this after kube_add_file() for all files; kube_find_pods() is a part of it. */
 void job_find(struct job_view *v, struct kube_bundle *bundle);
 
 /* The words of command and args. If a shell runs one of them as a script, *script is its index,

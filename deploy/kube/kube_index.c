@@ -73,8 +73,7 @@ void kube_index_add(struct arena *a, struct kube_index *i, const char *scope, co
                                        .name_len = len};
         i->buckets[hash & (i->bucket_count - 1)] = e;
     }
-    e->list = arena_room(a, e->list, e->count, &e->cap, sizeof *e->list);
-    e->list[e->count++] = value;
+    arena_push(a, e->list, e->count, e->cap) = value;
 }
 
 struct kube_hits kube_index_find(const struct kube_index *i, const char *scope, const char *name,

@@ -137,7 +137,7 @@ static bool is_made_by_owner(const struct owners *w, const struct kube_object *o
     return owner->type != KUBE_OTHER; /* no rule says that an unknown kind makes, say, a Service */
 }
 
-size_t kube_drop_made(struct kube_bundle *b)
+void kube_drop_made(struct kube_bundle *b)
 {
     struct owners w = {.bundle = b};
     size_t kept = 0, before = b->count;
@@ -158,5 +158,5 @@ size_t kube_drop_made(struct kube_bundle *b)
         kept++;
     }
     b->count = kept;
-    return before - kept;
+    b->made = before - kept;
 }

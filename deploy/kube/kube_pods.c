@@ -15,9 +15,8 @@ static void add_made_label(struct pods_maker *m, const char *key, const char *va
 {
     struct kube_pods *p = m->pods;
 
-    p->labels =
-        arena_room(&m->bundle->arena, p->labels, p->label_count, &m->label_cap, sizeof *p->labels);
-    p->labels[p->label_count++] = (struct kube_label){key, value};
+    arena_push(&m->bundle->arena, p->labels, p->label_count, m->label_cap) =
+        (struct kube_label){key, value};
 }
 
 static void add_written_labels(struct pods_maker *m)
@@ -88,8 +87,7 @@ static struct kube_pods *pods_add(struct pods_maker *m, const struct kube_object
     m->label_cap = 0;
     add_written_labels(m);
     add_containers(m, over);
-    b->pods = arena_room(&b->arena, b->pods, b->pod_count, &b->pod_cap, sizeof *b->pods);
-    b->pods[b->pod_count++] = p;
+    arena_push(&b->arena, b->pods, b->pod_count, b->pod_cap) = p;
     return p;
 }
 
@@ -521,6 +519,7 @@ void kube_find_pods(struct kube_bundle *b)
 {
     struct pods_maker m = {.bundle = b};
 
+    kube_drop_made(b);
     bundle_index_objects(b);
     find_used(&m);
     for (size_t i = 0; i < b->count; i++) {

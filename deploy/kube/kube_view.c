@@ -400,7 +400,8 @@ static void add_templates(struct kube_bundle *b, const struct yaml_node *node, s
 static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at)
 {
     struct kube_object *o;
-    const char *kind = kube_text(node, "kind"), *namespace = kube_text(node, "metadata.namespace");
+    const char *kind = kube_text(node, "kind"), *name = kube_text(node, "metadata.name");
+    const char *namespace = kube_text(node, "metadata.namespace");
 
     if (node == NULL || node->kind != YAML_MAPPING || at.depth++ > NEST_MAX)
         return;
@@ -421,8 +422,10 @@ static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node,
         .node = node,
         .spec = kube_get(node, is_cron(node) ? "spec.jobTemplate.spec" : "spec"),
         .kind = kind,
-        .name = kube_text(node, "metadata.name"),
+        .name = name,
         .namespace = namespace,
+        .title = arena_text(&b->arena, "%s %s", *kind == '\0' ? "object" : kind,
+                            *name == '\0' ? "without a name" : name),
         .wrapper = at.wrapper,
         .entry = at.entry,
         .doc = at.doc,
@@ -431,8 +434,7 @@ static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node,
         .index = b->count,
         .templated = at.templated,
     };
-    b->objects = arena_room(&b->arena, b->objects, b->count, &b->cap, sizeof *b->objects);
-    b->objects[b->count++] = o;
+    arena_push(&b->arena, b->objects, b->count, b->cap) = o;
     at.wrapper = o;
     if (o->type == KUBE_APPWRAPPER)
         add_list(b, kube_get(o->spec, "components"), "template", at);

@@ -64,6 +64,7 @@ struct kube_object {
     enum kube_type type;
     const struct yaml_node *node, *spec;
     const char *kind, *name, *namespace; /* "" if it has none; in a wrapper, what that gives it */
+    const char *title;                   /* "Job train", for messages */
     const struct kube_object *wrapper;   /* the AppWrapper that contains it, or NULL */
     const struct yaml_node *entry;       /* its entry there, in components or GenericItems */
     const struct yaml_doc *doc;          /* that it stands in */
@@ -115,6 +116,7 @@ struct kube_pods {
 struct kube_bundle {
     struct arena arena;
     bool overflow; /* there were more than KUBE_OBJECTS_MAX objects; the others are left out */
+    size_t made;   /* how many were left out by kube_drop_made() */
     struct kube_object **objects; /* in the order of the files, an AppWrapper before its parts */
     size_t count, cap;
     struct kube_pods **pods;
@@ -128,7 +130,7 @@ struct kube_bundle {
 
 /* The caller keeps the files, longer than the bundle. */
 void kube_add_file(struct kube_bundle *b, const struct yaml_file *file);
-/* Call this after all files: it finds the pods. */
+/* Call this after all files: it leaves out what controllers made, and finds the pods. */
 void kube_find_pods(struct kube_bundle *b);
 /* All pods of the object; -1: the number of some is not known. */
 long kube_count_pods(const struct kube_bundle *b, const struct kube_object *o);
@@ -259,10 +261,8 @@ const struct yaml_node *kube_controller(const struct kube_object *o);
 
 /* A cluster prints a job beside the Pods and Services that its controller made of it. These repeat
  * the job's content, so check would count them as second users of the job's names and ids. A
- * Pod, or an object that makes pods, stays if the bundle does not show its owner's pods. Call it
- * between kube_add_file() and kube_find_pods(). The result is the number of objects that were left
- * out. */
-size_t kube_drop_made(struct kube_bundle *b);
+ * Pod, or an object that makes pods, stays if the bundle does not show its owner's pods. */
+void kube_drop_made(struct kube_bundle *b);
 
 /* --- What happens after a container of a pod has failed. --- */
 

@@ -5,12 +5,14 @@
     pages.py bash|zsh|fish TABLE.json PROGRAM     the completion
 
 A table is what rdzvd-describe or rdzv-manifest-describe prints: a list of settings, or verbs with
-their options. The result goes to standard output.
+their options. The words "@platforms" and so on stand for files of deploy/data. The result goes to standard output.
 """
 import json
+import os
 import re
 import sys
 
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 FILES = {"@files": ("compopt -o default; return", ":_files", "-r -F"),
          "@folders": ("compopt -o default; return", ":_files -/", "-r -F")}
 
@@ -83,13 +85,21 @@ def man(table, template, version):
 # ---- completion: the tables of options as contexts, each option with its words for completion
 
 
+def listed(kind):
+    """What `rdzv-manifest list KIND` lists, from the data files that the program embeds."""
+    if kind in ("rules", "settings"):
+        with open(os.path.join(DATA, kind + ".yaml"), encoding="utf-8") as f:
+            return re.findall(r"^- id: (\S+)" if kind == "rules" else r"^(\w+):", f.read(), flags=re.M)
+    return sorted(name[:-len(".yaml")] for name in os.listdir(os.path.join(DATA, kind)))
+
+
 def contexts(table):
     """(verb or "", options, words); words as in the table, with lists in place of their names."""
     if isinstance(table, list):
         return [("", table, "")]
 
     def expand(words):
-        return " ".join(" ".join(table["lists"].get(w[1:], [w])) if w[0] == "@" else w
+        return " ".join(" ".join(listed(w[1:])) if w[0] == "@" and w not in FILES else w
                         for w in (words or "").split())
 
     return [(v["name"], [dict(o, words=expand(o.get("words"))) for o in v["options"]],

@@ -128,14 +128,14 @@ static void refuse_in_place_of_etcd(struct rewrite *w, const struct kube_object 
             w, etcd->node,
             "%s: the Services of an etcd lead to one store, and replicas come in the place "
             "of a store in worker 0: use --rdzv=relay, or --from=c10d",
-            rewrite_title(w, etcd));
+            etcd->title);
     if (tls != NULL)
         rewrite_error(
             w, etcd->node,
             "%s: other clients of this etcd have no certificate, so rewrite gives TLS only to "
             "a store in the place of worker 0: leave out --set rdzv.tls, or use "
             "--from=c10d",
-            rewrite_title(w, etcd));
+            etcd->title);
 }
 
 /* The number of things to rewrite. */
@@ -221,8 +221,8 @@ static void note_faults(struct rewrite *w)
                        "that rewrite adds have the label `rdzvd: JOB`",
                        f->text, C10D_PORT);
         else if (f->rule->severity >= CHECK_WARNING && (blocked || is_rewritten(w, f->object)))
-            diag_note(w->diag, f->file, f->mark, "%s: %s (%s, in the result)",
-                      rewrite_title(w, f->object), f->text, f->rule->id);
+            diag_note(w->diag, f->file, f->mark, "%s: %s (%s, in the result)", f->object->title,
+                      f->text, f->rule->id);
     }
     kube_free(&c.bundle);
 }

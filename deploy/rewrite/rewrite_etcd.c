@@ -86,12 +86,12 @@ static bool note_scaler(const struct referrer *r)
         if (strcmp(r->kind, etcd->kind) != 0)
             rewrite_note(r->w, target,
                          "%s is for %s, which goes: delete it; rdzvd, a %s, needs no autoscaler",
-                         rewrite_title(r->w, r->object), rewrite_title(r->w, etcd), r->kind);
+                         r->object->title, etcd->title, r->kind);
         else
             rewrite_note(r->w, target,
                          "%s scales %s, which is rdzvd now: delete it; a second store, or a store "
                          "that it restarts, ends the runs of the first",
-                         rewrite_title(r->w, r->object), rewrite_title(r->w, etcd));
+                         r->object->title, etcd->title);
         return true;
     }
     return false;
@@ -111,7 +111,7 @@ static bool note_monitor(const struct referrer *r)
         rewrite_note(r->w, selector,
                      "%s scrapes this etcd: rdzvd has figures of its own at /metrics, so alerts on "
                      "etcd_ names find none: replace them by those of deploy/monitoring",
-                     rewrite_title(r->w, r->object));
+                     r->object->title);
     return found;
 }
 
@@ -148,7 +148,7 @@ static bool note_route(const struct referrer *r)
             r->w, at,
             "%s leads to %s, behind which rdzvd is now: its clients find etcd's v2 API there, "
             "and no v3: delete it, unless they use v2",
-            rewrite_title(r->w, r->object), rewrite_title(r->w, r->etcd->services[i]));
+            r->object->title, r->etcd->services[i]->title);
         return true;
     }
     return false;
@@ -165,13 +165,13 @@ static void note_mention(const struct referrer *r)
         rewrite_note(r->w, at,
                      "%s names %s, behind which rdzvd is now: what reads this may speak etcd's v2 "
                      "API, and no v3",
-                     rewrite_title(r->w, r->object), rewrite_title(r->w, s));
+                     r->object->title, s->title);
         return;
     }
     if (strstr(kube_print(&r->w->arena, r->object->node), "etcdctl") != NULL)
         rewrite_note(r->w, r->object->node,
                      "%s runs etcdctl: if it means this etcd, it may speak v2 to rdzvd, and no v3",
-                     rewrite_title(r->w, r->object));
+                     r->object->title);
 }
 
 /* Notes each object that refers to the etcd or to its Service, and the effect when rdzvd, a
@@ -328,7 +328,7 @@ static const char *why_not_torchs(struct rewrite *w, const struct etcd *e,
     return other == NULL
                ? NULL
                : arena_text(&w->arena, "%s uses it, too, which rdzvd cannot serve if it speaks v3",
-                            rewrite_title(w, other));
+                            other->title);
 }
 
 size_t etcd_find(struct rewrite *w, struct etcd **out)
@@ -350,9 +350,9 @@ size_t etcd_find(struct rewrite *w, struct etcd **out)
             why = why_not_torchs(w, &e, s);
         w->has_left = w->has_left || why != NULL;
         if (why != NULL)
-            rewrite_note(
-                w, o->node, "%s is an etcd, and rewrite leaves it: %s; --etcd=%s%s%s replaces it",
-                rewrite_title(w, o), why, o->namespace, *o->namespace == '\0' ? "" : "/", o->name);
+            rewrite_note(w, o->node,
+                         "%s is an etcd, and rewrite leaves it: %s; --etcd=%s%s%s replaces it",
+                         o->title, why, o->namespace, *o->namespace == '\0' ? "" : "/", o->name);
         else if (judge(w, &e, s))
             (*out)[count++] = e;
     }
@@ -413,21 +413,19 @@ static void publish_early(struct rewrite *w, const struct kube_object *s)
     else
         edit_add_pair(w, s->spec, yaml_get_pair(s->spec, "clusterIP"),
                       "publishNotReadyAddresses: true\n");
-    rewrite_note(w, s->node, "%s: it now publishes the address before the pod is ready",
-                 rewrite_title(w, s));
+    rewrite_note(w, s->node, "%s: it now publishes the address before the pod is ready", s->title);
 }
 
 static void remove_service(struct rewrite *w, const struct kube_object *s)
 {
-    rewrite_note(w, s->node, "%s leads to the peer port alone: rewrite removes it",
-                 rewrite_title(w, s));
+    rewrite_note(w, s->node, "%s leads to the peer port alone: rewrite removes it", s->title);
     if (s->list != NULL)
         edit_remove_item(w, s->list, s->item);
     else if (s->wrapper == NULL)
         edit_remove_document(w, s->doc);
     else
         rewrite_error(w, s->node, "%s leads to the peer port alone: remove it from its AppWrapper",
-                      rewrite_title(w, s));
+                      s->title);
 }
 
 /* If there are two ports, each needs a name. */
@@ -442,7 +440,7 @@ static void add_c10d_port(struct rewrite *w, const struct kube_object *s,
     edit_add_item(w, ports, last, false,
                   arena_text(&w->arena, "name: c10d\nport: %d\n%stargetPort: %d\n", C10D_PORT,
                              protocol == NULL ? "" : "protocol: TCP\n", C10D_PORT));
-    rewrite_note(w, s->node, "%s: rewrite adds port %d, for c10d", rewrite_title(w, s), C10D_PORT);
+    rewrite_note(w, s->node, "%s: rewrite adds port %d, for c10d", s->title, C10D_PORT);
 }
 
 static void rewrite_service(struct rewrite *w, const struct etcd *e, const struct kube_object *s,
@@ -467,7 +465,7 @@ static void rewrite_service(struct rewrite *w, const struct etcd *e, const struc
         if (!leads_to(e, ports->items[i], "targetPort", e->peer_port))
             continue;
         edit_remove_item(w, ports, i);
-        rewrite_note(w, ports->items[i], "%s: rewrite removes the peer port", rewrite_title(w, s));
+        rewrite_note(w, ports->items[i], "%s: rewrite removes the peer port", s->title);
     }
     if (kube_is_headless(s))
         publish_early(w, s);
@@ -525,7 +523,7 @@ static void open_c10d_port(struct rewrite *w, const struct etcd *e, const struct
             continue;
         edit_add_item(w, kube_get(rules->items[r], "ports"), at, false,
                       arena_text(&w->arena, "protocol: TCP\nport: %d\n", C10D_PORT));
-        rewrite_note(w, o->node, "%s: it now %s to port %d, too", rewrite_title(w, o),
+        rewrite_note(w, o->node, "%s: it now %s to port %d, too", o->title,
                      ingress ? "admits clients" : "lets its pods out", C10D_PORT);
     }
 }
@@ -662,18 +660,18 @@ static void note_losses(struct rewrite *w, const struct etcd *e)
         const struct yaml_node *n = kube_get(e->container->pods->spec, lost[i]);
 
         if (n != NULL && !yaml_is(n, "false"))
-            rewrite_note(w, n, "%s: rewrite drops its %s, which rdzvd does not need",
-                         rewrite_title(w, o), lost[i]);
+            rewrite_note(w, n, "%s: rewrite drops its %s, which rdzvd does not need", o->title,
+                         lost[i]);
     }
     if (o->type == KUBE_STATEFULSET)
         rewrite_note(
             w, o->node,
             "%s: its selector changes, and a cluster refuses that: delete the old one first",
-            rewrite_title(w, o));
+            o->title);
     if (o->wrapper != NULL)
         rewrite_note(w, o->node,
                      "%s never ends, so its AppWrapper never ends: move it out of the AppWrapper",
-                     rewrite_title(w, o));
+                     o->title);
 }
 
 /* Workers can reach what agents can reach: the name that the jobs use, or the headless one of
@@ -734,14 +732,13 @@ static void note_replaced(struct rewrite *w, const struct etcd *e, const char *k
     const struct kube_object *o = e->object;
     bool pod = o->type == KUBE_POD;
 
-    rewrite_note(w, o->node, "%s was etcd: %s %s with rdzvd replaces it, at port %ld%s",
-                 rewrite_title(w, o), kind, o->name, e->ports[0],
-                 e->ports[0] == C10D_PORT ? "" : " and 29400");
+    rewrite_note(w, o->node, "%s was etcd: %s %s with rdzvd replaces it, at port %ld%s", o->title,
+                 kind, o->name, e->ports[0], e->ports[0] == C10D_PORT ? "" : " and 29400");
     if ((pod || strcmp(o->kind, "Deployment") == 0) && strcmp(kind, o->kind) != 0)
         rewrite_note(w, o->node,
                      "kubectl apply does not remove the old %s, which its Services still select: "
                      "first run kubectl delete %s %s%s%s",
-                     rewrite_title(w, o), pod ? "pod" : "deployment", o->name,
+                     o->title, pod ? "pod" : "deployment", o->name,
                      *o->namespace == '\0' ? "" : " -n ", o->namespace);
 }
 

@@ -6,14 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- Messages. --- */
-
-const char *rewrite_title(struct rewrite *w, const struct kube_object *o)
-{
-    return arena_text(&w->arena, "%s %s", *o->kind == '\0' ? "object" : o->kind,
-                      *o->name == '\0' ? "without a name" : o->name);
-}
-
 /* --- Options. --- */
 
 struct choice {
@@ -72,10 +64,8 @@ const char *rewrite_choose(struct rewrite_options *o, const char *name, const ch
 /* --- Files. --- */
 
 /* Pods of a job, and the like: what their controllers make next is made of the rewritten job. */
-static void leave_made(struct rewrite *w)
+static void note_made(struct rewrite *w, size_t made)
 {
-    size_t made = kube_drop_made(&w->bundle);
-
     if (made > 0)
         diag_note(w->diag, NULL, (struct yaml_mark){0},
                   "rewrite leaves %zu object%s that controllers made of others as %s: do not apply "
@@ -93,19 +83,18 @@ bool rewrite_look(struct rewrite *w)
         w->files[i].eol = nl != NULL && nl > f->bytes && nl[-1] == '\r' ? "\r\n" : "\n";
         kube_add_file(&w->bundle, f);
     }
-    if (w->bundle.overflow)
+    if (w->bundle.overflow) {
         diag_error(w->diag, w->files[0].path, (struct yaml_mark){0},
                    "more than %d objects, all files together: rewrite them in parts",
                    KUBE_OBJECTS_MAX);
-    if (!w->bundle.overflow) {
-        leave_made(w);
-        kube_find_pods(&w->bundle);
-        job_find(&w->jobs, &w->bundle);
+        return false;
     }
+    job_find(&w->jobs, &w->bundle);
+    note_made(w, w->bundle.made);
     w->marks = arena_alloc(&w->arena, (w->bundle.count + 1) * sizeof *w->marks);
     for (size_t i = 0; i < w->jobs.all_count; i++)
         w->marks[job_run_object(w->jobs.runs[i])->index].trains = true;
-    return !w->bundle.overflow;
+    return true;
 }
 
 bool rewrite_read(struct rewrite *w)

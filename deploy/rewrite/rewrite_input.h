@@ -71,6 +71,3 @@ struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_
 /* Notes a finding or a change at this node, or advice for the user. */
 #define rewrite_note(m, ...)  yaml_note((m)->diag, __VA_ARGS__)
 #define rewrite_error(m, ...) yaml_error((m)->diag, __VA_ARGS__)
-
-/* "Pod etcd-server", for notes. */
-const char *rewrite_title(struct rewrite *w, const struct kube_object *o);

@@ -239,7 +239,7 @@ static void remove_port(struct rewrite *w, const struct job_run *r, long port)
             continue;
         rewrite_note(w, item,
                      "%s: nothing listens on %ld in its pods any more: rewrite removes the port",
-                     rewrite_title(w, job_run_object(r)), port);
+                     job_run_object(r)->title, port);
         if (pair->value->count == 1)
             edit_remove_pair(w, r->container->node, pair);
         else
@@ -264,14 +264,14 @@ static void move_accelerate(struct rewrite *w, const struct job_run *r, const ch
         rewrite_error(w, r->container->node,
                       "%s: accelerate launch needs --main_process_ip and --main_process_port: "
                       "write both",
-                      rewrite_title(w, job_run_object(r)));
+                      job_run_object(r)->title);
         return;
     }
     if (w->options->relay)
         rewrite_error(w, address->node,
                       "%s: accelerate launch refuses a port that something at its localhost uses, "
                       "so its pods can have no relays: leave out --rdzv=relay",
-                      rewrite_title(w, job_run_object(r)));
+                      job_run_object(r)->title);
     setting_write(w, r, address, host);
     setting_write(w, r, port, arena_text(&w->arena, "%d", C10D_PORT));
     if (r->settings[TORCHRUN_RDZV_CONF].flag == NULL)
@@ -361,7 +361,7 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
 
     if (job_policy_stranger(j->policy) != NULL)
         rewrite_error(w, job_policy_stranger(j->policy)->key,
-                      "%s: elasticPolicy has no field %s: remove it", rewrite_title(w, j->object),
+                      "%s: elasticPolicy has no field %s: remove it", j->object->title,
                       job_policy_stranger(j->policy)->key->text);
     set_key(w, j->policy, "rdzvBackend", "c10d", &missing);
     if (host != NULL)
@@ -373,7 +373,7 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
             w, j->policy,
             "%s had no rdzvId, and shared the default id with other jobs: rewrite sets the id to "
             "the name of the job",
-            rewrite_title(w, j->object));
+            j->object->title);
     }
     conf_move_policy(w, j->policy, old, &missing);
     if (policy_lacks_restarts(j))

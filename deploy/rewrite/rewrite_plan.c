@@ -51,7 +51,7 @@ static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j, co
         rewrite_error(w, at == NULL ? r->container->node : at,
                       "%s: %s the store of its other runs, and rewrite cannot tell whether this "
                       "one meets there, too: give it their endpoint%s",
-                      rewrite_title(w, j->object), e != NULL ? "an etcd is" : "a training pod is",
+                      j->object->title, e != NULL ? "an etcd is" : "a training pod is",
                       e != NULL ? ", or use --keep-backend" : "");
     }
 }
@@ -84,25 +84,25 @@ static void refuse_unread(struct rewrite *w, const struct rewrite_job *j, const 
             rewrite_error(w, r->container->node,
                           "%s has %ld groups of pods, which would meet at one store under one id: "
                           "give each an --rdzv_id of its own, such as that of a label of the group",
-                          rewrite_title(w, j->object), job_groups(r));
+                          j->object->title, job_groups(r));
         if (parted != NULL)
             rewrite_error(
                 w, r->container->node,
                 "%s: its pods name the ids `%s` and `%s`, or two ports, at one host: give "
                 "them one",
-                rewrite_title(w, j->object), job_text(parted, TORCHRUN_RDZV_ID),
+                j->object->title, job_text(parted, TORCHRUN_RDZV_ID),
                 job_text(r, TORCHRUN_RDZV_ID));
 
         if (r->unread != NULL && job_is_multi_node(r))
             rewrite_error(w, r->unread->node,
                           "%s: `%s` may hold options of torchrun, and these files do not have its "
                           "text: write the options into the manifest%s",
-                          rewrite_title(w, j->object), r->unread->text, keep);
+                          j->object->title, r->unread->text, keep);
         else if (other != NULL && job_run_object(r) != r->map)
             rewrite_error(w, r->args->command.node,
                           "%s starts this script, and so does %s: give each job a script of its "
                           "own%s",
-                          rewrite_title(w, j->object), rewrite_title(w, other), keep);
+                          j->object->title, other->title, keep);
     }
 }
 
@@ -117,7 +117,7 @@ static void note_unread(struct rewrite *w, const struct rewrite_job *j)
         rewrite_note(w, j->object->node,
                      "%s: rewrite leaves it as it is: where it meets depends on `%s`, and these "
                      "files do not say what that is",
-                     rewrite_title(w, j->object), text);
+                     j->object->title, text);
         w->has_left = true;
         return;
     }
@@ -138,7 +138,7 @@ static void refuse_merged_runs(struct rewrite *w, const struct rewrite_job *j)
                       "%s: %s meets in other pods than %s, and with the same id at one store they "
                       "would become one run: "
                       "give each an --rdzv_id of its own",
-                      rewrite_title(w, j->object), part_of(r), part_of(with));
+                      j->object->title, part_of(r), part_of(with));
 }
 
 /* --- Relays. --- */
@@ -163,7 +163,7 @@ static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
     if (why != NULL)
         rewrite_error(w, j->object->node,
                       "%s: %s: use `rdzv-manifest emit --rdzv relay`, or leave out --rdzv",
-                      rewrite_title(w, j->object), why);
+                      j->object->title, why);
     return why == NULL;
 }
 
@@ -209,7 +209,7 @@ static void give_relays(struct rewrite *w, const struct rewrite_job *j, const st
     rewrite_note(
         w, j->object->node,
         "%s: each of its pods gets a relay to %s, a native sidecar (needs Kubernetes 1.29)",
-        rewrite_title(w, j->object), store);
+        j->object->title, store);
 }
 
 static const char *platform_or_pods(const struct kube_object *o)
@@ -242,8 +242,7 @@ static bool relays_to_etcd(struct rewrite *w, const struct rewrite_job *j, const
     if (!w->options->relay)
         return false;
     if (o->type == KUBE_CONFIG_MAP || *o->name == '\0') {
-        rewrite_note(w, o->node, "%s: rewrite gives it no relay: it cannot tell %s",
-                     rewrite_title(w, o),
+        rewrite_note(w, o->node, "%s: rewrite gives it no relay: it cannot tell %s", o->title,
                      *o->name == '\0' ? "what its space is to be called" : "which pods run it");
         return false;
     }
@@ -266,7 +265,7 @@ static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j
             w, j->object->node,
             "%s meets over %s at an endpoint that leads to nothing in these files: rewrite "
             "leaves it as it is",
-            rewrite_title(w, j->object), j->runs[i]->backend);
+            j->object->title, j->runs[i]->backend);
         return;
     }
 }
@@ -291,7 +290,7 @@ static void note_restarts(struct rewrite *w, const struct rewrite_job *j, const 
         enum rewrite_restarts what = rewrite_restarts_of(j->runs[i]);
 
         if (moves(j->runs[i], e) && said[what] != NULL && !noted[what])
-            rewrite_note(w, j->object->node, "%s: %s", rewrite_title(w, j->object), said[what]);
+            rewrite_note(w, j->object->node, "%s: %s", j->object->title, said[what]);
         noted[what] = noted[what] || moves(j->runs[i], e);
     }
 }
@@ -331,7 +330,7 @@ static void note_shared_store(struct rewrite *w, const struct rewrite_job *j)
                      "%s: if it is elastic, torch 2.6 and later need %s=1 on every agent over "
                      "etcd-v2, or a node that joins or replaces another one waits for ever: set "
                      "it, or leave out --keep-backend",
-                     rewrite_title(w, j->object), variable);
+                     j->object->title, variable);
         return;
     }
 }
@@ -364,9 +363,9 @@ static void move_one(struct rewrite *w, const struct rewrite_job *j, struct etcd
 
     if (c10d && fixed != NULL)
         rewrite_note(w, j->object->node, "%s meets at this etcd: rewrite leaves it on etcd-v2: %s",
-                     rewrite_title(w, j->object), fixed);
+                     j->object->title, fixed);
     else
-        rewrite_note(w, j->object->node, "%s meets at this etcd: %s", rewrite_title(w, j->object),
+        rewrite_note(w, j->object->node, "%s meets at this etcd: %s", j->object->title,
                      c10d ? "rewrite moves it to c10d" : "rewrite leaves it on etcd-v2, as it is");
     e->fixed += fixed != NULL;
     if (fixed != NULL) {
@@ -478,7 +477,7 @@ static bool has_store_already(struct rewrite *w, const struct kube_object *job)
             w, p->object->node,
             "%s already has this store, but does not use it: set the job's endpoint to it, or "
             "remove it",
-            rewrite_title(w, job));
+            job->title);
         return true;
     }
     return false;
@@ -507,7 +506,7 @@ static const char *given_before(struct rewrite *w, const struct kube_object *job
         if (o->type != job->type)
             rewrite_error(w, job->node,
                           "%s has the name of %s, and the stores of both would have it: rename one",
-                          rewrite_title(w, job), rewrite_title(w, o));
+                          job->title, o->title);
         return w->marks[i].store;
     }
     return NULL;
@@ -521,10 +520,9 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
     rewrite_note(w, o->node,
                  "%s: its worker 0 was the store; now %s %s is, behind a Service of that "
                  "name at port %d",
-                 rewrite_title(w, o), w->options->replicas ? "Deployment" : "StatefulSet", name,
-                 C10D_PORT);
+                 o->title, w->options->replicas ? "Deployment" : "StatefulSet", name, C10D_PORT);
     if (host || kube_platform(o->type) == NULL)
-        rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", rewrite_title(w, o),
+        rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", o->title,
                      host ? "a policy cannot select pods on the host network"
                           : "rewrite does not know the label of its pods");
     for (size_t i = 0; i < j->count; i++)
@@ -534,7 +532,7 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
             w, o->node,
             "%s had no backend, and --node_rank set the ranks; c10d sets them in the order of "
             "the pods' addresses",
-            rewrite_title(w, o));
+            o->title);
 }
 
 /* The variables that the run needs to find the store of the job; of a static job with an endpoint,
@@ -616,7 +614,7 @@ static void note_foreign(struct rewrite *w)
 
         if (closed->remedy != NULL)
             rewrite_note(w, closed->program->node, "%s: rewrite leaves %s as it is: %s",
-                         rewrite_title(w, closed->container->pods->object), closed->program->text,
+                         closed->container->pods->object->title, closed->program->text,
                          closed->remedy);
         w->has_left = w->has_left || closed->remedy != NULL;
     }
@@ -639,7 +637,7 @@ size_t move_self_hosted(struct rewrite *w, bool look)
             rewrite_note(w, j.object->node,
                          "%s: one of the training pods is the store, and rewrite leaves it so: it "
                          "cannot tell which Pods are one job",
-                         rewrite_title(w, j.object));
+                         j.object->title);
             continue;
         }
         found++;
@@ -647,7 +645,7 @@ size_t move_self_hosted(struct rewrite *w, bool look)
             rewrite_note(w, j.object->node,
                          "%s: its worker 0 is the store, and rewrite leaves it so: without "
                          "--keep-backend and --from=etcd rdzvd replaces it",
-                         rewrite_title(w, j.object));
+                         j.object->title);
         else
             give_store(w, &j);
     }
@@ -679,7 +677,7 @@ static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)
     rewrite_note(w, policy != NULL ? policy->value : p->part,
                  "%s: rewrite sets restartPolicy to Never: a second attempt would find the keys of "
                  "the first",
-                 rewrite_title(w, p->object));
+                 p->object->title);
 }
 
 static bool can_have_agent_store(struct rewrite *w, const struct kube_pods *p)
@@ -734,7 +732,7 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
         rewrite_note(w, o->node,
                      "%s: rdzvd is a native sidecar of its Master, at port %ld, where rank 0 would "
                      "have listened (needs Kubernetes 1.29 and Training Operator 1.8)",
-                     rewrite_title(w, o), port);
+                     o->title, port);
     }
     emit_job_free(&job);
     mark_moved(w, o);
@@ -768,7 +766,7 @@ size_t move_to_agent_store(struct rewrite *w, bool look)
                 w, o->node,
                 "%s runs no torchrun, which could be given an endpoint: --wiring=agent-store "
                 "puts rdzvd where its rank 0 would listen",
-                rewrite_title(w, o));
+                o->title);
         else
             give_agent_store(w, o, p);
     }

@@ -223,8 +223,7 @@ static enum fate fate_of(const char *key, size_t len, int old, bool has_join_tim
 static void plan_change(struct rewrite *w, struct conf_plan *p, size_t from, size_t to,
                         const char *text)
 {
-    p->list = arena_room(&w->arena, p->list, p->count, &p->cap, sizeof *p->list);
-    p->list[p->count++] = (struct conf_change){from, to, text};
+    arena_push(&w->arena, p->list, p->count, p->cap) = (struct conf_change){from, to, text};
 }
 
 static void note_removed(struct rewrite *w, const struct yaml_node *at, const char *key, size_t len)

@@ -13,8 +13,7 @@ struct steps {
     struct rewrite *w;
     FILE *out;
     struct kube_bundle after;
-    struct kube_index twins; /* objects of `after`, by kind and name */
-    size_t printed;          /* in this step */
+    size_t printed; /* in this step */
 };
 
 static struct yaml_file *file_now(struct rewrite_file *f)
@@ -26,7 +25,7 @@ static struct yaml_file *file_now(struct rewrite_file *f)
 
 static const struct kube_object *twin(const struct steps *s, const struct kube_object *o)
 {
-    struct kube_hits hits = kube_index_find(&s->twins, o->kind, o->name, strlen(o->name));
+    struct kube_hits hits = kube_index_find(&s->after.named, o->kind, o->name, strlen(o->name));
 
     for (size_t i = 0; i < hits.count; i++) {
         const struct kube_object *new = s->after.objects[hits.list[i]];
@@ -182,14 +181,12 @@ void rewrite_steps_print(FILE *out, struct rewrite *w)
         changed = changed || rewrite_changed(&w->files[i]);
         kube_add_file(&s.after, file_now(&w->files[i]));
     }
-    kube_drop_made(&s.after); /* as the bundle before */
     if (!changed) {
         fputs("# The files need no changes.\n", out);
         kube_free(&s.after);
         return;
     }
-    for (size_t i = 0; i < s.after.count; i++)
-        kube_index_add(&w->arena, &s.twins, s.after.objects[i]->kind, s.after.objects[i]->name, i);
+    kube_find_pods(&s.after); /* as in the bundle before */
     print_step(&s, STEP_STOP, "# These jobs end, and begin again from their last checkpoint.");
     print_step(&s, STEP_DELETE, "# The new files have no such object, or no apply can change it.");
     print_apply(&s);

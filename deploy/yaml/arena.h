@@ -22,6 +22,10 @@ void *arena_grow(struct arena *a, const void *old, size_t old_size, size_t new_s
  * for. */
 void *arena_room(struct arena *a, void *list, size_t count, size_t *cap, size_t item_size);
 
+/* The next item of such a list, to be assigned: arena_push(a, l->list, l->count, l->cap) = item. */
+#define arena_push(a, list, count, cap) \
+    (*((list) = arena_room(a, list, count, &(cap), sizeof *(list)), &(list)[(count)++]))
+
 /* A copy of len bytes, with a NUL after them. */
 char *arena_copy(struct arena *a, const char *text, size_t len);
 

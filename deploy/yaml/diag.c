@@ -34,8 +34,7 @@ void diag_add(struct diag *d, enum diag_kind kind, const char *file, struct yaml
     if (is_repeated(d, &e))
         return;
     e.file = file == NULL ? NULL : arena_copy(&d->arena, file, strlen(file));
-    d->entries = arena_room(&d->arena, d->entries, d->count, &d->cap, sizeof *d->entries);
-    d->entries[d->count++] = e;
+    arena_push(&d->arena, d->entries, d->count, d->cap) = e;
 }
 
 void diag_report(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,

@@ -144,8 +144,7 @@ static void end_word(struct shell_reader *r)
             c->target = make_word(r, r->word_start, word_end(r));
         return;
     }
-    c->words = arena_room(r->arena, c->words, c->count, &c->cap, sizeof *c->words);
-    c->words[c->count++] = make_word(r, r->word_start, word_end(r));
+    arena_push(r->arena, c->words, c->count, c->cap) = make_word(r, r->word_start, word_end(r));
 }
 
 /* At an operator, a newline, or the end of the text. */
@@ -158,8 +157,7 @@ static void end_command(struct shell_reader *r)
     r->command.pipes = peek_byte(r, 0) == '|' && peek_byte(r, 1) != '|';
     if (r->command.count == 0)
         return;
-    s->commands = arena_room(r->arena, s->commands, s->count, &s->cap, sizeof *s->commands);
-    s->commands[s->count++] = r->command;
+    arena_push(r->arena, s->commands, s->count, s->cap) = r->command;
     r->command = (struct shell_command){0};
 }
 

@@ -122,8 +122,7 @@ static void diff_collect(struct text_diff *d)
         c.new_to = j;
         if (i == c.old_from && j == c.new_from)
             continue;
-        d->changes = arena_room(&d->arena, d->changes, d->count, &cap, sizeof *d->changes);
-        d->changes[d->count++] = c;
+        arena_push(&d->arena, d->changes, d->count, cap) = c;
     }
 }
 

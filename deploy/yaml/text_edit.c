@@ -10,8 +10,7 @@ void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len
     struct text_edit edit = {.at = at, .len = len, .text_len = text_len, .order = e->count};
 
     edit.text = arena_copy(a, text, text_len);
-    e->list = arena_room(a, e->list, e->count, &e->cap, sizeof *e->list);
-    e->list[e->count++] = edit;
+    arena_push(a, e->list, e->count, e->cap) = edit;
 }
 
 static int compare_edits(const void *left, const void *right)

@@ -265,17 +265,14 @@ struct yaml_node *yaml_new_plain(struct arena *a, const char *text)
 
 void yaml_append(struct arena *a, struct yaml_node *sequence, struct yaml_node *item)
 {
-    sequence->items =
-        arena_room(a, sequence->items, sequence->count, &sequence->cap, sizeof *sequence->items);
-    sequence->items[sequence->count++] = item;
+    arena_push(a, sequence->items, sequence->count, sequence->cap) = item;
 }
 
 void yaml_add(struct arena *a, struct yaml_node *mapping, struct yaml_node *key,
               struct yaml_node *value)
 {
-    mapping->pairs =
-        arena_room(a, mapping->pairs, mapping->count, &mapping->cap, sizeof *mapping->pairs);
-    mapping->pairs[mapping->count++] = (struct yaml_pair){key, value, false};
+    arena_push(a, mapping->pairs, mapping->count, mapping->cap) =
+        (struct yaml_pair){key, value, false};
 }
 
 void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key,

@@ -125,15 +125,11 @@ static struct yaml_node *new_node(struct yaml_builder *r, enum yaml_kind kind,
 static void add_anchor(struct yaml_builder *r, const yaml_char_t *name, struct yaml_node *n,
                        bool open)
 {
-    struct anchor *last;
-
     if (name == NULL)
         return;
-    r->anchors = arena_room(&r->file->arena, r->anchors, r->anchor_count, &r->anchor_cap,
-                            sizeof *r->anchors);
-    last = &r->anchors[r->anchor_count++];
     n->anchor = arena_copy(&r->file->arena, (const char *)name, strlen((const char *)name));
-    *last = (struct anchor){n->anchor, n, open};
+    arena_push(&r->file->arena, r->anchors, r->anchor_count, r->anchor_cap) =
+        (struct anchor){n->anchor, n, open};
 }
 
 static struct yaml_node *build_alias(struct yaml_builder *r)
@@ -250,8 +246,8 @@ static void drop_twice(struct yaml_builder *r, struct yaml_node *n)
             n->pairs[--kept] = n->pairs[i];
             continue;
         }
-        f->twice = arena_room(&f->arena, f->twice, f->twice_count, &f->twice_cap, sizeof *f->twice);
-        f->twice[f->twice_count++] = (struct yaml_twice){n, key, *last};
+        arena_push(&f->arena, f->twice, f->twice_count, f->twice_cap) =
+            (struct yaml_twice){n, key, *last};
     }
     tdestroy(seen, keep_key);
     n->count -= kept;
@@ -400,8 +396,7 @@ static bool build_document(struct yaml_builder *r, size_t *cap)
     doc.end = file_mark(r, r->event.end_mark).offset; /* of `...`, if there is one */
     if (is_nothing(doc.root))
         doc.root = NULL;
-    f->docs = arena_room(&f->arena, f->docs, f->count, cap, sizeof doc);
-    f->docs[f->count++] = doc;
+    arena_push(&f->arena, f->docs, f->count, *cap) = doc;
     return true;
 }
 

@@ -21,7 +21,6 @@ static void look(const char *text)
     if (!yaml_file_parse(&file, "t.yaml", text, strlen(text), &diag))
         fail_msg("%s: %s", text, diag.entries[0].text);
     kube_add_file(&bundle, &file);
-    kube_find_pods(&bundle);
     job_find(&view, &bundle);
 }
 
