@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "client/ctl/print.h"
-#include "client/ctl/run.h"
 #include "client/ctl/store.h"
+#include "client/ctl_run.h"
 
 #define SHOWN_MOST  60  /* bytes of a value in a table */
 #define AT_ONCE     256 /* keys of one request, at first */

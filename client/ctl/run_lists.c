@@ -5,7 +5,7 @@
 
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
-#include "client/ctl/run.h"
+#include "client/ctl_run.h"
 
 #define INTERVAL_MS 2000
 
@@ -353,8 +353,7 @@ static void status_as_text(const struct view *view, const struct shown_run *runs
                count);
         print_scope(view);
     }
-    cJSON_ArrayForEach(space, view->spaces)
-        status_print_rest(stdout, view->ctl, space, view->now_us);
+    cJSON_ArrayForEach(space, view->spaces) status_print_rest(stdout, view->ctl, space);
 }
 
 /* The run that was asked for; of several, in as many spaces, a list. */

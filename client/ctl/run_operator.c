@@ -6,7 +6,7 @@
 
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
-#include "client/ctl/run.h"
+#include "client/ctl_run.h"
 
 /* --- monitor: requests as the store carries them out, from /rdzv/v1/monitor --- */
 

@@ -11,8 +11,8 @@
 
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
-#include "client/ctl/run.h"
 #include "client/ctl/store.h"
+#include "client/ctl_run.h"
 #include "proto/lookup.h"
 
 #define LATENCY_COUNT        20

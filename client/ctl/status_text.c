@@ -420,11 +420,10 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
     print_rounds(out, ctl, run, now_us);
 }
 
-void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)
+void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space)
 {
     const char *name = member_text(space, "name");
 
-    (void)now_us;
     if (cJSON_GetArraySize(member_item(space, "absent_keys")) == 0 &&
         cJSON_GetArraySize(member_item(space, "barriers")) == 0)
         return;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes rdzvctl's tables and texts of commands.py, in C.
 
-    texts.py TABLES.c SOURCE_ROOT VERSION TEXTS.c
+    texts.py TABLES.c SOURCE_ROOT VERSION TEXTS.c RUN.h
 """
 import os
 import re
@@ -262,7 +262,7 @@ def ids(options):
 
 def write_tables(f):
     f.write("/* Made by client/ctl/texts.py. */\n")
-    f.write('#include "client/ctl/commands.h"\n\n#include "client/ctl/run.h"\n\n')
+    f.write('#include "client/ctl/commands.h"\n\n#include "client/ctl_run.h"\n\n')
     f.write("const struct ctl_option ctl_options[OPTION_COUNT_OF_ALL] = {\n")
     for o in table.OPTIONS:
         f.write('    [%s] = {"%s", %s, %s},\n' % (
@@ -274,6 +274,13 @@ def write_tables(f):
         f.write('    {"%s", "%s", %d, %d,\n     %s,\n     .%s = run_%s},\n' % (
             c.name, c.syntax, c.least, c.most, ids(of_command(c)), run, c.name))
     f.write("    {.name = NULL},\n};\n")
+
+
+def write_functions(f):
+    f.write('/* Made by client/ctl/texts.py. */\n#pragma once\n\n#include "client/ctl/ctl.h"\n\nstruct rdzv_client;\n\n')
+    for c in table.COMMANDS:
+        f.write("enum ctl_exit run_%s(const struct ctl *ctl%s);\n" % (
+            c.name, ", struct rdzv_client *c" if c.name in table.OVER_C10D else ""))
 
 
 def write_texts(f, version):
@@ -289,11 +296,13 @@ def write_texts(f, version):
 
 
 def main():
-    tables, _, version, texts = sys.argv[1:]
+    tables, _, version, texts, functions = sys.argv[1:]
     with open(tables, "w", encoding="ascii") as f:
         write_tables(f)
     with open(texts, "w", encoding="ascii") as f:
         write_texts(f, version)
+    with open(functions, "w", encoding="ascii") as f:
+        write_functions(f)
 
 
 if __name__ == "__main__":
