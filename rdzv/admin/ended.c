@@ -1,6 +1,6 @@
 /* Runs that have ended: of each, a line of the log, and a report in JSON, which the store keeps as
  * a record. See status.h for the contract. */
-#include "rdzv/admin/json_member.h"
+#include "proto/json.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/rendezvous/explain.h"

@@ -1,8 +1,8 @@
 /* Requests as they are carried out. See monitor.h for the contract. */
 #include "rdzv/admin/monitor.h"
 
+#include "proto/json.h"
 #include "rdzv/admin/handlers.h"
-#include "rdzv/admin/json_member.h"
 #include "rdzv/c10d/session.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/reply.h"

@@ -1,6 +1,6 @@
 /* One run of torch's over HTTP. See handlers.h for the contract. */
+#include "proto/json.h"
 #include "rdzv/admin/handlers.h"
-#include "rdzv/admin/json_member.h"
 #include "rdzv/admin/run_status.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/http/access.h"

@@ -1,6 +1,6 @@
 /* What is below /rdzv/v1/spaces. See handlers.h for the contract. */
+#include "proto/json.h"
 #include "rdzv/admin/handlers.h"
-#include "rdzv/admin/json_member.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/reply.h"

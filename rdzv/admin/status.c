@@ -1,8 +1,8 @@
 /* /rdzv/v1/status, at once and as a stream. See handlers.h for the contract. */
 #include "rdzv/admin/status.h"
 
+#include "proto/json.h"
 #include "rdzv/admin/handlers.h"
-#include "rdzv/admin/json_member.h"
 #include "rdzv/http/access.h"
 
 #define ROUNDS_OF_ALL 5 /* of each run, if the answer is about all spaces, and in a stream */

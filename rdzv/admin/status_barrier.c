@@ -8,7 +8,7 @@
  *
  * Its workers: elastic/agent/server/api.py, _assign_worker_ranks (2.4 to 2.14): each agent says how
  * many workers it runs, and agent 0 tells each of them [base rank, world size, …]. */
-#include "rdzv/admin/json_member.h"
+#include "proto/json.h"
 #include "rdzv/admin/status.h"
 
 #include <cjson/cJSON.h>

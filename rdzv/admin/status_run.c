@@ -1,6 +1,6 @@
 /* A run as JSON. See status.h for the contract. */
+#include "proto/json.h"
 #include "proto/torch/torch_nodes.h"
-#include "rdzv/admin/json_member.h"
 #include "rdzv/admin/run_status.h"
 #include "rdzv/admin/status.h"
 

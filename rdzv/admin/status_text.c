@@ -1,6 +1,6 @@
 /* The text of /rdzv/v1/status in slices. See status.h for the contract. */
+#include "proto/json.h"
 #include "rdzv/admin/handlers.h"
-#include "rdzv/admin/json_member.h"
 #include "rdzv/admin/status.h"
 
 /* Limits of runs and nodes in a stream, since its text goes to many clients again and again. */

@@ -1,5 +1,5 @@
 /* Waiting clients and their keys, as JSON. See status.h for the contract. */
-#include "rdzv/admin/json_member.h"
+#include "proto/json.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/engine/log.h"
 

@@ -79,11 +79,18 @@ static bool check_listeners(struct parse *p)
     return true;
 }
 
-/* The settings of one client_tls. */
+/* The settings of a client_tls. */
 struct client_settings {
     const char *ca, *cert, *key, *name;
     const char *only; /* for whom they are */
     const char *peer;
+};
+
+static const struct client_settings of_clients[] = {
+    {"upstream-ca", "upstream-cert", "upstream-key", "upstream-name",
+     "is for a relay, which has --upstream", "the store"},
+    {"journal-ca", "journal-cert", "journal-key", "journal-server-name",
+     "is for --journal=etcd://...", "etcd"},
 };
 
 static bool finish_client(struct parse *p, const struct client_settings *names, bool is_used,
@@ -107,32 +114,6 @@ static bool finish_client(struct parse *p, const struct client_settings *names, 
         return config_fail(d, given[2], "needs its certificate: --%s=FILE", names->cert);
     t->crl = d->config.tls.crl;
     return true;
-}
-
-static bool finish_upstream(struct parse *p)
-{
-    static const struct client_settings names = {"upstream-ca",
-                                                 "upstream-cert",
-                                                 "upstream-key",
-                                                 "upstream-name",
-                                                 "is for a relay, which has --upstream",
-                                                 "the store"};
-
-    return finish_client(p, &names, p->draft.config.upstream != NULL,
-                         &p->draft.config.upstream_tls);
-}
-
-static bool finish_journal_tls(struct parse *p)
-{
-    static const struct client_settings names = {"journal-ca",
-                                                 "journal-cert",
-                                                 "journal-key",
-                                                 "journal-server-name",
-                                                 "is for --journal=etcd://...",
-                                                 "etcd"};
-
-    return finish_client(p, &names, p->draft.config.journal.url != NULL,
-                         &p->draft.config.journal.tls);
 }
 
 /* A name that nobody has verified says nothing. */
@@ -199,7 +180,8 @@ bool config_finish_tls(struct parse *p)
         return config_fail(d, find_given(p, "crl", "client-crl-file"),
                            "needs the CA whose list it is: --client-ca=FILE, --upstream-ca=FILE or "
                            "--journal-ca=FILE");
-    if (!finish_upstream(p) || !finish_journal_tls(p))
-        return false;
-    return check_listeners(p);
+    return finish_client(p, &of_clients[0], d->config.upstream != NULL, &d->config.upstream_tls) &&
+           finish_client(p, &of_clients[1], d->config.journal.url != NULL,
+                         &d->config.journal.tls) &&
+           check_listeners(p);
 }

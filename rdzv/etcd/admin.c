@@ -53,32 +53,25 @@ void etcd_health_handle(const struct http_request *r)
 static void write_store_stats(struct writer *w, const struct tree *t)
 {
     static const struct {
-        const char *name;
+        const char *succeeded, *failed;
         enum tree_counter counter;
     } counters[] = {
-        {"gets", TREE_GETS},
-        {"sets", TREE_SETS},
-        {"delete", TREE_DELETES},
-        {"update", TREE_UPDATES},
-        {"create", TREE_CREATES},
-        {"compareAndSwap", TREE_SWAPS},
-        {"compareAndDelete", TREE_SWAP_DELETES},
+        {"getsSuccess", "getsFail", TREE_GETS},
+        {"setsSuccess", "setsFail", TREE_SETS},
+        {"deleteSuccess", "deleteFail", TREE_DELETES},
+        {"updateSuccess", "updateFail", TREE_UPDATES},
+        {"createSuccess", "createFail", TREE_CREATES},
+        {"compareAndSwapSuccess", "compareAndSwapFail", TREE_SWAPS},
+        {"compareAndDeleteSuccess", "compareAndDeleteFail", TREE_SWAP_DELETES},
     };
 
+    json_open(w, '{');
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-        writer_str(w, i == 0 ? "{\"" : ",\"");
-        writer_str(w, counters[i].name);
-        writer_str(w, "Success\":");
-        json_u64(w, t->succeeded[counters[i].counter]);
-        writer_str(w, ",\"");
-        writer_str(w, counters[i].name);
-        writer_str(w, "Fail\":");
-        json_u64(w, t->failed[counters[i].counter]);
+        json_member_u64(w, counters[i].succeeded, t->succeeded[counters[i].counter]);
+        json_member_u64(w, counters[i].failed, t->failed[counters[i].counter]);
     }
-    writer_str(w, ",\"expireCount\":");
-    json_u64(w, t->expired);
-    writer_str(w, ",\"watchers\":");
-    json_u64(w, t->hub.registered);
+    json_member_u64(w, "expireCount", t->expired);
+    json_member_u64(w, "watchers", t->hub.registered);
     writer_u8(w, '}');
 }
 

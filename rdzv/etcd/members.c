@@ -13,14 +13,9 @@
 
 static void write_urls(struct writer *w, const char *name, const struct string_list *urls)
 {
-    writer_str(w, ",\"");
-    writer_str(w, name);
-    writer_str(w, "\":[");
-    for (size_t i = 0; i < urls->count; i++) {
-        if (i > 0)
-            writer_u8(w, ',');
-        json_string(w, slice_str(urls->items[i]));
-    }
+    json_list(w, name);
+    for (size_t i = 0; i < urls->count; i++)
+        json_item(w, slice_str(urls->items[i]));
     writer_u8(w, ']');
 }
 
@@ -57,7 +52,8 @@ static void write_client_urls(struct writer *w, const struct http_request *r)
         write_urls(w, "clientURLs", &r->http->config->advertise_client_urls);
         return;
     }
-    writer_str(w, ",\"clientURLs\":[\"");
+    json_list(w, "clientURLs");
+    writer_u8(w, '"');
     writer_slice(w, scheme_of(r));
     writer_slice(w, find_host(r));
     writer_str(w, "\"]");
@@ -69,10 +65,9 @@ static void write_member(struct writer *w, const struct http_request *r)
     char id[17];
 
     etcd_format_id(r->http->member_id, id);
-    writer_str(w, "{\"id\":\"");
-    writer_str(w, id);
-    writer_str(w, "\",\"name\":");
-    json_string(w, slice_str(config->name));
+    json_open(w, '{');
+    json_member_str(w, "id", id);
+    json_member_str(w, "name", config->name);
     write_urls(w, "peerURLs", &config->advertise_peer_urls);
     write_client_urls(w, r);
     writer_u8(w, '}');

@@ -7,10 +7,9 @@
 /* Receives what there is, once. */
 void input_receive(struct conn *c);
 
-/* Of a connection without a socket: takes up to INPUT_FEED_MAX bytes that have come for it, which
- * the protocol may change. False: it is farther ahead than it may be, by INPUT_AHEAD_MAX behind a
- * request that waits; they are not taken. */
-#define INPUT_FEED_MAX  (64u << 10)
+/* Of a connection without a socket: takes bytes that have come for it, which the protocol may
+ * change. False: it is farther ahead than it may be, by INPUT_AHEAD_MAX behind a request that
+ * waits; they are not taken. */
 #define INPUT_AHEAD_MAX (2u << 20)
 bool input_feed(struct conn *c, uint8_t *bytes, size_t len);
 
