@@ -291,6 +291,18 @@ static void hint_doubled(const struct run_facts *f, struct hints *h)
         node_words(node_text(f->doubled, name), words), f->doubled_peers[0], f->doubled_peers[1]);
 }
 
+static void hint_elsewhere(const struct run_facts *f, struct hints *h)
+{
+    const struct view_record *record = &f->view->record;
+    char name[NODE_TEXT_MAX], words[NODE_TEXT_MAX];
+
+    hint(h,
+         "the agent of %.60s came to %s, and its workers must go to %.*s port %u: give all nodes "
+         "the same --rdzv-endpoint, and the run a space of its own if agents use relays",
+         node_words(node_text(&f->elsewhere->node, name), words), f->elsewhere->local_host,
+         (int)record->address.len, (const char *)record->address.ptr, record->port);
+}
+
 /* Sessions of relays from before a start have --session-timeout to come back, or to end. */
 static void hint_awaited(const struct run_facts *f, struct hints *h)
 {
@@ -341,6 +353,8 @@ size_t run_status_hints(const struct run_facts *f, const struct run_survey *surv
 
     if (f->doubled != NULL)
         hint_doubled(f, &h);
+    if (f->elsewhere != NULL)
+        hint_elsewhere(f, &h);
     if (has_failed(f))
         hint_failed(f, &h);
     else if (f->view->state.closed)

@@ -467,6 +467,15 @@ uint16_t listen_port(const struct listener *l)
     return l->open && peer_local(event_get_fd(&l->event), &self) ? self.port : 0;
 }
 
+bool listen_same_address(const struct listener *a, const struct listener *b)
+{
+    struct peer self, other;
+
+    return a->open && b->open && peer_local(event_get_fd(&a->event), &self) &&
+           peer_local(event_get_fd(&b->event), &other) &&
+           memcmp(self.address, other.address, sizeof self.address) == 0;
+}
+
 /* Binds to the address of `like` with another port; -1 with errno. */
 static int bind_like(const struct listener *like, uint16_t port)
 {

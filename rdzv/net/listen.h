@@ -48,6 +48,9 @@ void listen_free_all(struct net *n);
  * 0: any port. NULL with errno if no port is free. */
 struct listener *listen_open_like(struct listener *like, uint16_t low, uint16_t high, void *owner);
 
+/* True if both are bound to the same address, with any ports. */
+bool listen_same_address(const struct listener *a, const struct listener *b);
+
 /* Ends one of those; freed with its last connection. */
 void listen_close_one(struct listener *l);
 void listen_conn_gone(struct listener *l);

@@ -142,6 +142,9 @@ enum c10d_verdict effects_apply(struct live_run *run, const struct policy_out *o
  */
 uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_t preferred);
 
+/* False: the run has a port of its own, which is not at the address that this agent has come to. */
+bool effects_reaches_workers(const struct conn_agent *a);
+
 /* Drops the worker store if it has ended and no client uses it; or all of the space that are so.
  * While the store takes no changes, home->misses_drops is set. */
 void effects_drop_if_unused(struct rendezvous_space *home, const struct worker_store *w);

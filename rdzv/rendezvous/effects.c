@@ -200,6 +200,13 @@ uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_
     return 0;
 }
 
+bool effects_reaches_workers(const struct conn_agent *a)
+{
+    const struct listener *port = a->run->port;
+
+    return port == NULL || (!a->agent.relayed && listen_same_address(port, a->conn->listener));
+}
+
 static void close_port(struct live_run *run)
 {
     if (run->home->shared == run)

@@ -46,3 +46,9 @@ struct slice policy_poll_again(struct run *run, struct agent *a, bool waits, uin
  * of its own. Of `now`, only the times. ptr NULL: the caller must step AGENT_COMPARE_SET. */
 struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice expected,
                               struct slice desired, const struct policy_now *now);
+
+/* AGENT_GET_ROUND_KEY: the answer, `stored` or, if that is the address or port of the worker store
+ * as rdzvd has guessed it, the one by which this agent has reached rdzvd. */
+#define PORT_TEXT_MAX 6
+struct slice policy_agent_place(const struct run *run, const struct policy_event *event,
+                                struct slice stored, char port[PORT_TEXT_MAX]);

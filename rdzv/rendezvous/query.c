@@ -74,6 +74,14 @@ static bool is_second(const struct agent *a, uint64_t now_ms)
            clock_elapsed_ms(a->heard_ms, now_ms) < TORCH_DEAD_MS;
 }
 
+static bool is_elsewhere(const struct agent *a, const struct run *run)
+{
+    return run->settings->advertise_host == NULL && a->local_host[0] != '\0' &&
+           run->view.record.placement == WORKER_STORE_RDZVD &&
+           !effects_reaches_workers(conn_agent_of(a)) &&
+           !slice_is(run->view.record.address, a->local_host);
+}
+
 static void look_at_all_agents(const struct run *run, uint64_t now_ms, struct run_facts *out)
 {
     const struct agent *a;
@@ -82,6 +90,8 @@ static void look_at_all_agents(const struct run *run, uint64_t now_ms, struct ru
         const struct agent *first = is_second(a, now_ms) ? run_agent_of(run, &a->node) : NULL;
 
         out->agents_unnamed += a->origin == ORIGIN_UNNAMED;
+        if (is_elsewhere(a, run))
+            out->elsewhere = a;
         if (out->doubled != NULL || first == NULL)
             continue;
         out->doubled = &a->node;

@@ -25,5 +25,7 @@ struct run_facts {
     uint64_t awaited_ms;   /* c10d: others may come back after a start for so long; 0: none */
     const struct torch_node *doubled; /* c10d: two agents are there as this node; NULL: none */
     char doubled_peers[2][CONN_PEER_MAX];
+    const struct agent *elsewhere; /* c10d: it did not come to the address that its workers get;
+                                      NULL: none is known */
     struct node_facts (*look)(const struct run_facts *f, const struct torch_node *node);
 };

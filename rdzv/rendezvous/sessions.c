@@ -1,5 +1,7 @@
 /* Sessions of c10d as events of the policy: which session is an agent's or a worker's, and its
  * requests. */
+#include "rdzv/engine/log.h"
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
 static void bind_agent(struct rendezvous_space *home, struct conn *c, struct slice key,
@@ -193,13 +195,49 @@ static enum policy_event_kind round_key_event(enum c10d_op op, bool exists)
                                       : AGENT_ASKED;
 }
 
+/* The port that the run has of its own is not at this address. */
+static void note_elsewhere(const struct conn_agent *a)
+{
+    const struct run *run = &a->run->run;
+    char node[NODE_TEXT_MAX];
+
+    log_limited(
+        LOG_WARN, "worker_store_elsewhere", log_str("space", a->run->home->space->store->name),
+        log_bytes("run", run->view.id), log_str("node", node_text(&a->agent.node, node)),
+        log_str("came_to", a->agent.local_host), log_bytes("address", run->view.record.address),
+        log_u64("port", run->endpoint.own_port),
+        log_str("hint", "give all nodes the same --rdzv-endpoint, and the run a space of "
+                        "its own if agents use relays"));
+}
+
+/* GET of a key of the agent's own round. */
+static enum c10d_verdict reply_round_key(struct conn_agent *a, const struct policy_event *event,
+                                         struct slice key)
+{
+    struct slice stored = blob_slice(keymap_get(&a->run->home->space->store->keys, key));
+    char port[PORT_TEXT_MAX];
+    struct slice own = policy_agent_place(&a->run->run, event, stored, port);
+
+    if (slice_equal(own, stored))
+        return C10D_PROCEED;
+    if (!effects_reaches_workers(a)) {
+        note_elsewhere(a);
+        return C10D_PROCEED;
+    }
+    c10d_reply_bytes(a->conn, own);
+    return C10D_ANSWERED;
+}
+
 /* Any other request. */
 static enum c10d_verdict on_other(struct conn_agent *a, const struct c10d_request *req,
                                   struct slice key)
 {
-    struct policy_event event = {
-        .kind = AGENT_ASKED, .desired = req->value, .waits = req->op == C10D_WAIT};
+    struct policy_event event = {.kind = AGENT_ASKED,
+                                 .agent = &a->agent,
+                                 .desired = req->value,
+                                 .waits = req->op == C10D_WAIT};
     const struct rendezvous_space *home = a->run->home;
+    enum c10d_verdict verdict;
 
     if (run_views_find_round(&home->runs, key, &event.round, &event.round_key) ==
         &a->run->run.view) {
@@ -208,7 +246,10 @@ static enum c10d_verdict on_other(struct conn_agent *a, const struct c10d_reques
     } else {
         event.round_key = (struct slice){0};
     }
-    return step_request(a, event);
+    verdict = step_request(a, event);
+    return verdict == C10D_PROCEED && event.kind == AGENT_GET_ROUND_KEY
+               ? reply_round_key(a, &event, key)
+               : verdict;
 }
 
 static enum c10d_verdict on_request(void *arg, struct conn *c, const struct c10d_request *req,

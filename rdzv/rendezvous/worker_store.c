@@ -4,9 +4,9 @@
  * From torch 2.6 on, agent 0 starts a store in its first round and says where to all others, by the
  * keys MASTER_ADDR and MASTER_PORT of the round. No agent asks again in later rounds: an agent that
  * joins then waits for keys that no agent writes, and the workers of a new round find the keys of
- * the old one. So agents read this daemon's own address there, in every round, and each completed
- * round gets a worker store of its own. That is exact: an agent ends its workers before it leaves a
- * round, and a round completes only after its participants have joined.
+ * the old one. So in every round, each agent reads there the address by which it has reached this
+ * daemon, and each completed round gets a worker store of its own. That is exact: an agent ends its
+ * workers before it leaves a round, and a round completes only after its participants have joined.
  *
  * Workers use the agents' port, so no Service or NetworkPolicy needs a second one; the keys tell
  * agents and workers apart. A second run in the same space gets a port of its own while the first
@@ -20,12 +20,12 @@
  * when agent 0 writes the address of its store, no process listens there yet. So the host of agent
  * 0 is asked. */
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdio.h>
-
-#define PORT_TEXT_MAX 6
 
 enum { PLACE_ADDR, PLACE_PORT, PLACES };
 
@@ -124,18 +124,22 @@ static const char *keep_record(struct step *s, const struct view_record *record)
 /* --- The endpoint. --- */
 
 /* The agent whose connection tells by which address rdzvd is reached: rather not by loopback, which
- * means nothing on another machine. NULL: it is not known. */
-static const struct agent *find_witness(const struct run *run)
+ * means nothing on another machine, and not by a relay, which does not have the run's own port.
+ * NULL: it is not known. */
+static struct agent *find_witness(const struct run *run, bool own_port)
 {
-    const struct agent *a, *found = NULL;
+    struct agent *a, *found = NULL;
+    int least = INT_MAX;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
         bool loopback = strncmp(a->local_host, "127.", 4) == 0 || strcmp(a->local_host, "::1") == 0;
+        int doubts = (own_port && a->relayed ? 2 : 0) + (loopback ? 1 : 0);
 
-        if (a->local_host[0] == '\0' || (found != NULL && loopback))
+        if (a->local_host[0] == '\0' || doubts >= least)
             continue;
         found = a;
-        if (!loopback)
+        least = doubts;
+        if (doubts == 0)
             break;
     }
     return found;
@@ -145,9 +149,9 @@ static const struct agent *find_witness(const struct run *run)
 static const char *find_endpoint(const struct run *run, struct view_record *record)
 {
     const struct policy_settings *settings = run->settings;
-    const struct agent *witness = find_witness(run);
     const char *host = settings->advertise_host;
     uint16_t own_port = run->endpoint.own_port;
+    const struct agent *witness = find_witness(run, own_port != 0);
 
     if (host == NULL && witness != NULL)
         host = witness->local_host;
@@ -162,7 +166,28 @@ static const char *find_endpoint(const struct run *run, struct view_record *reco
     return own_port != 0 ? "a port of its own: --worker-ports, or another run has the agents'"
            : settings->advertise_host != NULL
                ? "--advertise says so"
-               : "agents reach rdzvd by this address, see --advertise";
+               : "an agent reaches rdzvd by it; each agent reads its own, see --advertise";
+}
+
+/* Workers run beside their agent, so they reach rdzvd as it does. The keys of the round have the
+ * endpoint of one agent, which may mean nothing on the machine of another. */
+struct slice policy_agent_place(const struct run *run, const struct policy_event *event,
+                                struct slice stored, char port[PORT_TEXT_MAX])
+{
+    const struct view_record *record = &run->view.record;
+    bool is_port = slice_is(event->round_key, place_names[PLACE_PORT]);
+
+    if (run->settings->advertise_host != NULL || event->agent->local_host[0] == '\0' ||
+        (is_port && run->endpoint.own_port != 0) ||
+        (!is_port && !slice_is(event->round_key, place_names[PLACE_ADDR])))
+        return stored;
+    snprintf(port, PORT_TEXT_MAX, "%u", record->port);
+    if (run->endpoint.owed_round != event->round &&
+        (record->placement != WORKER_STORE_RDZVD ||
+         !slice_equal(stored, is_port ? slice_str(port) : record->address)))
+        return stored; /* an agent's own words */
+    snprintf(port, PORT_TEXT_MAX, "%u", event->agent->local_port);
+    return slice_str(is_port ? port : event->agent->local_host);
 }
 
 /* --- Deciding. --- */
@@ -373,6 +398,7 @@ void worker_store_on_completed(struct step *s, struct agent *by)
 {
     struct run *run = s->run;
     struct worker_endpoint *e = &run->endpoint;
+    struct agent *witness;
 
     if (!by->pings || run->view.record.placement == WORKER_STORE_WORKER0 ||
         e->state == ENDPOINT_OPENS_PORT || e->state == ENDPOINT_LACKS_WORKER0)
@@ -386,6 +412,8 @@ void worker_store_on_completed(struct step *s, struct agent *by)
     } else {
         endpoint_rest(s); /* if it had a port, all agents have left since */
         endpoint_enter(e, ENDPOINT_OPENS_PORT);
+        witness = find_witness(run, true);
+        by = witness == NULL || witness->relayed ? by : witness;
         step_agent(s, POLICY_OPEN_PORT, by)->port = e->last_port;
     }
 }

@@ -16,8 +16,8 @@ PREFIX = b"/torch.rendezvous."
 class Agent(Peer):
     """An agent of run `run`: keeps the value that it saw last, and changes it."""
 
-    def __init__(self, port, run, name, pid=100, ping=True, source=None, meet=True):
-        super().__init__(port, ping=ping, source=source)
+    def __init__(self, port, run, name, pid=100, ping=True, source=None, meet=True, host="127.0.0.1"):
+        super().__init__(port, ping=ping, source=source, host=host)
         self.run = run.encode() if isinstance(run, str) else run
         self.key = PREFIX + self.run
         self.node = ts.Node(name, pid, 0)

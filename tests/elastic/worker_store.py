@@ -8,7 +8,7 @@ import time
 from agents import PREFIX, Agent, meet, rejoin
 from c10d import NONCE, Peer, modern
 from cases import case, check
-from scene import Filler, await_agents, daemon, same, settle, store_of_agent_0
+from scene import Filler, await_agents, daemon, same, settle, status_of, store_of_agent_0
 from servers import free_port, free_ports
 
 
@@ -99,7 +99,80 @@ def the_guessed_address_is_not_loopback():
         b.send(modern.hello())
         b.expect(NONCE)
         rejoin([a, b])
-        same(settle([a, b]), (own, server.port), "the guess")
+        with store_of_agent_0() as port:
+            a.say_where(0, b"agent-0.example", port)
+            same([x.ask_where(0)[0] for x in (a, b)], ["127.0.0.1", own], "each reads its own")
+        same(status_of(server.port)[0]["address"], own, "the guess")
+
+
+def met_at(run, *places):
+    """Agents a, b, ... of a round that is complete; each has come to the (host, port) of its own."""
+    agents = [Agent(port, run, "abc"[i], host=host) for i, (host, port) in enumerate(places)]
+    rejoin(agents)
+    return agents
+
+
+def say_and_ask(agents, number=0):
+    """Agent 0 says where its store is; returns what each agent reads."""
+    with store_of_agent_0() as port:
+        agents[0].say_where(number, b"agent-0.example", port)
+        return [a.ask_where(number) for a in agents]
+
+
+@case
+def each_agent_reads_the_address_by_which_it_has_come():
+    with daemon(listen=("127.0.0.2:0", "127.0.0.3:0")) as server:
+        places = list(zip(("127.0.0.2", "127.0.0.3"), server.ports))
+        a, b = met_at("job", *places)
+        same(say_and_ask([a, b]), places, "what they read")
+        counts = [Peer(port, host=host).add(b"/n", 1) for host, port in places]
+        same(counts, [1, 2], "the counter of the workers' store")
+        a.leave()
+        b.read()
+        rejoin([a, b])
+        same([x.ask_where(1) for x in (a, b)], places, "what they read in the next round")
+
+
+@case
+def who_reads_before_agent_0_says_gets_its_own_address():
+    """Agent 0 is lost before that."""
+    with daemon(listen=("127.0.0.2:0", "127.0.0.3:0")) as server:
+        places = list(zip(("127.0.0.2", "127.0.0.3"), server.ports))
+        a, b, c = met_at("job", places[0], *places)
+        a.close()
+        same([x.ask_where(0) for x in (b, c)], places, "what those that are left read")
+
+
+@case
+def what_agent_0_says_is_read_by_all_if_its_store_counts():
+    with daemon(listen=("127.0.0.2:0", "127.0.0.3:0")) as server:
+        a, b = met_at("job", *zip(("127.0.0.2", "127.0.0.3"), server.ports))
+        port = free_port()
+        a.say_where(0, b"agent-0.example", port)
+        same([x.ask_where(0) for x in (a, b)], [("agent-0.example", port)] * 2, "what they read")
+
+
+@case
+def a_port_that_is_not_at_an_agents_address_is_reported():
+    """The second run has a port of its own, which is open at one of the addresses."""
+    with daemon(listen=("127.0.0.1:0", "127.0.0.2:0", "127.0.0.3:0")) as server:
+        places = list(zip(("127.0.0.2", "127.0.0.3"), server.ports[1:]))
+        first = met_at("first", *places)
+        say_and_ask(first)
+        agents = met_at("second", *places)
+        read = say_and_ask(agents)
+        same(read[0], read[1], "what they read")
+        host, port = read[0]
+        same(Peer(port, host=host).add(b"/n", 1), 1, "a worker's counter")
+        other = next(h for h, _ in places if h != host)
+        server.wait_log(r"level=warn event=worker_store_elsewhere space=default run=second node=\S+ came_to=%s "
+                        r"address=%s port=%d hint=" % (re.escape(other), re.escape(host), port))
+        same(server.log().count("event=worker_store_elsewhere"), 1, "warnings")
+        hints = {run: [h for h in status_of(server.port, run)[0]["hints"] if "--rdzv-endpoint" in h]
+                 for run in ("first", "second")}
+        same(hints["first"], [], "hints of the run that has the agents' port")
+        check(len(hints["second"]) == 1 and "came to %s, and its workers must go to %s port %d"
+              % (other, host, port) in hints["second"][0], hints)
 
 
 @case

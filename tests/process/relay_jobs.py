@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import time
 
 import torch_state
@@ -13,6 +14,7 @@ from cases import case, check
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk
 from proxy import Proxy
 from relay_scene import MIB, Relay, Store, ask, in_thread, metric, same, until
+from servers import free_port
 
 
 def met(*ports):
@@ -58,6 +60,22 @@ def a_run_keeps_its_port_while_its_agents_may_be_back():
         others[0].say_where(0, b"127.0.0.1", store.port)
         for agent in others:
             check(agent.ask_where(0)[1] != store.port, "they get the port of the run that may be back")
+
+
+@case
+def each_agent_reads_the_address_of_its_own_relay():
+    """Two relays at two addresses and ports, and an agent that uses none: their workers meet in one worker store."""
+    relays = [("127.0.0.2", free_port()), ("127.0.0.3", free_port())]
+    with Store() as store, Relay(store, listen=("%s:%d" % relays[0],)), \
+            Relay(store, listen=("%s:%d" % relays[1],)):
+        places = [*relays, ("127.0.0.1", store.port)]
+        agents = [Agent(port, "job", "abc"[i], host=host) for i, (host, port) in enumerate(places)]
+        rejoin(agents)
+        with socket.create_server(("127.0.0.1", 0)) as listens:
+            agents[0].say_where(0, b"agent-0.example", listens.getsockname()[1])
+            same([a.ask_where(0) for a in agents], places, "what they read")
+        workers = [Peer(port, host=host) for host, port in places]
+        same([w.add(b"/n", 1) for w in workers], [1, 2, 3], "the counter of the workers' store")
 
 
 @case
