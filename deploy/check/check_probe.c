@@ -150,6 +150,8 @@ static const struct probe_path {
     bool of_relays;    /* and those of a relay */
 } probe_paths[] = {
     {"/", false, false, false},
+    {"/config/local/log", false, false, false},
+    {"/debug/vars", false, false, false},
     {"/health", false, true, false},
     {"/livez", false, false, false},
     {"/metrics", false, true, true},
@@ -161,6 +163,8 @@ static const struct probe_path {
     {"/v2/keys", true, false, false},
     {"/v2/machines", false, false, false},
     {"/v2/members", true, false, false},
+    {"/v2/stats/leader", false, false, false},
+    {"/v2/stats/self", false, false, false},
     {"/v2/stats/store", false, false, false},
     {"/version", false, false, false},
 };

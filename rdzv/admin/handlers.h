@@ -51,6 +51,9 @@ void admin_page_handle(const struct http_request *r);
 /* --- /rdzv/v1. A listener shows its own space; an operator sees all spaces. --- */
 
 /* spaces.c:
+ *     GET /rdzv/v1/spaces           {"spaces":[{"name":…,"keys":…,"bytes":…,"queues":…,
+ *                                   "etcd_nodes":…,"connections":…},…]}; the connections are those
+ *                                   that speak c10d
  *     DELETE /rdzv/v1/spaces/NAME   empties a space:
  *                                   {"space":NAME,"removed":N}, N being its keys, queues and etcd
  *                                   nodes

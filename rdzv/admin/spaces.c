@@ -1,16 +1,53 @@
-/* What is below /rdzv/v1/spaces. See handlers.h for the contract. */
+/* /rdzv/v1/spaces. See handlers.h for the contract. */
 #include "proto/json.h"
 #include "rdzv/admin/handlers.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/reply.h"
 
+static void write_space_row(struct writer *w, const struct engine_space *entry)
+{
+    const struct space *space = entry->store;
+    const struct space_usage use = space_usage(space);
+
+    json_open(w, '{');
+    json_member_str(w, "name", space->name);
+    json_member_u64(w, "keys", use.keys);
+    json_member_u64(w, "bytes", use.bytes);
+    json_member_u64(w, "queues", use.queues);
+    json_member_u64(w, "etcd_nodes", space->tree.count - 1);
+    json_member_u64(w, "connections", entry->c10d_sessions);
+    writer_u8(w, '}');
+}
+
+static void write_spaces(struct writer *w, const struct http_request *r)
+{
+    bool all = http_shows_all_spaces(r);
+    const struct engine_space *entry;
+
+    writer_str(w, "{\"spaces\":[");
+    TAILQ_FOREACH(entry, &http_engine(r)->spaces, entry) {
+        if (all || entry == r->space)
+            write_space_row(w, entry);
+    }
+    writer_str(w, "]}\n");
+}
+
+static void list_spaces(const struct http_request *r)
+{
+    struct reply_body body;
+
+    reply_body_begin(&body);
+    write_spaces(&body.w, r);
+    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
+}
+
 static void reset_space(const struct http_request *r, struct engine_space *space)
 {
     const struct command command = {.kind = COMMAND_SPACE_RESET,
                                     .now_ns = engine_wall_ns(http_engine(r))};
     const char *name = space->store->name;
-    /* As the status counts them; the command counts a tree by the children of its root. */
+    /* As GET lists them; the command counts a tree by the children of its root. */
     const struct space_usage use = space_usage(space->store);
     uint64_t removed = use.keys + use.queues + space->store->tree.count - 1;
     struct store_result result;
@@ -74,6 +111,10 @@ void admin_spaces_handle(const struct http_request *r)
 
     if (name.len > 1)
         handle_below(r, slice_from(name, 1));
-    else
+    else if (name.len == 1)
         reply_not_found(r);
+    else if (http_is_reading(r))
+        list_spaces(r);
+    else
+        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
 }

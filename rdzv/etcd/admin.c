@@ -1,9 +1,16 @@
 /* The small endpoints of etcd that are about no key. See handlers.h.
  *
- * Upstream: etcd 3.4.23, etcdserver/api/etcdhttp, v2http/client_auth.go and v2store/stats.go. */
+ * Upstream: etcd 3.4.23, etcdserver/api/etcdhttp. */
 #include "rdzv/etcd/handlers.h"
 
-#include "proto/json.h"
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <strings.h>
+#include <sys/resource.h>
+
+#include "rdzv/engine/log.h"
+#include "rdzv/http/access.h"
 
 static void reply_text(const struct http_request *r, const char *content_type, const char *body)
 {
@@ -48,63 +55,83 @@ void etcd_health_handle(const struct http_request *r)
         conn_note_independent(r->conn);
 }
 
-/* --- /v2/stats/store: the counters of the listener's space. --- */
-
-static void write_store_stats(struct writer *w, const struct tree *t)
+/* Go's variables tell about its own runtime, but for this one. */
+void etcd_vars_handle(const struct http_request *r)
 {
-    static const struct {
-        const char *succeeded, *failed;
-        enum tree_counter counter;
-    } counters[] = {
-        {"getsSuccess", "getsFail", TREE_GETS},
-        {"setsSuccess", "setsFail", TREE_SETS},
-        {"deleteSuccess", "deleteFail", TREE_DELETES},
-        {"updateSuccess", "updateFail", TREE_UPDATES},
-        {"createSuccess", "createFail", TREE_CREATES},
-        {"compareAndSwapSuccess", "compareAndSwapFail", TREE_SWAPS},
-        {"compareAndDeleteSuccess", "compareAndDeleteFail", TREE_SWAP_DELETES},
-    };
-
-    json_open(w, '{');
-    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-        json_member_u64(w, counters[i].succeeded, t->succeeded[counters[i].counter]);
-        json_member_u64(w, counters[i].failed, t->failed[counters[i].counter]);
-    }
-    json_member_u64(w, "expireCount", t->expired);
-    json_member_u64(w, "watchers", t->hub.registered);
-    writer_u8(w, '}');
-}
-
-void etcd_stats_handle(const struct http_request *r)
-{
-    struct reply_body body;
+    struct rlimit limit = {0};
+    char text[128];
 
     if (!is_method(r, HTTP_GET, "GET"))
         return;
-    reply_body_begin(&body);
-    write_store_stats(&body.w, &r->space->store->tree);
-    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    snprintf(text, sizeof text, "{\n\"file_descriptor_limit\": %" PRIu64 "\n}\n",
+             (uint64_t)limit.rlim_cur);
+    reply_text(r, "application/json; charset=utf-8", text);
 }
 
-/* --- /v2/auth: an etcd whose auth is off, and stays off. --- */
+/* --- The log's level. --- */
 
-void etcd_auth_handle(const struct http_request *r)
+#define LEVEL_BODY_MAX 1024
+
+/* The names of etcd's logger, and what they come to here. */
+static bool parse_level(struct slice name, enum log_level *level)
 {
-    bool is_switch = slice_is(r->path, "/v2/auth/enable");
-    bool is_change = r->head->method == HTTP_PUT || r->head->method == HTTP_DELETE;
+    static const struct {
+        const char *names[3];
+        enum log_level level;
+    } levels[] = {
+        {{"CRITICAL", "C"}, LOG_ERROR},    {{"ERROR", "E", "0"}, LOG_ERROR},
+        {{"WARNING", "W", "1"}, LOG_WARN}, {{"NOTICE", "N", "2"}, LOG_INFO},
+        {{"INFO", "I", "3"}, LOG_INFO},    {{"DEBUG", "D", "4"}, LOG_DEBUG},
+        {{"TRACE", "T", "5"}, LOG_DEBUG},
+    };
 
-    if (!is_switch && !http_is_below(r->path, "/v2/auth/users") &&
-        !http_is_below(r->path, "/v2/auth/roles"))
-        reply_not_found(r);
-    else if (!is_switch || is_change)
-        reply_message(r, 403,
-                      "rdzvd has no users and no roles: control access with TLS client "
-                      "certificates (--client-ca), a NetworkPolicy or --allow, and with the token "
-                      "of operators (--admin-token-file)",
-                      HTTP_ETCD_CLUSTER);
-    else if (is_method(r, HTTP_GET, "GET,PUT,DELETE"))
-        reply_send(r, &(struct reply){.status = 200,
-                                      .content_type = HTTP_JSON,
-                                      .etcd = HTTP_ETCD_CLUSTER,
-                                      .body = slice_str("{\"enabled\":false}\n")});
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        for (size_t k = 0; k < 3 && levels[i].names[k] != NULL; k++) {
+            const char *known = levels[i].names[k];
+
+            if (name.len == strlen(known) &&
+                strncasecmp((const char *)name.ptr, known, name.len) == 0) {
+                *level = levels[i].level;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void set_level(const struct http_request *r, struct slice name)
+{
+    struct log_options options = {.format = r->http->config->log_format, .fd = 2};
+
+    if (!parse_level(name, &options.level)) {
+        REPLY_MESSAGE(r, 400, HTTP_ETCD_NONE, slice_str("Invalid log level "), name);
+        return;
+    }
+    log_event(LOG_INFO, "log_level", log_bytes("level", name));
+    log_init(&options);
+    reply_send(r, &(struct reply){.status = 204});
+}
+
+/* {"Level":"INFO"}. Only an operator may set it, other than in etcd: a neighbour could silence the
+ * log of all, or fill the disk. */
+void etcd_log_level_handle(const struct http_request *r)
+{
+    char text[LEVEL_BODY_MAX + 1];
+    size_t len = r->body.len <= LEVEL_BODY_MAX ? r->body.len : 0;
+    const cJSON *level;
+    cJSON *body;
+
+    if (!is_method(r, HTTP_PUT, "PUT") || !http_may_change_daemon(r))
+        return;
+    if (len != 0)
+        memcpy(text, r->body.ptr, len);
+    text[len] = '\0';
+    body = cJSON_Parse(text);
+    level = cJSON_GetObjectItem(body, "Level");
+    if (cJSON_IsString(level))
+        set_level(r, slice_str(level->valuestring));
+    else
+        reply_message(r, 400, "Invalid json body", HTTP_ETCD_NONE);
+    cJSON_Delete(body);
 }

@@ -455,6 +455,15 @@ static size_t body_max(const struct conn *c)
     return (size_t)http_of(c)->config->limits.http_form_max + BODY_SLACK;
 }
 
+/* Does an endpoint read the body: a form of /v2/keys, JSON elsewhere? Go reads a body only then,
+ * and otherwise neither asks for it nor finds fault with it. */
+static bool wants_body(const struct http_head *head)
+{
+    return (head->method == HTTP_PUT || head->method == HTTP_POST) &&
+           (!http_is_below(head->target.path, "/v2/keys") ||
+            etcd_has_form(head->method, head->content_type));
+}
+
 /* Handles a complete head. False: the connection ends. */
 static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
 {
@@ -474,9 +483,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     }
     if (h->body == HTTP_BODY_NONE)
         return true;
-    /* The only body that an endpoint reads is a form of /v2/keys. Go reads a body only then, and
-     * otherwise neither asks for it nor finds fault with it. */
-    if (!etcd_has_form(head->method, head->content_type)) {
+    if (!wants_body(head)) {
         /* What follows a head that waits for a 100 cannot be told from the next one. */
         h->closes = h->length > BODY_SLACK || head->expect == HTTP_EXPECT_CONTINUE;
         head->keep_alive = head->keep_alive && !h->closes;
@@ -498,9 +505,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     return true;
 }
 
-/* Drops what has come of a body that no endpoint reads; returns how many bytes of `in` belong to
- * it.
- */
+/* returns how many bytes of `in` belong to it. returns how many bytes of `in` that are. */
 static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
 {
     struct http_session *h = http_session_of(c);

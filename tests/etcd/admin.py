@@ -11,7 +11,8 @@ from generate import Request
 PAGES = [
     "/v2/machines", "/v2/members", "/v2/members/", "/v2/members/leader", "/v2/members/1234",
     "/v2/members/xyz", "/v2/members/8e9e05c52164694d", "/v2/members/leader/", "/v2/members/a/b",
-    "/v2/stats/store", "/v2/stats/store/", "/v2/stats", "/v2/stats/x", "/version", "/version/", "/health", "/health?exclude=NOSPACE", "/health/", "/v2",
+    "/v2/stats/self", "/v2/stats/leader", "/v2/stats/store", "/v2/stats/self/", "/v2/stats",
+    "/v2/stats/x", "/version", "/version/", "/health", "/health?exclude=NOSPACE", "/health/", "/v2",
     "/v2/", "/v2/keysfoo", "/nope", "/v2/machines/", "/v2/auth", "/v2/auth/", "/v2/auth/x",
     "/v2/members?x=%zz", "/favicon.ico", "/v2/machines?a;b", "//version", "/./health",
     "/v2/../version", "/v2/keys/../members", "/Version", "/v2/Keys/a", "/v1/keys/a",
@@ -32,6 +33,7 @@ MEMBER_BODIES = [
 MEMBER_TYPES = ["application/json"] * 8 + [
     "text/plain", "application/json; charset=utf-8", "application/JSON; x=y", None, "", wire.FORM,
     "text/html; a=b"]
+NAMES = ["al", "bo", "root", "root", "guest", "_x", "\u00e9"]
 
 
 class Admin:
@@ -81,7 +83,11 @@ class Admin:
 
     def auth(self):
         """A request to the auth endpoints that changes nothing."""
-        path = b"/v2/auth/enable" + (self.rng.choice([b"/", b"/x"]) if self.chance(15) else b"")
+        kind = self.rng.choice([b"users", b"roles"])
+        path = b"/v2/auth/" + self.rng.choice(
+            [b"enable", kind, kind + b"/", kind + b"/" + quoted(self.rng.choice(NAMES))])
+        if self.chance(8):
+            path += self.rng.choice([b"/", b"/x"])
         request = Request(self.rng.choice(["GET", "GET", "GET", "HEAD", "POST"]), path)
         request.about = "auth"
         if request.method == "POST":
@@ -92,6 +98,10 @@ class Admin:
         """A request that is odd as HTTP, as a pair of its name and its bytes ({port} is filled
         in)."""
         return self.rng.choice(RAW)
+
+
+def quoted(name):
+    return b"".join(b"%%%02X" % c if c > 127 else bytes([c]) for c in name.encode())
 
 
 def get(target, *headers, version="HTTP/1.1",

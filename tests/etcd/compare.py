@@ -21,6 +21,7 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{0,8}[1-9])?Z")
 CLEARED = re.compile(r'"cause":"the requested history has been cleared \[(\d+)/(\d+)\]"')
 TRAILER = re.compile(r'("cause":"malformed MIME header[^"\\]*?)(?:: \\"(?:[^"\\]|\\.)*)?"')
 OWN_URL = re.compile(r"http://(?:127\.0\.0\.1|localhost):\d+")
+STATS_TIME = re.compile(r'"(startTime|uptime)":"[^"]*"')
 NUMBER = re.compile(r":\d+")
 # On a loaded machine the second server may get a request this much later than the first.
 APART_S = 1.5
@@ -115,7 +116,9 @@ class Canonical:
         if not text:
             return text
         if request.about == "stats":
-            return NUMBER.sub(":N", text)
+            if side.member:
+                text = text.replace('"%s"' % side.member, '"the member\'s"')
+            return NUMBER.sub(":N", STATS_TIME.sub(r'"\1":"T"', text))
         if request.about == "members":
             if side.member:
                 text = text.replace('"%s"' % side.member, '"the member\'s"')

@@ -299,7 +299,7 @@ class Run:
         self.ask(Request("HEAD", b"/v2/keys/"))
 
     def auth(self):
-        """Asks whether auth is on, and accesses keys with credentials."""
+        """Requests users and roles, which do not exist, and accesses keys with credentials."""
         for _ in range(self.rng.randrange(8, 25)):
             request = self.admin.auth() if self.generator.chance(50) else self.generator.request(odd=1)
             if self.generator.chance(75):

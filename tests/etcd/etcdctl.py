@@ -208,7 +208,12 @@ STEPS = [
     fails("member", "update", "@member@", "nonsense", code=1),
     Step("--version"),
     fails("nonsense", code=3),
-    # credentials of a user, of whom there are none
+    # users, of whom there are none
+    Step("user", "list"),
+    Step("role", "list"),
+    Step("role", "get", "root"),
+    fails("role", "get", "none", code=1),
+    fails("user", "get", "none", code=1),
     Step("set", "/k", "1", options=USER),
     Step("get", "/k", options=USER),
     Step("ls", "--recursive", "--sort", "/", options=USER),

@@ -119,17 +119,24 @@ def machines_lists_the_advertised_url(b):
 
 
 @case
-def members_has_one_member(b):
+def members_has_one_member_and_it_leads(b):
     members = b.client.members
     same(len(members), 1)
     (identity, member), = members.items()
     same(member["id"], identity)
     same(sorted(member), ["clientURLs", "id", "name", "peerURLs"])
     same(member["clientURLs"], b.client.machines)
+    same(b.client.leader, member)
 
 
 @case
 def stats_have_their_members(b):
+    own = b.client.stats
+    same(own["state"], "StateLeader")
+    same(own["leaderInfo"]["leader"], own["id"])
+    for name in ("startTime", "name", "recvAppendRequestCnt", "sendAppendRequestCnt"):
+        assert name in own, own
+    same(b.client.leader_stats, {"leader": own["id"], "followers": {}})
     before = b.client.store_stats
     b.client.write(b.key("k"), "1")
     b.client.read(b.key("k"))
@@ -652,7 +659,7 @@ def a_page_that_is_not_there_is_a_missing_key_to_this_client(b):
     same(error.payload, {"message": "Bad response", "cause": "404 page not found\n"})
     error = raises(etcd.EtcdKeyNotFound, b.client.api_execute, "/v2/members/1234", "DELETE")
     same(error.payload["message"], "No such member: 1234")
-    raises(etcd.EtcdException, b.client.api_execute, "/v2/stats/store", "PUT")
+    raises(etcd.EtcdException, b.client.api_execute, "/v2/stats/self", "PUT")
 
 
 @case
@@ -670,12 +677,9 @@ def removed_primitives_stay_removed(b):
 @case
 def there_are_no_users(b):
     same(etcd.auth.Auth(b.client).active, False)
-    for absent in etcd.auth.EtcdUser(b.client, "al"), etcd.auth.EtcdRole(b.client, "r1"):
-        try:
-            absent.read()
-        except etcd.EtcdException:
-            continue
-        raise AssertionError("%r is there" % absent)
+    raises(etcd.EtcdKeyNotFound, etcd.auth.EtcdUser(b.client, "al").read)
+    raises(etcd.EtcdKeyNotFound, etcd.auth.EtcdRole(b.client, "r1").read)
+    same([r["role"] for r in etcd.auth.EtcdRole(b.client, "r1").names], ["root"])
     al = b.connect(username="al", password="pw")
     al.write(b.key("k"), "1")
     same(al.read(b.key("k")).value, "1")

@@ -84,8 +84,7 @@ static const struct http_route routes[] = {
 };
 
 #define JOB   "GET /job?a=b HTTP/1.1\r\nHost: x\r\n\r\n"
-#define FORM  "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 4\r\n\r\nbody"
-#define PUT   "PUT /job?a=b HTTP/1.1\r\nHost: x\r\n" FORM
+#define PUT   "PUT /job?a=b HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
 #define QUICK "GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static void open_loop(void)

@@ -91,7 +91,8 @@ class Client:
         return self.ask("GET", "/rdzv/v1/status") == 200
 
     def changes(self):
-        done = [self.ask("DELETE", "/rdzv/v1/spaces/default") == 200, self.ask("GET", "/rdzv/v1/monitor") == 200]
+        done = [self.ask("DELETE", "/rdzv/v1/spaces/default") == 200, self.ask("GET", "/rdzv/v1/monitor") == 200,
+                self.ask("PUT", "/config/local/log", '{"Level":"INFO"}') in (200, 204)]
         check(len(set(done)) == 1, "one of the changes differs: %s" % done)
         return done[0]
 

@@ -237,15 +237,22 @@ REQUESTS = {
                          http("GET", "/v2/keys/a?wait=true&waitIndex=%INDEX%")),
     "http_watch_past": ([http("PUT", "/v2/keys/a?value=v")],
                         http("GET", "/v2/keys/a?wait=true&waitIndex=%INDEX%")),
-    "http_auth": ([], http("GET", "/v2/auth/enable")),
+    "http_users": ([], http("GET", "/v2/auth/users")),
+    "http_roles": ([], http("GET", "/v2/auth/roles")),
+    "http_role": ([], http("GET", "/v2/auth/roles/none")),
     "http_members": ([], http("GET", "/v2/members")),
     "http_machines": ([], http("GET", "/v2/machines")),
     "http_stats": ([], http("GET", "/v2/stats/store")),
+    "http_stats_self": ([], http("GET", "/v2/stats/self")),
+    "http_stats_leader": ([], http("GET", "/v2/stats/leader")),
+    "http_log_level": ([], http("PUT", "/config/local/log", b'{"Level":"INFO"}', "application/json")),
+    "http_vars": ([], http("GET", "/debug/vars")),
     "http_health": ([], http("GET", "/health")),
     "http_version": ([], http("GET", "/version")),
     "http_livez": ([], http("GET", "/livez?verbose")),
     "http_readyz": ([], http("GET", "/readyz?verbose")),
     "http_metrics": ([], http("GET", "/metrics", headers=OPERATOR_HEADERS)),
+    "http_spaces": ([], http("GET", "/rdzv/v1/spaces", headers=OPERATOR_HEADERS)),
     "http_run_of_etcd_v2": ([http("PUT", RUN_V2, b"value=" + quoted(JOINED))],
                             http("PUT", RUN_V2, b"value=" + quoted(COMPLETE))),
     "http_page": ([], http("GET", "/")),
@@ -474,7 +481,7 @@ def without_chunks(got):
 
 
 STREAMS = ("http_monitor", "http_status_feed")
-ANY_ANSWER = ("http_metrics", "http_stats") + STREAMS
+ANY_ANSWER = ("http_metrics", "http_stats", "http_vars") + STREAMS
 
 
 def same_answer(kind, answer, right):

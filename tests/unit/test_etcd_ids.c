@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "rdzv/config/config.h"
+#include "rdzv/etcd/handlers.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -69,12 +70,48 @@ static void ids_are_shown_without_leading_zeros(void **state)
     assert_string_equal(text, "ffffffffffffffff");
 }
 
+static void durations_are_gos(void **state)
+{
+    static const struct {
+        int64_t ns;
+        const char *text;
+    } cases[] = {
+        {0, "0s"},
+        {1, "1ns"},
+        {999, "999ns"},
+        {1000, "1µs"},
+        {1100, "1.1µs"},
+        {2200000, "2.2ms"},
+        {719343703, "719.343703ms"},
+        {1000000000, "1s"},
+        {3300000000, "3.3s"},
+        {4406037764, "4.406037764s"},
+        {60000000000, "1m0s"},
+        {123500000000, "2m3.5s"},
+        {3600000000000, "1h0m0s"},
+        {3723000000001, "1h2m3.000000001s"},
+        {360000000000000, "100h0m0s"},
+        {-5, "0s"}, /* a clock that was set back */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint8_t text[64];
+        struct writer w = {.ptr = text, .cap = sizeof text};
+
+        etcd_write_duration(&w, cases[i].ns);
+        if (!slice_is((struct slice){text, w.len}, cases[i].text))
+            fail_msg("%lld: %.*s", (long long)cases[i].ns, (int)w.len, (const char *)text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_are_etcds),
         cmocka_unit_test(texts_of_any_length_have_ids),
         cmocka_unit_test(ids_are_shown_without_leading_zeros),
+        cmocka_unit_test(durations_are_gos),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -270,13 +270,14 @@ class Repertoire:
             return self.http(rng.choice(("DELETE", "GET")), "/rdzv/v1/spaces/%s/runs/%s?rank=0" % (
                 space, rng.choice(("r", "s", "r.0%2Fx", "", "none"))), headers=headers)
         if what < 0.3:
-            return self.http("GET", "/rdzv/v1/spaces/%s/status" % space, headers=headers)
+            return self.http("GET", rng.choice(("/rdzv/v1/spaces", "/rdzv/v1/spaces/%s/status" % space)),
+                             headers=headers)
         if what < 0.4:
             return self.status(rng, headers)
         if what < 0.7:
             return self.http(rng.choice(("GET", "GET", "HEAD", "PUT")), rng.choice(
                 ("/metrics", "/health", "/livez", "/readyz", "/readyz?verbose", "/version",
-                 "/v2/stats/store", "/v2/machines")))
+                 "/debug/vars", "/v2/stats/store", "/v2/stats/self", "/v2/machines")))
         return etcd_admin.Admin(rng).page().encode(Side)
 
     def status(self, rng, headers=()):

@@ -1,0 +1,126 @@
+/* /v2/stats. See handlers.h.
+ *
+ * Upstream: etcd 3.4.23, etcdserver/api/v2stats and v2store/stats.go. */
+#include "rdzv/etcd/handlers.h"
+
+#include "proto/json.h"
+#include "rdzv/config/config.h"
+
+/* Writes value / one with its fraction, without trailing zeros, and the unit. */
+static void write_fraction(struct writer *w, uint64_t value, uint64_t one, const char *unit)
+{
+    uint64_t rest = value % one;
+
+    json_u64(w, value / one);
+    if (rest != 0)
+        writer_u8(w, '.');
+    while (rest != 0) {
+        one /= 10;
+        writer_u8(w, (uint8_t)('0' + rest / one));
+        rest %= one;
+    }
+    writer_str(w, unit);
+}
+
+void etcd_write_duration(struct writer *w, int64_t ns)
+{
+    uint64_t span = ns < 0 ? 0 : (uint64_t)ns, minutes = span / 60000000000;
+
+    if (span == 0) {
+        writer_str(w, "0s");
+    } else if (span < 1000) {
+        write_fraction(w, span, 1, "ns");
+    } else if (span < 1000000) {
+        write_fraction(w, span, 1000, "µs");
+    } else if (span < 1000000000) {
+        write_fraction(w, span, 1000000, "ms");
+    } else {
+        if (minutes >= 60)
+            write_fraction(w, minutes / 60, 1, "h");
+        if (minutes > 0)
+            write_fraction(w, minutes % 60, 1, "m");
+        write_fraction(w, span % 60000000000, 1000000000, "s");
+    }
+}
+
+static void write_self(struct writer *w, const struct http_request *r)
+{
+    int64_t started_ns = http_engine(r)->started_ns;
+    char id[17];
+
+    etcd_format_id(r->http->member_id, id);
+    writer_str(w, "{\"name\":");
+    json_string(w, slice_str(r->http->config->name));
+    writer_str(w, ",\"id\":\"");
+    writer_str(w, id);
+    writer_str(w, "\",\"state\":\"StateLeader\",\"startTime\":");
+    json_time(w, started_ns);
+    writer_str(w, ",\"leaderInfo\":{\"leader\":\"");
+    writer_str(w, id);
+    writer_str(w, "\",\"uptime\":\"");
+    etcd_write_duration(w, engine_wall_ns(http_engine(r)) - started_ns);
+    writer_str(w, "\",\"startTime\":");
+    json_time(w, started_ns);
+    writer_str(w, "},\"recvAppendRequestCnt\":0,\"sendAppendRequestCnt\":0}");
+}
+
+static void write_leader(struct writer *w, const struct http_request *r)
+{
+    char id[17];
+
+    etcd_format_id(r->http->member_id, id);
+    writer_str(w, "{\"leader\":\"");
+    writer_str(w, id);
+    writer_str(w, "\",\"followers\":{}}");
+}
+
+static void write_store(struct writer *w, const struct tree *t)
+{
+    static const struct {
+        const char *name;
+        enum tree_counter counter;
+    } counters[] = {
+        {"gets", TREE_GETS},
+        {"sets", TREE_SETS},
+        {"delete", TREE_DELETES},
+        {"update", TREE_UPDATES},
+        {"create", TREE_CREATES},
+        {"compareAndSwap", TREE_SWAPS},
+        {"compareAndDelete", TREE_SWAP_DELETES},
+    };
+
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        writer_str(w, i == 0 ? "{\"" : ",\"");
+        writer_str(w, counters[i].name);
+        writer_str(w, "Success\":");
+        json_u64(w, t->succeeded[counters[i].counter]);
+        writer_str(w, ",\"");
+        writer_str(w, counters[i].name);
+        writer_str(w, "Fail\":");
+        json_u64(w, t->failed[counters[i].counter]);
+    }
+    writer_str(w, ",\"expireCount\":");
+    json_u64(w, t->expired);
+    writer_str(w, ",\"watchers\":");
+    json_u64(w, t->hub.registered);
+    writer_u8(w, '}');
+}
+
+void etcd_stats_handle(const struct http_request *r)
+{
+    struct slice name = slice_from(r->path, strlen("/v2/stats/"));
+    struct reply_body body;
+
+    if (r->head->method != HTTP_GET) {
+        reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
+        return;
+    }
+    reply_body_begin(&body);
+    if (slice_is(name, "self"))
+        write_self(&body.w, r);
+    else if (slice_is(name, "leader"))
+        write_leader(&body.w, r);
+    else
+        write_store(&body.w, &r->space->store->tree);
+    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
+}
