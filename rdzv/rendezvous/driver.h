@@ -142,7 +142,12 @@ enum c10d_verdict effects_apply(struct live_run *run, const struct policy_out *o
  */
 uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_t preferred);
 
-/* False: the run has a port of its own, which is not at the address that this agent has come to. */
+/* The run, other than `but`, whose workers come through the relay that serves this session: it has
+ * an agent there. `count`: so many runs have; NULL: none has. */
+struct live_run *effects_run_at_relay(const struct rendezvous_space *home, const struct conn *c,
+                                      const struct live_run *but, size_t *count);
+
+/* False: workers of the run do not find their store at the address that this agent has come to. */
 bool effects_reaches_workers(const struct conn_agent *a);
 
 /* Drops the worker store if it has ended and no client uses it; or all of the space that are so.

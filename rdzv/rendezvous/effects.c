@@ -175,14 +175,78 @@ static void end_worker_store(struct live_run *run, uint64_t id)
 
 /* --- Ports. --- */
 
+/* Both clients have come to the same address of the same relay, as a worker does with its agent. */
+static bool same_relay(const struct conn *a, const struct conn *b)
+{
+    const struct conn_backend *x = a->backend, *y = b->backend;
+
+    return x->local.port == y->local.port &&
+           memcmp(x->local.address, y->local.address, sizeof x->local.address) == 0 &&
+           strcmp(x->via, y->via) == 0;
+}
+
+static const struct agent *agent_at_relay(const struct run *run, const struct conn *c)
+{
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        if (a->relayed && a->origin != ORIGIN_TOOL && same_relay(conn_of(a), c))
+            return a;
+    }
+    return NULL;
+}
+
+static bool has_workers_here(const struct run_view *v)
+{
+    return v->record.worker_store != 0 && v->record.placement != WORKER_STORE_WORKER0;
+}
+
+struct live_run *effects_run_at_relay(const struct rendezvous_space *home, const struct conn *c,
+                                      const struct live_run *but, size_t *count)
+{
+    struct live_run *found = NULL;
+    struct run_view *v;
+
+    *count = 0;
+    TAILQ_FOREACH(v, &home->runs.list, order) {
+        if ((but != NULL && v == &but->run.view) || !has_workers_here(v) ||
+            agent_at_relay(&live_run_of(v)->run, c) == NULL)
+            continue;
+        found = live_run_of(v);
+        ++*count;
+    }
+    return found;
+}
+
+/* No other run whose workers come here has an agent at that relay. */
+static bool has_relay_alone(const struct conn_agent *a)
+{
+    size_t others;
+
+    return effects_run_at_relay(a->run->home, a->conn, a->run, &others) == NULL;
+}
+
+static bool has_relays_alone(const struct run *run)
+{
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        if (a->relayed && !has_relay_alone(conn_agent_of(a)))
+            return false;
+    }
+    return true;
+}
+
 uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_t preferred)
 {
     const struct policy_settings *settings = run->run.settings;
 
-    if (conn_is_relayed(conn_of(by))) {
+    if (by->relayed && has_relays_alone(&run->run))
+        return by->local_port; /* each relay leads to this run: sessions.c */
+    if (by->relayed) {
         log_event(LOG_WARN, "worker_port_failed", log_str("space", run->home->space->store->name),
                   log_bytes("run", run->run.view.id),
-                  log_str("reason", "its agents come through a relay, which passes one port on"),
+                  log_str("reason", "agents of another run come through the same relay"),
                   log_str("hint", "give each run a space of its own: rdzvd --upstream=... "
                                   "--space=NAME"));
         return 0;
@@ -204,7 +268,10 @@ bool effects_reaches_workers(const struct conn_agent *a)
 {
     const struct listener *port = a->run->port;
 
-    return port == NULL || (!a->agent.relayed && listen_same_address(port, a->conn->listener));
+    if (a->run->run.endpoint.own_port == 0)
+        return true;
+    return a->agent.relayed ? has_relay_alone(a)
+                            : port != NULL && listen_same_address(port, a->conn->listener);
 }
 
 static void close_port(struct live_run *run)

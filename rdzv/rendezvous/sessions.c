@@ -39,17 +39,57 @@ static void bind_to(struct conn *c, struct worker_store *w)
     c10d_session(c)->bound.worker_store = w->id;
 }
 
-/* The worker store that a worker finds: the store of the run that owns the port, or of the run that
- * shares the agents' port, which has other clients as well: not if no agent of the run is here, nor
- * may come back after a start, nor do its workers go on. */
+/* Another run than the one of the agents' port has workers that come through relays. */
+static const struct live_run *find_other_run(const struct rendezvous_space *home)
+{
+    struct run_view *v;
+
+    TAILQ_FOREACH(v, &home->runs.list, order) {
+        const struct live_run *run = live_run_of(v);
+
+        if (run != home->shared && v->record.worker_store != 0 && run->port == NULL &&
+            v->record.placement == WORKER_STORE_RDZVD &&
+            (run->run.agent_count > 0 || run->run.start == START_AWAITED))
+            return run;
+    }
+    return NULL;
+}
+
+/* The run whose workers come through the relay of this session. NULL: none, or the session has been
+ * ended, as it may be of any of several runs. */
+static const struct live_run *run_of_relayed(const struct rendezvous_space *home, struct conn *c)
+{
+    size_t count;
+    const struct live_run *run = effects_run_at_relay(home, c, NULL, &count), *other;
+
+    other = count == 0 ? find_other_run(home) : NULL;
+    if (count > 1)
+        conn_drop(c, DROP_RUN, "agents of several runs come through its relay, see --space",
+                  (struct slice){0});
+    else if (other != NULL && other->run.start == START_AWAITED)
+        conn_drop(c, DROP_RUN, "its agent is not back since rdzvd was started, see --space",
+                  (struct slice){0});
+    return count == 1 ? run : count == 0 && other == NULL ? home->shared : NULL;
+}
+
+/* The run that owns the port, or whose agents use the same relay, or else the run that has the
+ * agents' port. */
+static const struct live_run *run_of_worker(const struct rendezvous_space *home, struct conn *c)
+{
+    return c->listener->temporary ? c->listener->owner
+           : conn_is_relayed(c)   ? run_of_relayed(home, c)
+                                  : home->shared;
+}
+
+/* Not if no agent of the run is here, nor may come back after a start, nor do its workers go on:
+ * the agents' port has other clients as well. */
 static void bind_worker(const struct rendezvous_space *home, struct conn *c)
 {
-    bool own_port = c->listener->temporary;
-    const struct live_run *run = own_port ? c->listener->owner : home->shared;
+    const struct live_run *run = run_of_worker(home, c);
     struct worker_store *w = run == NULL ? NULL : live_run_worker_store(run);
 
-    if (w != NULL &&
-        (own_port || run->run.agent_count > 0 || run->run.start == START_AWAITED || w->users > 0))
+    if (w != NULL && (c->listener->temporary || run->run.agent_count > 0 ||
+                      run->run.start == START_AWAITED || w->users > 0))
         bind_to(c, w);
 }
 
@@ -195,7 +235,7 @@ static enum policy_event_kind round_key_event(enum c10d_op op, bool exists)
                                       : AGENT_ASKED;
 }
 
-/* The port that the run has of its own is not at this address. */
+/* Workers of this agent do not find their store at the address that it has come to. */
 static void note_elsewhere(const struct conn_agent *a)
 {
     const struct run *run = &a->run->run;
@@ -221,7 +261,8 @@ static enum c10d_verdict reply_round_key(struct conn_agent *a, const struct poli
     if (slice_equal(own, stored))
         return C10D_PROCEED;
     if (!effects_reaches_workers(a)) {
-        note_elsewhere(a);
+        if (slice_is(event->round_key, "MASTER_ADDR"))
+            note_elsewhere(a);
         return C10D_PROCEED;
     }
     c10d_reply_bytes(a->conn, own);

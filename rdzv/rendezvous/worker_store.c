@@ -9,8 +9,9 @@
  * workers before it leaves a round, and a round completes only after its participants have joined.
  *
  * Workers use the agents' port, so no Service or NetworkPolicy needs a second one; the keys tell
- * agents and workers apart. A second run in the same space gets a port of its own while the first
- * lives, and with --worker-ports each run gets one. When all agents and workers have left the run,
+ * agents and workers apart. A worker that comes through a relay is of the run whose agents use that
+ * relay. Else, a second run in the same space gets a port of its own while the first lives, and
+ * with --worker-ports each run gets one. When all agents and workers have left the run,
  * its port is given back; when its next round is complete, the run gets a port again, the same if
  * that is free.
  *
@@ -163,7 +164,9 @@ static const char *find_endpoint(const struct run *run, struct view_record *reco
     if (host == NULL || record->port == 0)
         return NULL;
     record->address = slice_str(host);
-    return own_port != 0 ? "a port of its own: --worker-ports, or another run has the agents'"
+    return own_port != 0 && witness != NULL && witness->relayed
+               ? "a relay of its agents passes its workers on"
+           : own_port != 0 ? "a port of its own: --worker-ports, or another run has the agents'"
            : settings->advertise_host != NULL
                ? "--advertise says so"
                : "an agent reaches rdzvd by it; each agent reads its own, see --advertise";
@@ -178,7 +181,7 @@ struct slice policy_agent_place(const struct run *run, const struct policy_event
     bool is_port = slice_is(event->round_key, place_names[PLACE_PORT]);
 
     if (run->settings->advertise_host != NULL || event->agent->local_host[0] == '\0' ||
-        (is_port && run->endpoint.own_port != 0) ||
+        (is_port && run->endpoint.own_port != 0 && !event->agent->relayed) ||
         (!is_port && !slice_is(event->round_key, place_names[PLACE_ADDR])))
         return stored;
     snprintf(port, PORT_TEXT_MAX, "%u", record->port);

@@ -78,6 +78,83 @@ def each_agent_reads_the_address_of_its_own_relay():
         same([w.add(b"/n", 1) for w in workers], [1, 2, 3], "the counter of the workers' store")
 
 
+def workers_of(agents, number=0):
+    """Workers of these agents, by the addresses that the agents read once agent 0 says where its store is."""
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        agents[0].say_where(number, b"agent-0.example", listens.getsockname()[1])
+        places = [a.ask_where(number) for a in agents]
+    return places, [Peer(port, host=host) for host, port in places]
+
+
+@case
+def jobs_in_one_space_share_a_port_through_relays():
+    """Three jobs, each on machines of its own: all their workers use the relays of their agents."""
+    with Store() as store, Relay(store) as r1, Relay(store) as r2, Relay(store) as r3, Relay(store) as r4:
+        jobs = {"one": (r1, r2), "two": (r3,), "three": (r4,)}
+        meet_all = {}
+        for run, relays in jobs.items():
+            agents = [Agent(r.port, run, run + "abc"[i]) for i, r in enumerate(relays)]
+            rejoin(agents)
+            places, workers = workers_of(agents)
+            same([port for _, port in places], [r.port for r in relays], "ports that %s reads" % run)
+            meet_all[run] = agents, workers
+        for run, (agents, workers) in meet_all.items():
+            same([w.add(b"/n", 1) for w in workers], [1, 2][:len(workers)], "the counter of " + run)
+            more = Peer(jobs[run][0].port)
+            same(more.add(b"/n", 1), len(workers) + 1, "one more worker of " + run)
+            agents[0].leave()
+            for agent in agents[1:]:
+                agent.read()
+            rejoin(agents)
+            fresh = Peer(jobs[run][0].port)
+            same(fresh.add(b"/n", 1), 1, "the counter of the next round of " + run)
+        check("event=worker_port_failed" not in store.daemon.log(), store.daemon.log())
+        check("event=worker_store_external" not in store.daemon.log(), store.daemon.log())
+
+
+@case
+def jobs_that_share_a_port_go_on_with_a_store_that_was_killed():
+    with Store() as store, Relay(store) as r1, Relay(store) as r2:
+        jobs = {}
+        for run, relay in (("one", r1), ("two", r2)):
+            jobs[run] = Agent(relay.port, run, run)
+            rejoin([jobs[run]])
+            same(workers_of([jobs[run]])[1][0].add(b"/n", 1), 1, "the counter of " + run)
+        store.kill()
+        store.start()
+        for run, relay in (("two", r2), ("one", r1)):
+            jobs[run].read()
+            same(Peer(relay.port).add(b"/n", 1), 2, "the counter of %s after the restart" % run)
+            jobs[run].leave()
+            rejoin([jobs[run]])
+            same(Peer(relay.port).add(b"/n", 1), 1, "the counter in the next round of " + run)
+
+
+@case
+def jobs_of_one_relay_are_told_apart_or_refused():
+    """The workers of the second job go to worker 0. If a node of one job then joins at the relay of another, rdzvd
+    refuses workers that may be of either."""
+    with Store() as store, Relay(store) as r1, Relay(store) as r2:
+        first, second = Agent(r1.port, "first", "a"), Agent(r1.port, "second", "b")
+        for agent in (first, second):
+            rejoin([agent])
+        same(workers_of([first])[0], [("127.0.0.1", r1.port)], "what the first reads")
+        store.daemon.wait_log("level=warn event=worker_port_failed .*run=second .*same relay.* hint=.*--space")
+        same(Peer(r1.port).add(b"/n", 1), 1, "the first job's counter")
+        third = Agent(r2.port, "third", "c")
+        rejoin([third])
+        same(workers_of([third])[1][0].add(b"/n", 1), 1, "the third job's counter")
+        joins = Agent(r1.port, "third", "d")
+        worker = Peer(r1.port)
+        try:
+            worker.add(b"/n", 1)
+            raise AssertionError("a worker of two jobs is served")
+        except (EOFError, ConnectionError):
+            pass
+        store.daemon.wait_log("event=dropped .*several runs")
+        joins.close()
+
+
 @case
 def a_relay_that_stands_still_loses_nobody():
     with Store() as store, Relay(store) as stays, Relay(store) as stops:
