@@ -303,6 +303,19 @@ static void hint_elsewhere(const struct run_facts *f, struct hints *h)
          (int)record->address.len, (const char *)record->address.ptr, record->port);
 }
 
+/* Another run of the space has the agents' port, and no range was opened for the others. */
+static void hint_own_port(const struct run_facts *f, struct hints *h)
+{
+    const struct agent *first = f->run == NULL ? NULL : TAILQ_FIRST(&f->run->agents);
+
+    if (first != NULL && !first->relayed && f->run->endpoint.own_port != 0 &&
+        f->run->settings->worker_port_low == 0)
+        hint(h,
+             "its workers use port %u, since another run of this space has the agents' port: a "
+             "firewall must let it pass; --worker-ports names a range, and relays need no port",
+             f->run->endpoint.own_port);
+}
+
 /* Sessions of relays from before a start have --session-timeout to come back, or to end. */
 static void hint_awaited(const struct run_facts *f, struct hints *h)
 {
@@ -355,6 +368,7 @@ size_t run_status_hints(const struct run_facts *f, const struct run_survey *surv
         hint_doubled(f, &h);
     if (f->elsewhere != NULL)
         hint_elsewhere(f, &h);
+    hint_own_port(f, &h);
     if (has_failed(f))
         hint_failed(f, &h);
     else if (f->view->state.closed)

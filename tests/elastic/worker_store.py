@@ -263,6 +263,7 @@ def each_run_has_a_port_with_worker_ports():
     with daemon("--worker-ports", "%d-%d" % (low, low + 199)) as server:
         jobs = [meet(server.port, "job-%d" % i, ["a", "b"]) for i in range(3)]  # a run that agents leave has no port
         told = [settle(agents)[1] for agents in jobs]
+        check("--worker-ports" not in "".join(status_of(server.port, "job-2")[0]["hints"]), "a range was named")
         check(len(set(told)) == 3 and all(low <= p < low + 200 for p in told), told)
         workers = [Peer(p) for p in told]
         for w in workers:
@@ -278,6 +279,8 @@ def two_runs_in_one_space_stay_apart():
         places = [settle(first)[1], settle(second)[1]]
         same(places[0], server.port, "the first run shares the agents' port")
         check(places[1] != server.port, "the second run does not")
+        hints = [[h for h in status_of(server.port, run)[0]["hints"] if "--worker-ports" in h] for run in ("one", "two")]
+        check(hints[0] == [] and len(hints[1]) == 1 and "workers use port %d," % places[1] in hints[1][0], hints)
         w1, w2 = (Peer(p) for p in places)
         same((w1.add(b"/n", 1), w2.add(b"/n", 1)), (1, 1), "counters of two runs")
         # When the first is over, its place is free again; the second keeps its own.

@@ -503,6 +503,20 @@ def second_job(r, scene):
             agent.ask_where(0)
     ports = {m.group(1) for m in store.wait_log(r"event=worker_store_assigned .*port=(\d+)", count=2)}
     check(len(ports) == 2, ports)
+    check(max(ports, key=lambda p: p != str(store.port)) in r.show(store=store.port)[0], ports)
+
+
+@row("workers are dropped at their first request")
+def two_jobs_at_one_relay(r, scene):
+    store = scene.rdzvd()
+    relays = [scene.relay(store.port) for _ in range(2)]
+    for run, relay in zip(("FIRST", "SECOND"), relays):
+        for agent in meet(relay.port, run, [run]):
+            scene.callback(agent.close)
+    scene.callback(Agent(relays[0].port, "SECOND", "another").close)
+    with contextlib.suppress(EOFError, ConnectionError):
+        scene.peer(relays[0].port).add(b"/n", 1)
+    store.wait_log("event=dropped .*several runs")
     r.show(logs=[store])
 
 
