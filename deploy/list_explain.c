@@ -233,6 +233,6 @@ const struct verb verb_explain = {
     .run = run_explain,
 };
 
-const struct verb *const verbs[] = {&verb_emit,  &verb_import, &verb_rewrite,
+const struct verb *const verbs[] = {&verb_emit,  &verb_import, &verb_rewrite, &verb_policy,
                                     &verb_check, &verb_list,   &verb_explain};
 const size_t verb_count = sizeof verbs / sizeof *verbs;

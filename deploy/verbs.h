@@ -20,6 +20,7 @@ struct verb {
 extern const struct verb verb_emit;
 extern const struct verb verb_import;
 extern const struct verb verb_rewrite;
+extern const struct verb verb_policy;
 extern const struct verb verb_check;
 extern const struct verb verb_list;
 extern const struct verb verb_explain;

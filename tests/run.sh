@@ -92,6 +92,7 @@ install_more()
 {
     install_venv
     install_wheel || echo "run.sh: there are no tools for the wheel, so some of its cases are skipped"
+    install_cel || echo "run.sh: there is no evaluator of CEL, so most cases of step manifest-policy are skipped"
     install_slurm || echo "run.sh: there is no Slurm, so step torch-slurm is skipped"
     install_browser || echo "run.sh: there is no browser, so the status page is not looked at"
     [ "$ALL" = no ] || { install_trees && install_etcds && install_scan && install_packages; }
@@ -290,6 +291,7 @@ step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
 step manifest-corpus env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/corpus.py
 step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/agree.py
 step manifest-kinds $PYTHON tests/manifest/kinds.py
+step manifest-policy $PYTHON tests/manifest/policy.py
 job_step manifest-run $PYTHON tests/manifest/run_real.py ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" --seed "$SEED" $RELEASES

@@ -79,8 +79,10 @@ static void run_on_pods(struct check *c, const struct check_calls *calls, const 
     c->object = p->object;
     if (calls->pods != NULL)
         calls->pods(c, p);
-    for (size_t i = 0; i < p->count && calls->container != NULL; i++)
-        calls->container(c, &p->containers[i]);
+    for (size_t i = 0; i < p->count && calls->container != NULL; i++) {
+        if (!p->containers[i].injected || calls->container == check_sidecar_too_old)
+            calls->container(c, &p->containers[i]);
+    }
 }
 
 static void run_on_probes(struct check *c, check_per_probe *call, const struct job_store *s)
@@ -101,6 +103,8 @@ static void run_on_store(struct check *c, const struct check_calls *calls,
 {
     struct job_upstream u;
 
+    if (s->container->injected)
+        return; /* no file has it */
     c->object = job_store_object(s);
     if (calls->store != NULL)
         calls->store(c, s);

@@ -50,7 +50,9 @@ void check_option_env_conflict(struct check *c, const struct job_run *r)
             continue;
         check_report(c, check_at_setting(r, o), "--%s is %s here, but %s sets %s=%s",
                      torchrun_option_name(o), *s->value.text == '\0' ? "(empty)" : s->value.text,
-                     weaker->from == JOB_FROM_ENV        ? "the container's env"
+                     weaker->from == JOB_FROM_ENV ? "the container's env"
+                     : weaker->node != NULL && weaker->node == r->container->pods->injected
+                         ? "the policy of the label rdzv.dev/inject"
                      : weaker->from == JOB_FROM_OPERATOR ? "the operator"
                                                          : "the script",
                      torchrun_option_variable(o), weaker->value.text);

@@ -127,7 +127,8 @@ void check_sidecar_too_old(struct check *c, const struct kube_container *contain
                      container->name);
         return;
     }
-    for (size_t i = 0; i < sizeof sidecar_releases / sizeof *sidecar_releases; i++) {
+    for (size_t i = 0;
+         i < (container->injected ? 0 : sizeof sidecar_releases / sizeof *sidecar_releases); i++) {
         int major = sidecar_releases[i].major, minor = sidecar_releases[i].minor;
 
         if (container->pods->object->type == sidecar_releases[i].type &&

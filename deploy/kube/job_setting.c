@@ -152,6 +152,27 @@ static void set_from_operator(struct job_view *v, struct job_run *r)
     }
 }
 
+/* The variables of the policy of kube_pods.c: some win over those of the pod, some do not. */
+static void set_from_injection(struct job_view *v, struct job_run *r)
+{
+    const struct kube_pods *p = r->container->pods;
+    const char *conf = r->settings[TORCHRUN_RDZV_CONF].value.text;
+
+    if (p->injected == NULL)
+        return;
+    set_from_text(v, r, TORCHRUN_RDZV_BACKEND, p->injected, "c10d");
+    set_from_text(v, r, TORCHRUN_RDZV_ENDPOINT, p->injected, "localhost:29400");
+    set_from_text(v, r, TORCHRUN_RDZV_CONF, p->injected,
+                  arena_text(&v->bundle->arena, "is_host=0,read_timeout=900%s%s",
+                             conf == NULL ? "" : ",", conf == NULL ? "" : conf));
+    if (!job_is_set(r, TORCHRUN_RDZV_ID))
+        set_from_text(v, r, TORCHRUN_RDZV_ID, p->injected, p->injected->text);
+    if (!job_is_set(r, TORCHRUN_LOCAL_ADDR))
+        set_from_text(v, r, TORCHRUN_LOCAL_ADDR, p->injected, "status.podIP");
+    if (!job_is_set(r, TORCHRUN_MAX_RESTARTS) && strcmp(p->restart, "Never") != 0)
+        set_from_text(v, r, TORCHRUN_MAX_RESTARTS, p->injected, JOB_USUAL_RESTARTS);
+}
+
 static void set_from_script(struct job_scope *scope, struct job_run *r)
 {
     for (size_t i = 0; i < scope->count; i++) {
@@ -372,6 +393,7 @@ void job_read_settings(struct job_scope *scope, struct job_run *r)
 {
     set_from_env(scope->view, r);
     set_from_operator(scope->view, r);
+    set_from_injection(scope->view, r);
     set_from_script(scope, r);
     set_from_flags(scope, r);
     conclude(scope->view, r);

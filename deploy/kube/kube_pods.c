@@ -31,6 +31,37 @@ static void add_written_labels(struct pods_maker *m)
     }
 }
 
+/* The policy that `rdzv-manifest policy` prints adds a relay to pods with this label. What the
+ * policy adds has the place of the label. */
+static void add_injected(struct pods_maker *m)
+{
+    static const char *const no_jobs[] = {"", "false", "true", NULL};
+    struct arena *a = &m->bundle->arena;
+    struct kube_pods *p = m->pods;
+    const struct yaml_node *label = kube_get(p->meta, "labels.rdzv\\.dev/inject");
+    const char *space = p->object->namespace;
+    struct yaml_node *node = yaml_new(a, YAML_MAPPING), *args;
+
+    if (yaml_text(label) == NULL || text_is_one_of(label->text, no_jobs) || p->host_network ||
+        kube_item(kube_get(p->spec, "initContainers"), "name", "rdzvd-relay") != NULL)
+        return;
+    p->injected = label;
+    node->file = label->file;
+    node->start = label->start;
+    args = yaml_put_new(a, node, "args", YAML_SEQUENCE);
+    space = arena_text(a, "--space=%s%s%s", space, *space == '\0' ? "" : ".", label->text);
+    yaml_append(a, args, yaml_new_text(a, "--upstream=$(STORE)", 19));
+    yaml_append(a, args, yaml_new_text(a, space, strlen(space)));
+    yaml_append(a, args, yaml_new_text(a, "--listen=localhost:29400", 24));
+    p->containers[p->count++] = (struct kube_container){.pods = p,
+                                                        .node = node,
+                                                        .name = "rdzvd-relay",
+                                                        .image = "rdzvd",
+                                                        .init = true,
+                                                        .sidecar = true,
+                                                        .injected = true};
+}
+
 static void add_containers(struct pods_maker *m, const struct yaml_node *over)
 {
     static const char *const keys[] = {"initContainers", "containers"};
@@ -38,7 +69,8 @@ static void add_containers(struct pods_maker *m, const struct yaml_node *over)
     size_t count =
         yaml_length(kube_get(p->spec, keys[0])) + yaml_length(kube_get(p->spec, keys[1]));
 
-    p->containers = arena_alloc(&m->bundle->arena, (count + 1) * sizeof *p->containers);
+    p->containers = arena_alloc(&m->bundle->arena, (count + 2) * sizeof *p->containers);
+    add_injected(m);
     for (int init = 1; init >= 0; init--) {
         const struct yaml_node *list = kube_get(p->spec, keys[!init]);
 

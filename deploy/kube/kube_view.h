@@ -87,7 +87,8 @@ struct kube_container {
         *over; /* the `trainer` of a TrainJob, whose fields win over those of the node */
     const char *name, *image; /* "" if it says none */
     bool init;
-    bool sidecar; /* an init container that runs beside the others: restartPolicy Always */
+    bool sidecar;  /* an init container that runs beside the others: restartPolicy Always */
+    bool injected; /* a policy adds it */
 };
 
 /* The pods that are made of one template. */
@@ -101,7 +102,8 @@ struct kube_pods {
     bool ends;                           /* they run to their end, unlike those of a Deployment */
     const char *restart;                 /* Always, OnFailure or Never */
     bool host_network;
-    struct kube_label *labels; /* including those that the platform adds */
+    const struct yaml_node *injected; /* the label by which a policy adds a relay, and variables */
+    struct kube_label *labels;        /* including those that the platform adds */
     size_t label_count;
     const char *host_prefix; /* host names are prefix, index, "." and domain; NULL: unknown */
     const char *host_domain; /* "": the name stands alone */

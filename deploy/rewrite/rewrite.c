@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IMAGE "registry.example/rdzvd:0.1.0"
-
 static const struct verb_option rewrite_options[] = {
     {"keep-backend", 'k', false, NULL, "leave the jobs on etcd-v2 instead of moving them to c10d",
      NULL},
@@ -37,7 +35,7 @@ static const struct verb_option rewrite_options[] = {
      NULL},
     {"keep-kind", 'K', false, NULL,
      "leave a Pod or Deployment of that kind; without it rdzvd is a StatefulSet", NULL},
-    {"image", 'i', false, "IMAGE", "of rdzvd (" IMAGE ")", NULL},
+    {"image", 'i', false, "IMAGE", "of rdzvd (" REWRITE_IMAGE ")", NULL},
     {"set", 'S', false, "rdzv.A=B",
      "a setting of emit for the pod of the store, such as rdzv.priority=high, "
      "rdzv.imagePullSecrets[0].name=pull, rdzv.nodeSelector.pool=cpu",
@@ -89,7 +87,7 @@ static void read_options(int argc, char **argv, struct rewrite *w, struct rewrit
         else if (option != 0)
             read_choice(o, option, optarg, d);
     }
-    o->wishes = d->errors == 0 ? store_wishes(w, wishes) : NULL;
+    o->wishes = d->errors == 0 ? store_wishes(w, wishes, store_wish_keys) : NULL;
 }
 
 static void read_rewrite_arguments(int argc, char **argv, struct rewrite *w,
@@ -97,7 +95,7 @@ static void read_rewrite_arguments(int argc, char **argv, struct rewrite *w,
 {
     struct diag *d = w->diag;
 
-    *o = (struct rewrite_options){.image = IMAGE};
+    *o = (struct rewrite_options){.image = REWRITE_IMAGE};
     read_options(argc, argv, w, o);
     o->path_count = options_files(argc, argv, &o->paths, d);
     if (o->relay && o->keep_backend)
@@ -312,10 +310,8 @@ static bool rewrite_files(struct rewrite *w)
                                     : "");
     for (size_t i = 0; i < w->file_count && w->diag->errors == 0; i++)
         changed = changed || rewrite_changed(&w->files[i]);
-    if (changed && strcmp(w->options->image, IMAGE) == 0)
-        diag_note(w->diag, NULL, (struct yaml_mark){0},
-                  "the image " IMAGE " is a placeholder: build one from deploy/Containerfile, push "
-                  "it, and name it with --image");
+    if (changed)
+        rewrite_note_image(w);
     return changed;
 }
 

@@ -5,6 +5,8 @@
 #include "deploy/yaml/diag.h"
 #include "deploy/yaml/text_edit.h"
 
+#define REWRITE_IMAGE "registry.example/rdzvd:0.1.0"
+
 struct rewrite_options {
     bool keep_backend; /* jobs stay on etcd-v2 */
     bool keep_kind;    /* a Pod stays a Pod */
@@ -71,3 +73,6 @@ struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_
 /* Notes a finding or a change at this node, or advice for the user. */
 #define rewrite_note(m, ...)  yaml_note((m)->diag, __VA_ARGS__)
 #define rewrite_error(m, ...) yaml_error((m)->diag, __VA_ARGS__)
+
+/* Notes that the image is the placeholder, if it is. */
+void rewrite_note_image(struct rewrite *w);

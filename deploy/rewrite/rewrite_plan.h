@@ -73,8 +73,11 @@ struct store_settings {
 bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
                         const struct store_settings *s, struct emit_job *out);
 
-/* The settings of --set, checked as emit does; NULL: there are none, or an error in diag. */
-const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *settings);
+/* The settings of --set, checked as emit does; NULL: there are none, or an error in diag. Of rdzv
+ * the user can set these keys; all others follow from the manifests. */
+const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *settings,
+                                     const char *const *keys);
+extern const char *const store_wish_keys[]; /* of the pod of a store */
 
 /* Writes the tree in block style. */
 const char *rewrite_text(struct rewrite *w, const struct yaml_node *tree);

@@ -38,21 +38,16 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
     return merge_nodes(MERGE_VALUES, &w->arena, rdzv, w->options->wishes);
 }
 
-/* Whether the user can set this field for the store; all other fields follow from the manifests. */
-static bool is_wish(const char *key)
-{
-    static const char *const wishes[] = {
-        "serviceAccountName", "openshift", "imagePullSecrets", "resources",
-        "spaceIdleTimeout",   "affinity",  "imagePullPolicy",  "priority",
-        "relayResources",     "replicas",  "nodeSelector",     "durable",
-        "storageClass",       "journal",   "annotations",      "labels",
-        "metricsFrom",        "pdb",       "tolerations",      "tls",
-        "adminToken",         NULL};
+const char *const store_wish_keys[] = {
+    "serviceAccountName", "openshift", "imagePullSecrets", "resources",
+    "spaceIdleTimeout",   "affinity",  "imagePullPolicy",  "priority",
+    "relayResources",     "replicas",  "nodeSelector",     "durable",
+    "storageClass",       "journal",   "annotations",      "labels",
+    "metricsFrom",        "pdb",       "tolerations",      "tls",
+    "adminToken",         NULL};
 
-    return text_is_one_of(key, wishes);
-}
-
-const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *settings)
+const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *settings,
+                                     const char *const *keys)
 {
     static struct embedded data; /* its nodes live as long as the settings */
     struct schema s = {&w->arena, w->diag};
@@ -68,15 +63,16 @@ const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *
     for (size_t i = 0; i < settings->count; i++) {
         if (strcmp(settings->pairs[i].key->text, "rdzv") != 0)
             rewrite_error(w, settings->pairs[i].value,
-                          "%s: rewrite makes no job: --set is for rdzv.* alone",
+                          "%s: this verb makes no job: --set is for rdzv.* alone",
                           settings->pairs[i].key->text);
     }
     for (size_t i = 0; rdzv != NULL && i < rdzv->count; i++) {
-        if (!is_wish(rdzv->pairs[i].key->text))
-            rewrite_error(w, rdzv->pairs[i].value,
-                          "rdzv.%s: this follows from the manifests: leave it out, or see `rewrite "
-                          "--help` for an option",
-                          rdzv->pairs[i].key->text);
+        if (!text_is_one_of(rdzv->pairs[i].key->text, keys))
+            rewrite_error(
+                w, rdzv->pairs[i].value,
+                "rdzv.%s: this follows from the manifests: leave it out, or see --help for "
+                "an option",
+                rdzv->pairs[i].key->text);
     }
     return rdzv;
 }

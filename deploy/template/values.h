@@ -56,3 +56,14 @@ struct yaml_node *command_line_parts(struct arena *a, const struct yaml_node *li
  * variable, and $$ by $. Returns the text with each such $ doubled, so that Kubernetes gives back
  * the original; the same node if there is none. */
 struct yaml_node *command_line_escape(struct arena *a, struct yaml_node *text);
+
+/* --- Literals of CEL, in which policies of Kubernetes and of Kyverno make objects. --- */
+
+/* Within a text, marks around an expression of CEL, whose value stands there. No YAML file can have
+ * these bytes but for an escape. */
+#define CEL_EXPRESSION(text) "\001" text "\002"
+
+/* Writes a value as an expression. `type` is that of a mapping, such as
+ * `Object.spec.initContainers`. A mapping with the key `cel` is an expression itself: a list of
+ * texts, of {type, value}, and of such lists. */
+void cel_write(struct buf *out, const char *type, const struct yaml_node *n);

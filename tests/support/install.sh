@@ -2,7 +2,7 @@
 # Puts on this machine (Debian bookworm) what the build and the tests need; does nothing that is
 # already done. Run it with the names of the parts wanted, or source it and call install_PART:
 #
-#   install.sh [build] [run] [test] [browser] [packages] [wheel] [slurm] [venv] [trees] [etcds] [scan] [all]
+#   install.sh [build] [run] [test] [browser] [packages] [wheel] [cel] [slurm] [venv] [trees] [etcds] [scan] [all]
 #                                                        (no name: build, test and venv)
 #
 #   build   compiler, meson, the libraries rdzvd and rdzvctl link, and curl
@@ -11,6 +11,7 @@
 #   browser Chromium and its driver (100 MB of packages), and npm for axe-core
 #   packages what deploy/release.sh needs, and what its tests do with the result
 #   wheel   uv, twine, pre-commit and more, which install, check and use the wheel
+#   cel     an evaluator of CEL, for the policy of rdzv-manifest
 #   slurm   Slurm's programs
 #   venv    torch 2.13.0 in a virtual environment
 #   trees   Debian trixie (torch 2.6) and forky (torch 2.14) as folders to run in
@@ -304,6 +305,25 @@ install_wheel()
     say "$tools are there: $dir"
 }
 
+# An environment that sees Debian's packages, too: the tests' YAML comes from there.
+install_cel()
+{
+    local dir=$RDZV_CACHE_DIR/cel packages="cel-expr-python==0.1.3 jsonpatch"
+
+    if [ "$(cat "$dir/.complete" 2>/dev/null)" != "$packages" ]; then
+        cache_lock
+        if [ "$(cat "$dir/.complete" 2>/dev/null)" != "$packages" ]; then
+            say "$packages go into $dir"
+            rm -rf "$dir"
+            /usr/bin/python3 -m venv --system-site-packages "$dir"
+            "$dir/bin/pip" install --quiet --no-input $packages && echo "$packages" >"$dir/.complete" ||
+                { cache_unlock; say "pip failed"; return 1; }
+        fi
+        cache_unlock
+    fi
+    say "$packages are there: $dir"
+}
+
 # Slurm's programs without their services: the tests start a cluster of their own with them.
 install_slurm()
 {
@@ -346,6 +366,7 @@ install_all()
     install_test
     install_browser
     install_packages
+    install_cel
     torch_venv
     install_trees
     install_etcds
@@ -356,7 +377,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- build test venv
     for part in "$@"; do
         case $part in
-        build | run | test | browser | packages | wheel | slurm | venv | trees | etcds | scan | all) "install_$part" ;;
+        build | run | test | browser | packages | wheel | cel | slurm | venv | trees | etcds | scan | all) "install_$part" ;;
         *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
         esac
     done

@@ -1,0 +1,147 @@
+/* The verb policy: prints the policy by which a cluster gives labelled pods a relay. parts.yaml has
+ * it; the settings are those with which rewrite makes a relay, and the API server knows the rest.
+ */
+#include "deploy/rewrite/rewrite_plan.h"
+#include "deploy/template/values.h"
+#include "deploy/verbs.h"
+#include "deploy/yaml/options.h"
+#include "deploy/yaml/yaml_write.h"
+
+#include <string.h>
+
+#define JOB CEL_EXPRESSION("variables.job")
+
+static const struct verb_option policy_options[] = {
+    {"store", 's', false, "HOST:PORT",
+     "the store of all jobs, such as rdzvd.infra:29400; without it, each job JOB has a store of "
+     "its own, JOB-rdzv:29400 in its namespace, as emit and rewrite make it",
+     NULL},
+    {"image", 'i', false, "IMAGE", "of rdzvd, the same as --set rdzv.image=IMAGE", NULL},
+    {"api", 'a', false, "NAME",
+     "v1: for Kubernetes 1.36 and later (the default); v1beta1: for 1.34 and 1.35; kyverno: a "
+     "MutatingPolicy of Kyverno 1.17 and later, for clusters without either",
+     "v1 v1beta1 kyverno"},
+    {"set", 'S', false, "rdzv.A=B",
+     "a setting of emit for the relays, such as rdzv.tls.clientSecret=relay-tls or "
+     "rdzv.conf.last_call_timeout=5",
+     NULL},
+    {0},
+};
+
+/* Returns the API. */
+static const char *read_policy_options(struct rewrite *w, struct rewrite_options *o, int argc,
+                                       char **argv)
+{
+    static const char *const apis[] = {"v1", "v1beta1", "kyverno", NULL};
+    static const char *const of_relays[] = {
+        "conf", "endpoint", "image", "imagePullPolicy", "relayPort", "relayResources", "tls", NULL};
+    static const char *const sets[128] = {['s'] = "rdzv.endpoint=", ['i'] = "rdzv.image="};
+    const char *api = "v1", *set;
+    struct yaml_node *wishes = NULL;
+    int option;
+
+    optind = 0;
+    while ((option = options_next(argc, argv, policy_options, w->diag)) >= 0) {
+        set = option == 'S' ? "" : sets[option];
+        if (option == 'a')
+            api = optarg;
+        else if (option != 0)
+            userfile_set(&w->arena, &wishes, arena_text(&w->arena, "%s%s", set, optarg), w->diag);
+    }
+    if (!text_is_one_of(api, apis))
+        options_error(w->diag, "--api %s: write v1, v1beta1 or kyverno", api);
+    for (int i = optind; i < argc; i++)
+        options_error(w->diag, "%s: policy reads no file: leave it out", argv[i]);
+    o->wishes = w->diag->errors == 0 ? store_wishes(w, wishes, of_relays) : NULL;
+    return api;
+}
+
+/* Adds the variables that make the run id on a platform, if the pod has the label or annotation of
+ * which they are made. */
+static void add_run_id(struct rewrite *w, struct emit_job *job, struct yaml_node *cases)
+{
+    const struct yaml_node *id = emit_job_part(job, "runId");
+    const char *path = kube_text(id, "[0].valueFrom.fieldRef.fieldPath");
+    struct yaml_node *one = yaml_put_new(&w->arena, cases, NULL, YAML_MAPPING);
+    int of = (int)strcspn(path, "[");
+
+    if (*path != '\0')
+        yaml_put_text(&w->arena, one, "if",
+                      arena_text(&w->arena, "has(object.%.*s) && %.*s in object.%.*s", of, path,
+                                 (int)strcspn(path + of + 1, "]"), path + of + 1, of, path));
+    yaml_put(&w->arena, one, "value", id);
+}
+
+/* Puts the texts of expressions into the policy. */
+static void write_expressions(struct rewrite *w, const struct yaml_node *policy)
+{
+    const struct yaml_node *mutations = yaml_path(policy, "spec.mutations");
+
+    for (size_t i = 0; i < yaml_length(mutations); i++) {
+        struct yaml_node *patch = yaml_get(mutations->items[i], "jsonPatch");
+        struct buf text = {.arena = &w->arena};
+
+        cel_write(&text, "", yaml_get(patch, "expression"));
+        yaml_put_text(&w->arena, patch, "expression", text.text);
+    }
+}
+
+static void print_policy(struct rewrite *w, const char *api)
+{
+    /* The pods of a JobSet have the labels of a Job, too. The last platform adds none. */
+    static const char *const platforms[] = {"jobset", "volcano", "job", "pods"};
+    struct yaml_node *cases = yaml_new(&w->arena, YAML_SEQUENCE);
+    struct kube_object any = {.node = yaml_new(&w->arena, YAML_MAPPING),
+                              .name = JOB,
+                              .namespace = CEL_EXPRESSION("request.namespace")};
+    enum { COUNT = sizeof platforms / sizeof *platforms };
+    struct emit_job jobs[COUNT] = {0}, *last = &jobs[COUNT - 1];
+    const struct yaml_node *documents = NULL;
+
+    for (size_t i = 0; i < COUNT && w->diag->errors == 0; i++) {
+        struct store_settings s = {
+            .platform = platforms[i], .placement = "relay", .endpoint = JOB "-rdzv:29400"};
+
+        if (rewrite_open_store(w, &any, &s, &jobs[i]))
+            add_run_id(w, &jobs[i], cases);
+    }
+    if (w->diag->errors == 0) {
+        emit_job_set(last, "api", yaml_new_text(&w->arena, api, strlen(api)));
+        emit_job_set(last, "runIdCases", cases);
+        documents = emit_job_part(last, "injection");
+        write_expressions(w, yaml_at(documents, 0));
+    }
+    for (size_t i = 0; w->diag->errors == 0 && i < yaml_length(documents); i++) {
+        fputs(i > 0 ? "---\n" : "", stdout);
+        yaml_write(stdout, documents->items[i]);
+    }
+    rewrite_note_image(w);
+    for (size_t i = 0; i < COUNT; i++)
+        emit_job_free(&jobs[i]);
+}
+
+static int run_policy(int argc, char **argv)
+{
+    struct rewrite_options options = {.image = REWRITE_IMAGE};
+    struct diag d = {0};
+    struct rewrite w = {.diag = &d, .options = &options};
+    const char *api = read_policy_options(&w, &options, argc, argv);
+
+    if (d.errors == 0)
+        print_policy(&w, api);
+    rewrite_free(&w);
+    return diag_end(&d);
+}
+
+const struct verb verb_policy = {
+    .name = "policy",
+    .words = "[OPTION...]",
+    .summary = "writes the policy that gives labelled pods a relay as they are created",
+    .about = "Writes a MutatingAdmissionPolicy with its binding, or a MutatingPolicy of Kyverno. A "
+             "pod with the label `rdzv.dev/inject: JOB` then gets a relay as a native sidecar and "
+             "the variables PET_RDZV_*, as `rewrite --rdzv=relay` would write them.",
+    .more = "The policy sees pods only, so the label belongs to the pod template. Options of "
+            "torchrun in a command win over the variables: `check` finds them.",
+    .options = policy_options,
+    .run = run_policy,
+};
