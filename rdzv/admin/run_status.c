@@ -221,12 +221,7 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
 
 /* --- Hints. --- */
 
-struct hints {
-    char (*texts)[HINT_TEXT_MAX];
-    size_t count;
-};
-
-__attribute__((format(printf, 2, 3))) static void hint(struct hints *h, const char *format, ...)
+void run_status_hint(struct hints *h, const char *format, ...)
 {
     va_list args;
 
@@ -243,18 +238,20 @@ static void hint_failed(const struct run_facts *f, struct hints *h)
     const char *failed = f->history->failed;
     char words[NODE_TEXT_MAX];
 
-    hint(h,
-         "workers of %s failed, and its agent had no restart left: it closed the run for all "
-         "nodes; its log says why they failed",
-         failed == NULL ? "a node" : node_words(failed, words));
+    run_status_hint(
+        h,
+        "workers of %s failed, and its agent had no restart left: it closed the run for all "
+        "nodes; its log says why they failed",
+        failed == NULL ? "a node" : node_words(failed, words));
     if (agents_of(f) > 0 && f->run->settings->end_failed_runs)
-        hint(h,
-             "agents that still end their workers: %zu; when they have ended, agents that are "
-             "started again begin the run anew; torchrun --max-restarts starts workers again "
-             "without that",
-             agents_of(f));
+        run_status_hint(
+            h,
+            "agents that still end their workers: %zu; when they have ended, agents that are "
+            "started again begin the run anew; torchrun --max-restarts starts workers again "
+            "without that",
+            agents_of(f));
     else if (agents_of(f) > 0)
-        hint(
+        run_status_hint(
             h,
             "agents that still run: %zu (--end-failed-runs=off); their workers wait for the failed "
             "ones until a collective times out; end these agents to begin the run anew",
@@ -266,17 +263,20 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
     size_t waiting = f->run == NULL ? 0 : f->run->held[HELD_REJOIN];
 
     if (waiting > 0)
-        hint(h,
-             "keys of an earlier run: it is closed, and agents that came for the next one (%zu) "
-             "wait "
-             "until it is forgotten",
-             waiting);
+        run_status_hint(
+            h,
+            "keys of an earlier run: it is closed, and agents that came for the next one (%zu) "
+            "wait "
+            "until it is forgotten",
+            waiting);
     else if (f->run == NULL)
-        hint(h, "keys of an earlier run: it is closed, and agents that come with the same "
-                "--rdzv-id end at once, until these keys expire or are deleted");
+        run_status_hint(h,
+                        "keys of an earlier run: it is closed, and agents that come with the same "
+                        "--rdzv-id end at once, until these keys expire or are deleted");
     else if (agents_of(f) == 0)
-        hint(h, "keys of an earlier run: it is closed, and forgotten after --closed-run-ttl; "
-                "agents that come with the same --rdzv-id wait until then");
+        run_status_hint(
+            h, "keys of an earlier run: it is closed, and forgotten after --closed-run-ttl; "
+               "agents that come with the same --rdzv-id wait until then");
 }
 
 /* Pods on their host's network have its name, and each its agent as the first process. */
@@ -284,7 +284,7 @@ static void hint_doubled(const struct run_facts *f, struct hints *h)
 {
     char name[NODE_TEXT_MAX], words[NODE_TEXT_MAX];
 
-    hint(
+    run_status_hint(
         h,
         "two agents are there as %.60s, from %s and %s: torch takes them for one node; give each a "
         "name of its own (--local-addr)",
@@ -296,11 +296,12 @@ static void hint_elsewhere(const struct run_facts *f, struct hints *h)
     const struct view_record *record = &f->view->record;
     char name[NODE_TEXT_MAX], words[NODE_TEXT_MAX];
 
-    hint(h,
-         "the agent of %.60s came to %s, and its workers must go to %.*s port %u: give all nodes "
-         "the same --rdzv-endpoint, and the run a space of its own if agents use relays",
-         node_words(node_text(&f->elsewhere->node, name), words), f->elsewhere->local_host,
-         (int)record->address.len, (const char *)record->address.ptr, record->port);
+    run_status_hint(
+        h,
+        "the agent of %.60s came to %s, and its workers must go to %.*s port %u: give all nodes "
+        "the same --rdzv-endpoint, and the run a space of its own if agents use relays",
+        node_words(node_text(&f->elsewhere->node, name), words), f->elsewhere->local_host,
+        (int)record->address.len, (const char *)record->address.ptr, record->port);
 }
 
 /* Another run of the space has the agents' port, and no range was opened for the others. */
@@ -310,10 +311,11 @@ static void hint_own_port(const struct run_facts *f, struct hints *h)
 
     if (first != NULL && !first->relayed && f->run->endpoint.own_port != 0 &&
         f->run->settings->worker_port_low == 0)
-        hint(h,
-             "its workers use port %u, since another run of this space has the agents' port: a "
-             "firewall must let it pass; --worker-ports names a range, and relays need no port",
-             f->run->endpoint.own_port);
+        run_status_hint(
+            h,
+            "its workers use port %u, since another run of this space has the agents' port: a "
+            "firewall must let it pass; --worker-ports names a range, and relays need no port",
+            f->run->endpoint.own_port);
 }
 
 /* Sessions of relays from before a start have --session-timeout to come back, or to end. */
@@ -329,10 +331,11 @@ static void hint_awaited(const struct run_facts *f, struct hints *h)
         unclaimed += run_status_counts(f, node) && !f->look(f, node).connected;
     }
     if (unclaimed > f->agents_unnamed)
-        hint(h,
-             "nodes whose agents are not back since rdzvd was started: %zu; unless they are, they "
-             "leave the run in %llu s at the latest (--session-timeout)",
-             unclaimed - f->agents_unnamed, (unsigned long long)(f->awaited_ms + 999) / 1000);
+        run_status_hint(
+            h,
+            "nodes whose agents are not back since rdzvd was started: %zu; unless they are, they "
+            "leave the run in %llu s at the latest (--session-timeout)",
+            unclaimed - f->agents_unnamed, (unsigned long long)(f->awaited_ms + 999) / 1000);
 }
 
 static void hint_open(const struct run_facts *f, const struct run_survey *survey, struct hints *h)
@@ -341,43 +344,42 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
 
     hint_awaited(f, h);
     if (there + survey->spares == 0 && agents_of(f) == 0 && (f->run != NULL || survey->silent > 0))
-        hint(h, "keys of an earlier run: none of its agents is here");
+        run_status_hint(h, "keys of an earlier run: none of its agents is here");
     else if (f->expected > there && !f->view->state.complete)
-        hint(h, "nodes that have joined: %llu of %llu (--expect)", (unsigned long long)there,
-             (unsigned long long)f->expected);
+        run_status_hint(h, "nodes that have joined: %llu of %llu (--expect)",
+                        (unsigned long long)there, (unsigned long long)f->expected);
     else if (f->expected == 0 && f->history->min == 0 && !f->view->state.complete)
-        hint(h,
-             "nodes that have joined: %llu; how many torch waits for is not known: --expect tells",
-             (unsigned long long)there);
+        run_status_hint(
+            h,
+            "nodes that have joined: %llu; how many torch waits for is not known: --expect tells",
+            (unsigned long long)there);
     if (f->view->state.complete && survey->waiting > 0)
-        hint(h,
-             "nodes that wait for the next round: %llu; it begins when the workers of this one "
-             "have been stopped",
-             (unsigned long long)survey->waiting);
+        run_status_hint(
+            h,
+            "nodes that wait for the next round: %llu; it begins when the workers of this one "
+            "have been stopped",
+            (unsigned long long)survey->waiting);
     if (survey->silent > 0)
-        hint(h, "nodes that have not been heard of for 15 s: %llu",
-             (unsigned long long)survey->silent);
+        run_status_hint(h, "nodes that have not been heard of for 15 s: %llu",
+                        (unsigned long long)survey->silent);
 }
 
-size_t run_status_hints(const struct run_facts *f, const struct run_survey *survey,
-                        char hints[HINTS_MAX][HINT_TEXT_MAX])
+void run_status_hints(const struct run_facts *f, const struct run_survey *survey, struct hints *h)
 {
-    struct hints h = {.texts = hints};
-
     if (f->doubled != NULL)
-        hint_doubled(f, &h);
+        hint_doubled(f, h);
     if (f->elsewhere != NULL)
-        hint_elsewhere(f, &h);
-    hint_own_port(f, &h);
+        hint_elsewhere(f, h);
+    hint_own_port(f, h);
     if (has_failed(f))
-        hint_failed(f, &h);
+        hint_failed(f, h);
     else if (f->view->state.closed)
-        hint_closed(f, &h);
+        hint_closed(f, h);
     else if (f->view->is_state)
-        hint_open(f, survey, &h);
+        hint_open(f, survey, h);
     else if (agents_of(f) > 0)
-        hint(&h, "clients that are connected: %zu; none has joined yet", agents_of(f));
+        run_status_hint(h, "clients that are connected: %zu; none has joined yet", agents_of(f));
     if (slice_is(f->view->id, "none"))
-        hint(&h, "none is torchrun's default id: give each job one of its own (--rdzv-id)");
-    return h.count;
+        run_status_hint(h,
+                        "none is torchrun's default id: give each job one of its own (--rdzv-id)");
 }

@@ -67,8 +67,21 @@ struct run_survey {
  * expected; without the others it goes on. */
 void run_status_survey(const struct run_facts *f, struct run_survey *out);
 
-/* Sentences about what looks wrong. Returns how many. */
+/* Sentences about what looks wrong, for one run. */
 #define HINTS_MAX     6
 #define HINT_TEXT_MAX 640
-size_t run_status_hints(const struct run_facts *f, const struct run_survey *survey,
-                        char hints[HINTS_MAX][HINT_TEXT_MAX]);
+
+struct hints {
+    char texts[HINTS_MAX][HINT_TEXT_MAX];
+    size_t count;
+};
+
+/* Adds a sentence, if there is room. */
+__attribute__((format(printf, 2, 3))) void run_status_hint(struct hints *h, const char *format,
+                                                           ...);
+
+/* About the run itself. */
+void run_status_hints(const struct run_facts *f, const struct run_survey *survey, struct hints *h);
+
+/* Over c10d: other runs wait for nodes as this one does, and may be the same job. run_twins.c */
+void run_twins_hint(const struct run_facts *f, struct hints *h);

@@ -14,9 +14,10 @@
 #define STATUS_NODES_LISTED 512
 
 struct status_form {
-    bool streamed; /* without members that change every second by themselves */
-    size_t rounds; /* the last ones */
-    size_t nodes;  /* are listed, up to STATUS_NODES_LISTED */
+    bool streamed;  /* without members that change every second by themselves */
+    size_t rounds;  /* the last ones */
+    size_t nodes;   /* are listed, up to STATUS_NODES_LISTED */
+    bool has_twins; /* hints also compare the run with others: its facts are of a live run */
 };
 
 /* All but the closing brace: more members may follow. Returns how many nodes are listed. */

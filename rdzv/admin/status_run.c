@@ -137,14 +137,18 @@ static void write_history(struct writer *w, const struct history *h, size_t max)
 
 /* --- The whole. --- */
 
-static void write_hints(struct writer *w, const struct run_facts *f, const struct run_survey *s)
+static void write_hints(struct writer *w, const struct run_facts *f, const struct run_survey *s,
+                        const struct status_form *form)
 {
-    char hints[HINTS_MAX][HINT_TEXT_MAX];
-    size_t count = run_status_hints(f, s, hints);
+    struct hints hints;
 
+    hints.count = 0;
+    run_status_hints(f, s, &hints);
+    if (form->has_twins)
+        run_twins_hint(f, &hints);
     json_list(w, "hints");
-    for (size_t i = 0; i < count; i++)
-        json_item(w, slice_str(hints[i]));
+    for (size_t i = 0; i < hints.count; i++)
+        json_item(w, slice_str(hints.texts[i]));
     writer_u8(w, ']');
 }
 
@@ -205,7 +209,7 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
     json_member_u64(w, "missing_count", survey.missing_count);
     write_missing_nodes(w, f, "absent", &survey.gone);
     json_member_u64(w, "absent_count", survey.gone.count);
-    write_hints(w, f, &survey);
+    write_hints(w, f, &survey, form);
     json_member_known(w, "known_since", f->history->known_us);
     write_history(w, f->history, form->rounds);
     return listed;

@@ -111,6 +111,7 @@ static void write_run(struct status_text *t)
 
     if (!run_walk_facts(&t->walk, &facts) || !takes_run(t))
         return;
+    form.has_twins = true;
     form.nodes = t->nodes_left < STATUS_NODES_LISTED ? t->nodes_left : STATUS_NODES_LISTED;
     t->nodes_left -= (size_t)status_run_write(w, &facts, &form);
     if (facts.run != NULL) {

@@ -248,6 +248,38 @@ def the_status_names_the_writer_of_a_key_that_workers_wait_for():
         check("/default_pg/0//cuda//0" in log and "rank 0 of default_pg, on a" in log, log)
 
 
+def hints_of(port, space="default"):
+    return [" ".join(run["hints"]) for run in runs_of(port, space)]
+
+
+def runs_of(port, space):
+    return json.loads(http_request(port, "GET", "/rdzv/v1/spaces/%s/status" % space)[1])["runs"]
+
+
+@case
+def nodes_of_one_job_with_different_ids_are_named():
+    with daemon() as server:
+        agents = [Agent(server.port, "job-%d" % i, name) for i, name in enumerate(["a", "b"])]
+        for agent in agents:
+            agent.join()
+        same(["1, such as job-%d of %s: do" % (1 - i, "ba"[i]) in hint for i, hint in enumerate(hints_of(server.port))],
+             [True, True], hints_of(server.port))
+        # A second node shows that the first run is a job of its own.
+        third = Agent(server.port, "job-0", "c")
+        third.join()
+        same(["--rdzv-id" in hint for hint in hints_of(server.port)], [False, False], "two nodes have one id")
+
+
+@case
+def one_run_in_two_spaces_is_named_in_both():
+    with daemon(listen=("127.0.0.1:0/a", "127.0.0.1:0/b")) as server:
+        agents = [Agent(port, "job", name) for port, name in zip(server.ports, "cd")]
+        for agent in agents:
+            agent.join()
+        hints = [hints_of(port, space)[0] for port, space in zip(server.ports, "ab")]
+        same(["another space" in hint for hint in hints], [True, True], hints)
+
+
 @case
 def the_status_says_the_reason_why_a_round_ended():
     with daemon() as server:

@@ -419,7 +419,7 @@ static void a_newcomer_makes_up_for_one_node_of_its_address(void **state)
 static void nodes_that_are_awaited_are_told_of(void **state)
 {
     struct run_survey survey;
-    char hints[HINTS_MAX][HINT_TEXT_MAX];
+    struct hints hints;
     struct run_facts facts;
     struct play p;
 
@@ -435,12 +435,16 @@ static void nodes_that_are_awaited_are_told_of(void **state)
         facts.awaited_ms = awaited ? 29001 : 0;
         run_status_survey(&facts, &survey);
         assert_int_equal(survey.missing_count, 0);
-        assert_int_equal(run_status_hints(&facts, &survey, hints), awaited);
+        hints.count = 0;
+        run_status_hints(&facts, &survey, &hints);
+        assert_int_equal(hints.count, awaited);
     }
-    assert_non_null(strstr(hints[0], "rdzvd was started: 2;"));
-    assert_non_null(strstr(hints[0], "in 30 s at the latest"));
+    assert_non_null(strstr(hints.texts[0], "rdzvd was started: 2;"));
+    assert_non_null(strstr(hints.texts[0], "in 30 s at the latest"));
     facts.agents_unnamed = 3;
-    assert_int_equal(run_status_hints(&facts, &survey, hints), 0);
+    hints.count = 0;
+    run_status_hints(&facts, &survey, &hints);
+    assert_int_equal(hints.count, 0);
     end(&p);
 }
 
