@@ -5,6 +5,9 @@ every rank printed a line, and that all ranks computed the same.
 
 With COUNT_TO in its environment, each rank first prints a line, then adds 1 to a key of the job's store COUNT_TO times,
 while run_real.py kills the store: each ADD must count exactly once.
+
+With DDP in its environment, it trains with DistributedDataParallel and torch.optim, which load the compiler of torch 2, and
+that takes as long as all the rest of torch. Else it averages the gradients itself.
 """
 
 import datetime
@@ -13,7 +16,6 @@ import time
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 5
 
@@ -32,6 +34,29 @@ def count(each, world):
         raise SystemExit("%d ranks counted to %d each, and to %d together" % (world, each, total))
 
 
+def losses(model, rank):
+    for step in range(STEPS):
+        x = torch.rand(8, 4, generator=torch.Generator().manual_seed(100 * step + rank))
+        yield torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
+
+
+def train_ddp(model, rank, _):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for loss in losses(torch.nn.parallel.DistributedDataParallel(model), rank):
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def train(model, rank, world):
+    for loss in losses(model, rank):
+        loss.backward()
+        for weight in model.parameters():
+            dist.all_reduce(weight.grad)
+            weight.data -= 0.1 / world * weight.grad
+            weight.grad = None
+
+
 def main():
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=90))
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -41,13 +66,8 @@ def main():
     dist.all_reduce(seen)
 
     torch.manual_seed(1)
-    model = DistributedDataParallel(torch.nn.Linear(4, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for step in range(STEPS):
-        x = torch.rand(8, 4, generator=torch.Generator().manual_seed(100 * step + rank))
-        optimizer.zero_grad()
-        torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True)).backward()
-        optimizer.step()
+    model = torch.nn.Linear(4, 1)
+    (train_ddp if "DDP" in os.environ else train)(model, rank, world)
     weight = sum(p.sum().item() for p in model.parameters())
 
     if "COUNT_TO" in os.environ:

@@ -301,7 +301,7 @@ def each_step_of_run_sh_has_its_line():
     with open(os.path.join(ROOT, "tests", "support", "steps.txt"), encoding="utf-8") as f:
         lines = [line.split("\t") for line in f.read().splitlines() if not line.startswith("#")]
     same([name for name, _ in lines], steps("--all"), "steps")
-    same(steps("-v")[0], "tidy", "the first word of --list -v")
+    same(steps("-v")[0], "monitoring", "the first word of --list -v")
     for name in re.findall(r"run\.sh.* --only ([\w,-]+)", read(TESTS)):
         check(set(name.split(",")) <= set(steps("--all")), "no such step: %s" % name)
 

@@ -15,9 +15,14 @@ static void dump_bytes(FILE *out, const char *name, struct slice s)
     uint64_t hash = 14695981039346656037u;
 
     fprintf(out, " %s=%zu:", name, s.len);
-    for (size_t i = 0; s.len > SHOWN_MAX && i < s.len; i++)
-        hash = (hash ^ s.ptr[i]) * 1099511628211u;
     if (s.len > SHOWN_MAX) {
+        for (size_t i = 0; i < s.len; i += sizeof hash) {
+            uint64_t word = 0;
+
+            memcpy(&word, s.ptr + i, s.len - i < sizeof word ? s.len - i : sizeof word);
+            hash = (hash ^ word) * 1099511628211u;
+            hash ^= hash >> 32;
+        }
         fprintf(out, "%016" PRIx64, hash);
         return;
     }

@@ -67,6 +67,7 @@ class BackendJob(Job):
 
     workers_per_agent = 1
     max_restarts = 3
+    forks_agents = False  # they run from the wheel
 
     def __init__(self, torch, port, folder, run_id, nnodes, user=None):
         super().__init__(torch, "rdzvd", port, folder, run_id, nnodes, seconds=900, shares=True)

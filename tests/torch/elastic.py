@@ -25,7 +25,7 @@ import time
 import traceback
 
 import torches
-from job import BACKENDS, STOP, WORKERS_PER_AGENT, Job, JobFailed, out
+from job import BACKENDS, STOP, Job, JobFailed, out
 from run_store_api import PeerStore
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
@@ -38,59 +38,62 @@ from servers import Etcd, Rdzvd  # noqa: E402
 
 
 def started_once(job, since=0):
-    """The 4 workers of a world, that is; all of it has happened behind `since`."""
+    """The workers of two agents, that is; all of it has happened behind `since`."""
     starts = [e for e in job.events[since:] if e["event"] == "start"]
-    if len(starts) != 4:
+    if len(starts) != 2 * job.workers_per_agent:
         raise JobFailed("workers were started again without a reason: %s" % starts)
 
 
 def plain(start, tell):
-    """Two agents with two workers each train to the end."""
+    """The workers of two agents train to the end."""
     job = start("2:2")
+    world = 2 * job.workers_per_agent
     job.start_agent("a")
     job.start_agent("b")
-    job.wait_training(4)
-    tell("4 workers of 2 agents train")
-    job.finish(4)
+    job.wait_training(world)
+    tell("%d workers of 2 agents train" % world)
+    job.finish(world)
     started_once(job)
 
 
 def worker_crash(start, tell):
     """A worker dies, the one that matters most: rank 0. The world forms again and goes on."""
     job = start("2:2")
+    world = 2 * job.workers_per_agent
     job.start_agent("a")
     job.start_agent("b")
-    job.wait_training(4)
+    job.wait_training(world)
     started_once(job)
     mark = job.mark()
     name = job.agent_of(0)
     pid = job.kill_worker(name, 0)
-    tell("4 workers train; killed rank 0 (pid %d, agent %s)" % (pid, name))
-    job.wait_training(4, since=mark)
-    if job.first_step(4, since=mark) == 0:
+    tell("%d workers train; killed rank 0 (pid %d, agent %s)" % (world, pid, name))
+    job.wait_training(world, since=mark)
+    if job.first_step(world, since=mark) == 0:
         raise JobFailed("the new world did not go on from the checkpoint")
-    tell("4 workers train again, from step %d on" % job.first_step(4, since=mark))
-    job.finish(4)
+    tell("%d workers train again, from step %d on" % (world, job.first_step(world, since=mark)))
+    job.finish(world)
     started_once(job, since=mark)
 
 
 def agent_death(start, tell):
     """A machine is lost, with its agent and workers; another takes its place."""
     job = start("2:2")
+    world = 2 * job.workers_per_agent
     job.start_agent("a")
     job.start_agent("b")
-    job.wait_training(4)
-    tell("4 workers of 2 agents train")
+    job.wait_training(world)
+    tell("%d workers of 2 agents train" % world)
     mark, lost = job.mark(), job.last_agent()
     job.kill_agent(lost)
     tell("killed agent %s and its workers; starting a new agent, c" % lost)
     job.start_agent("c")
-    job.wait_training(4, since=mark)
-    first = job.first_step(4, since=mark)
+    job.wait_training(world, since=mark)
+    first = job.first_step(world, since=mark)
     if first == 0:
         raise JobFailed("the new world did not go on from the checkpoint")
-    tell("4 workers train again, agent c's among them, from step %d on" % first)
-    last = job.finish(4)
+    tell("%d workers train again, agent c's among them, from step %d on" % (world, first))
+    last = job.finish(world)
     tell("finished at step %s with loss %s; both agents left ended with exit code 0" % (
         last["step"], last["loss"]))
 
@@ -99,14 +102,15 @@ def scale_up(start, tell):
     """One agent trains alone; two more come."""
     job = start("1:3")
     job.start_agent("a")
-    job.wait_training(WORKERS_PER_AGENT)
-    tell("2 workers of 1 agent train; starting two more agents")
+    job.wait_training(job.workers_per_agent)
+    tell("the workers of 1 agent train; starting two more agents")
     mark = job.mark()
     job.start_agent("b")
     job.start_agent("c")
-    job.wait_training(3 * WORKERS_PER_AGENT, since=mark)
-    tell("6 workers of 3 agents train, from step %d on" % job.first_step(6, since=mark))
-    job.finish(3 * WORKERS_PER_AGENT)
+    world = 3 * job.workers_per_agent
+    job.wait_training(world, since=mark)
+    tell("%d workers of 3 agents train, from step %d on" % (world, job.first_step(world, since=mark)))
+    job.finish(world)
 
 
 SCENARIOS = {"plain": plain, "worker-crash": worker_crash, "agent-death": agent_death,
@@ -179,6 +183,8 @@ def run(options, torch, backend, scenario):
 
     def start(nnodes):
         jobs.append(Job(torch, backend, server.port, folder, run_id, nnodes, shares=shares))
+        if backend != "c10d":
+            jobs[0].workers_per_agent = 1  # the workers do not meet at the store
         if ca:
             jobs[0].conf = tls_conf(backend, ca)
         return jobs[0]

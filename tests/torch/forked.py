@@ -8,6 +8,7 @@ milliseconds, and many of them share their memory.
 this process. The class Forks is its other side, for tests; it needs the standard library only.
 """
 
+import atexit
 import contextlib
 import ctypes
 import json
@@ -108,6 +109,27 @@ class Forks:
             self.process.kill()
             self.process.wait()
         self.folder.cleanup()
+
+
+class EveryForks:
+    """For each release the process that forks its agents, from the first agent to the end of the test."""
+
+    def __init__(self):
+        self.lock, self.by_torch = threading.Lock(), {}
+        atexit.register(self.close)
+
+    def of(self, torch):
+        with self.lock:
+            if torch.name not in self.by_torch:
+                self.by_torch[torch.name] = Forks(torch)
+            return self.by_torch[torch.name]
+
+    def close(self):
+        for forks in self.by_torch.values():
+            forks.close()
+
+
+EVERY_FORKS = EveryForks()
 
 
 # ------------------------------------------------------------ the process itself

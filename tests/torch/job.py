@@ -12,6 +12,7 @@ import threading
 import time
 
 import torches
+from forked import EVERY_FORKS
 
 WORKERS_PER_AGENT = 2
 BACKENDS = ("c10d", "etcd-v2", "etcd")
@@ -49,6 +50,8 @@ class Agent:
             threading.Thread(target=work, daemon=True).start()
 
     def start(self, argv, env):
+        if self.job.forks_agents:
+            return EVERY_FORKS.of(self.job.torch).start(argv[argv.index("-m") + 1:], env)
         return subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT,
                                 start_new_session=True)  # a share of the CPU of its own
@@ -82,6 +85,7 @@ class Job:
     max_restarts = 3
     last_call_s = 2  # None: torch's default, 30 s
     conf = []  # more of --rdzv_conf
+    forks_agents = True  # from a process that has loaded torch
     pace = ("--steps=40", "--tell=5")
 
     def __init__(self, torch, backend, port, folder, run_id, nnodes, seconds=300, shares=False):

@@ -143,6 +143,7 @@ class World:
 
 class PodJob(Job):
     pace = ("--steps=20", "--tell=1", "--step_ms=100")  # most of the time they are waited for
+    forks_agents = False  # each is the first process of its pod
 
     def __init__(self, torch, endpoint, folder, run_id, nnodes, workers=1, max_restarts=3,
                  last_call_s=2, shares=True):

@@ -272,7 +272,7 @@ def make(seed):
     for protocol in (0, 1, 2, 3):
         put("not mine: protocol %d" % protocol, pickle.dumps(one(), protocol=protocol), None)
     rng = random.Random(seed)
-    for i in range(120):
+    for i in range(40):
         count = rng.choice([1, 2, 3, 4, 8, 40, 200])
         name = rng.choice([lambda i: "node-%d" % i, lambda i: POD % i,
                            lambda i: "10.0.%d.%d" % divmod(i, 256)])

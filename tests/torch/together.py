@@ -37,7 +37,6 @@ import threading
 import time
 
 import torches
-from forked import Forks
 from job import STOP, Agent, JobFailed, out
 from netns import LoopbackPod
 from pods import Cases, PodJob, PodRun, rdzvd_binary, utc
@@ -49,10 +48,7 @@ RUN_ID = "training"
 
 
 class Together(Agent):
-    """A forked agent. Its log says whether a worker failed, and when the agent saw a node that waits."""
-
-    def start(self, argv, env):
-        return self.job.forks.start(argv, env)
+    """An agent whose log says whether a worker failed, and when the agent saw a node that waits."""
 
     def see(self, line):
         super().see(line)
@@ -65,13 +61,15 @@ class Together(Agent):
 
 
 class TogetherJob(PodJob):
+    forks_agents = True
+
     def __init__(self, run, nnodes, collective, backend="c10d", max_restarts=None, workers=1):
         options, folder = run.options, os.path.join(run.folder, "job%d" % len(run.jobs))
         super().__init__(run.torch, None, folder, RUN_ID, nnodes, workers=workers,
                          max_restarts=options.max_restarts if max_restarts is None else max_restarts,
                          last_call_s=None if backend == "c10d" else 2,  # rdzvd ends that of c10d
                          shares=backend == "c10d" and run.torch.name != "2.6")
-        self.run, self.forks, self.backend, self.collective = run, run.forks(), backend, collective
+        self.run, self.backend, self.collective = run, backend, collective
         self.conf = run.store.conf()
         self.usual_interval = 5 if self.torch.is_1x else 0.1
         self.may_restart = set()  # agents whose workers the case makes fail
@@ -94,7 +92,6 @@ class TogetherJob(PodJob):
             more.append("--monitor_interval=%s" % interval)
         interval = float(interval or self.usual_interval)
         argv = self.torchrun(name, self.run.store.endpoint(node), workers or self.workers_each, *more)
-        argv = argv[argv.index("-m") + 1:]
         agent = Together(self, name, argv, self.environment(LOGLEVEL="INFO", RDZV_TEST_NODE=node,
                                                             TMPDIR=tempfile.gettempdir()))
         agent.node, agent.pod, agent.workers = node, LoopbackPod(1), workers or self.workers_each
@@ -165,9 +162,9 @@ def costs(counts, spreads, seconds, stills):
 class Run(PodRun):
     """One case, once."""
 
-    def __init__(self, options, torch, name, seed, every_forks):
+    def __init__(self, options, torch, name, seed):
         super().__init__(options, "together", torch, name, seed, options.collective)
-        self.forks, self.wall = (lambda: every_forks.of(torch)), time.time()
+        self.wall = time.time()
         self.counts = collections.Counter()
         self.spreads, self.stills, self.figures, self.slow = [], [], [], []
         self.stop_nodes, self.threads = threading.Event(), []
@@ -474,7 +471,7 @@ def fails(run):
     job.extend(40)
     job.wait(lambda: all(a.code is not None for a in first), "the end of all agents after one failed")
     ended = time.time()
-    closed = run.logged("run_(closed|failed)")
+    closed = run.logged("run_ended")
     left = max(run.logged("node_left"), closed)
     run.figures.append("closed %.1f s after the failure; the last agent left %.1f s and the last process ended %.1f s "
                        "after that" % (closed - begin, left - closed, ended - closed))
@@ -561,28 +558,11 @@ def planned_runs(options):
             for torch in torches.choose(options.torch, options.all)]
 
 
-class EveryForks:
-    """For each release the process that forks its agents."""
-
-    def __init__(self):
-        self.lock, self.by_torch = threading.Lock(), {}
-
-    def of(self, torch):
-        with self.lock:
-            if torch.name not in self.by_torch:
-                self.by_torch[torch.name] = Forks(torch)
-            return self.by_torch[torch.name]
-
-    def close(self):
-        for forks in self.by_torch.values():
-            forks.close()
-
-
-def run(torch, name, seed, options, every_forks):
+def run(torch, name, seed, options):
     """One run. Returns its line of the results."""
     if STOP.is_set():
         return None
-    one = Run(options, torch, name, seed, every_forks)
+    one = Run(options, torch, name, seed)
     result = {"case": name, "torch": torch.name, "seed": seed, "ok": False}
     try:
         one.work()
@@ -643,18 +623,15 @@ def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
     runs = planned_runs(options)
-    every_forks, results = EveryForks(), []
-    try:
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            for future in concurrent.futures.as_completed([pool.submit(run, *r, every_forks) for r in runs]):
-                if future.result() is None:
-                    continue
-                results.append(future.result())
-                if options.results:
-                    with open(options.results, "a", encoding="utf-8") as f:
-                        f.write(json.dumps(results[-1]) + "\n")
-    finally:
-        every_forks.close()
+    results = []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(run, *r) for r in runs]):
+            if future.result() is None:
+                continue
+            results.append(future.result())
+            if options.results:
+                with open(options.results, "a", encoding="utf-8") as f:
+                    f.write(json.dumps(results[-1]) + "\n")
     for line in summary(results):
         print(line)
     passed = sum(r["ok"] for r in results)

@@ -1,4 +1,4 @@
-"""A training job small enough to watch: gloo, DistributedDataParallel, a toy model on CPU.
+"""A training job small enough to watch: gloo, a toy model on CPU, gradients that all ranks average.
 
 Started by torchrun. The batch of a step depends on the step and the rank only, and a checkpoint
 file lets a restarted world go on where the last one was. Ends after --steps steps, or later: as
@@ -19,12 +19,6 @@ import time
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-try:
-    import torch._dynamo  # what DistributedDataParallel loads from 2.0 on, when it is first used
-except ImportError:
-    pass
 
 FEATURES, BATCH = 16, 32
 
@@ -53,6 +47,16 @@ def save(path, model, step):
     os.replace(path + ".new", path)  # killed at any moment, there is a whole checkpoint
 
 
+def learn(model, loss, world):
+    """One step of SGD with the average gradient of all ranks. DistributedDataParallel and torch.optim do the same, but
+    load the compiler of torch 2 first, which takes as long as all the rest of torch."""
+    loss.backward()
+    for weight in model.parameters():
+        dist.all_reduce(weight.grad)
+        weight.data -= 0.01 / world * weight.grad
+        weight.grad = None
+
+
 def digest(model):
     values = [p.detach().flatten().tolist() for p in model.parameters()]
     return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
@@ -79,10 +83,10 @@ def main():
         kept = torch.load(options.checkpoint)
         model.load_state_dict(kept["model"])
         first[0] = kept["step"]
-    # Rank 0's step and name of this world and, in the constructor of DistributedDataParallel, rank 0's weights.
+    # Rank 0's step and name of this world, and its weights.
     dist.broadcast(first, src=0)
-    model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for weight in model.parameters():
+        dist.broadcast(weight.data, src=0)
     step, name = int(first[0]), "%08x" % int(first[1])
     tell("start", rank=rank, world=world, id=name, step=step, pid=os.getpid(), agent=os.getppid(),
          restart=os.environ.get("TORCHELASTIC_RESTART_COUNT"), loaded="%.2f" % loaded)
@@ -90,10 +94,8 @@ def main():
     while True:
         begin = time.monotonic()
         x, y = batch(step, rank)
-        optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(model(x), y)
-        loss.backward()
-        optimizer.step()
+        learn(model, loss, world)
         step += 1
 
         # Rank 0 decides when it is over, so that all leave at the same step.
@@ -101,7 +103,7 @@ def main():
         shared = torch.tensor([loss.item() / world, float(over)])
         dist.all_reduce(shared)
         if rank == 0 and step % 5 == 0:
-            save(options.checkpoint, model.module, step)
+            save(options.checkpoint, model, step)
         if step % options.tell == 0:
             tell("step", rank=rank, world=world, id=name, step=step, loss="%.6f" % shared[0].item())
         if shared[1].item() > 0:
@@ -110,7 +112,7 @@ def main():
 
     dist.barrier()
     tell("done", rank=rank, world=world, id=name, step=step, loss="%.6f" % shared[0].item(),
-         model=digest(model.module))
+         model=digest(model))
     # The work is done, and an agent takes whatever comes now for a failed worker: torch 2.6 at
     # times locks up in destroy_process_group (it joins a thread of gloo's that waits for the
     # interpreter's lock), 2.13 at times aborts while the interpreter ends.

@@ -3,6 +3,7 @@
 #include "rdzv/config/config.h"
 
 #include "rdzv/config/config_file.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/config_start.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -732,7 +733,7 @@ static void random_command_lines_end_well(void **state)
 
     (void)state;
     write_file(sample, sizeof sample - 1);
-    for (unsigned run = 0; run < 20000; run++) {
+    for (unsigned run = 0; run < SANITIZED_OR(4000, 20000); run++) {
         struct start start = {.words = {NULL}};
         struct config_error error;
         struct config c;

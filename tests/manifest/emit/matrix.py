@@ -271,7 +271,7 @@ def test(check, skip):
                       "%s: refused without reason: exit %d: %s\n%s"
                       % (name, code, err.decode(), replay))
                 continue
-            documents = tool.documents(out)
+            documents = tool.documents(out, quickly=True)
             found = list(problems(documents, placement, backend, job == "elastic"))
             check(not found, "%s: %s\n%s" % (name, "; ".join(found), replay))
             for container in tool.containers(documents):
@@ -289,7 +289,7 @@ def test(check, skip):
             check(code == 0, "%s: our own check: %s%s\n%s"
                   % (name, out.decode(), err.decode(), replay))
         for name, out in agent_store_jobs():
-            documents = tool.documents(out)
+            documents = tool.documents(out, quickly=True)
             texts = [e["name"] for env in tool.find_all(documents, "env") for e in env]
             check("TORCHELASTIC_USE_AGENT_STORE" in texts and "PET_RDZV_ID" not in texts and
                   "torchrun" not in repr(documents), "%s: %r" % (name, texts))

@@ -3,7 +3,7 @@ checker of manifests in ../shared/tools judges it as an API server and its webho
 for what breaks a rendezvous; what emit refuses has a place and a remedy.
 
 The settings come from data/settings.yaml, by their types, so a new one is walked over without a line here.
-$RDZV_SEED (1) is the first seed, $RDZV_WALK the number of manifests (600). Run directly, this program walks and
+$RDZV_SEED (1) is the first seed, $RDZV_WALK the number of manifests (250). Run directly, this program walks and
 prints for each failure the arguments that reproduce it:
 
     walk.py [--seed N] [--first N] [--count N] [--at N]        --at: step N alone, with its input
@@ -273,7 +273,7 @@ def test(check, skip):
     judge = judges()
     if judge is None:
         skip("the checker of ../shared/tools is not there: a walk judged by our own check alone")
-    seed, wanted = int(os.environ.get("RDZV_SEED", "1")), int(os.environ.get("RDZV_WALK") or "600")
+    seed, wanted = int(os.environ.get("RDZV_SEED", "1")), int(os.environ.get("RDZV_WALK") or "250")
 
     def tell(at, problem, again):
         check(False, "seed %d, step %d: %s\n%s" % (seed, at, problem, again))
