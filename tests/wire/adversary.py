@@ -309,7 +309,8 @@ class Attack:
     def __init__(self, daemon, seed, options):
         self.daemon, self.seed, self.options = daemon, seed, options
         self.found = Found()
-        _, self.limits, self.pauses = settings(seed)
+        flags, self.limits, self.pauses = settings(seed)
+        self.shows_names = "--elastic-fixes=off" in flags
         self.stopped = []
         self.children = []
 
@@ -326,7 +327,7 @@ class Attack:
         try:
             swarms = [self.child("hostile.py", clients=list(range(
                 n, self.options.clients, SWARMS)), **orders) for n in range(SWARMS)]
-            polite = self.child("polite.py", **ports)
+            polite = self.child("polite.py", shows_names=self.shows_names, **ports)
             with Probe(ports["probe"], self.daemon.pid) as probe:
                 health = Health(ports["probe"])
                 self.daemon.iterations.begin()

@@ -294,6 +294,8 @@ STEPS = [Worker.set, Worker.set, Worker.get, Worker.get, Worker.add, Worker.add,
 class Job:
     """Agents of one run: they join, say that they live, meet again, and send workers."""
 
+    shows_names = False  # --elastic-fixes=off: an agent is shown the other agents by their own names
+
     def __init__(self, report, port, rng, name):
         self.report, self.port, self.rng, self.name = report, port, rng, name
         self.names = ["%s-%d" % (name, n) for n in range(3)]
@@ -330,7 +332,7 @@ class Job:
             raise Wrong("round %d came behind round %d" % (state.round, self.round))
         node = self.agents[agent].node
         strange = {n.addr for n in state.participants if n != node and not n.addr.startswith(("rdzvd.", "-rdzvd."))}
-        if strange:
+        if strange and not self.shows_names:
             raise Wrong("these have a name: %r" % strange)
         # An agent that knows its rank is shown only itself.
         if state.complete and node in state.participants and len(state.participants) not in (
@@ -714,6 +716,7 @@ class Client:
 def main():
     orders = json.loads(sys.stdin.readline())
     report = Report()
+    Job.shows_names = orders["shows_names"]
 
     def begin(kind, place, name):
         def act():
