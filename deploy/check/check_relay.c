@@ -187,3 +187,24 @@ void check_relay_listens_outside(struct check *c, const struct job_store *s)
                          "other pods reach this relay, and through it the store");
     }
 }
+
+/* --- Relays that a policy adds. --- */
+
+void check_inject_label(struct check *c, const struct kube_object *o)
+{
+    const struct yaml_node *label = kube_get(o->node, "metadata." KUBE_INJECT_LABEL), *own;
+    bool has_own = false;
+
+    for (size_t i = 0; i < o->pods_count; i++) {
+        const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
+
+        own = kube_get(p->meta, KUBE_INJECT_LABEL);
+        has_own = has_own || own != NULL;
+        if (own != NULL && job_store_in(&c->jobs, p) == NULL)
+            check_report(c, check_at(own),
+                         p->host_network ? "on the host network a pod gets no relay by its label"
+                                         : "this is the name of no job, so the pod gets no relay");
+    }
+    if (label != NULL && o->pods_count > 0 && !has_own)
+        check_report(c, check_at(label), "the pods do not have the label of this %s", o->kind);
+}

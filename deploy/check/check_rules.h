@@ -131,6 +131,7 @@ RULE("relay-without-store", WARNING, FIRST(store, find_rdzvds) PER(upstream, rel
 RULE("relay-settings", ERROR, PER(store, relay_settings))
 RULE("relay-space", ERROR, PER(store, relay_space))
 RULE("relay-listens-outside", WARNING, PER(store, relay_listens_outside))
+RULE("inject-label", ERROR, PER(object, inject_label))
 
 /* --- The host network, and proxies. --- */
 RULE("host-network-dns", ERROR, PER(pods, host_network_dns))

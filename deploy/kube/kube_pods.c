@@ -38,14 +38,16 @@ static void add_injected(struct pods_maker *m)
     static const char *const no_jobs[] = {"", "false", "true", NULL};
     struct arena *a = &m->bundle->arena;
     struct kube_pods *p = m->pods;
-    const struct yaml_node *label = kube_get(p->meta, "labels.rdzv\\.dev/inject");
+    const struct yaml_node *label = kube_get(p->meta, KUBE_INJECT_LABEL);
     const char *space = p->object->namespace;
     struct yaml_node *node = yaml_new(a, YAML_MAPPING), *args;
+    struct kube_container *c;
 
     if (yaml_text(label) == NULL || text_is_one_of(label->text, no_jobs) || p->host_network ||
         kube_item(kube_get(p->spec, "initContainers"), "name", "rdzvd-relay") != NULL)
         return;
     p->injected = label;
+    c = &p->containers[p->count++];
     node->file = label->file;
     node->start = label->start;
     args = yaml_put_new(a, node, "args", YAML_SEQUENCE);
@@ -53,13 +55,11 @@ static void add_injected(struct pods_maker *m)
     yaml_append(a, args, yaml_new_text(a, "--upstream=$(STORE)", 19));
     yaml_append(a, args, yaml_new_text(a, space, strlen(space)));
     yaml_append(a, args, yaml_new_text(a, "--listen=localhost:29400", 24));
-    p->containers[p->count++] = (struct kube_container){.pods = p,
-                                                        .node = node,
-                                                        .name = "rdzvd-relay",
-                                                        .image = "rdzvd",
-                                                        .init = true,
-                                                        .sidecar = true,
-                                                        .injected = true};
+    c->pods = p;
+    c->node = node;
+    c->name = "rdzvd-relay";
+    c->image = "rdzvd";
+    c->init = c->sidecar = c->injected = true;
 }
 
 static void add_containers(struct pods_maker *m, const struct yaml_node *over)

@@ -76,6 +76,8 @@ struct kube_object {
                        file */
 };
 
+#define KUBE_INJECT_LABEL "labels.rdzv\\.dev/inject"
+
 struct kube_label {
     const char *key, *value; /* value NULL: it differs for each pod */
 };

@@ -1,6 +1,5 @@
-/* The verb policy: prints the policy by which a cluster gives labelled pods a relay. parts.yaml has
- * it; the settings are those with which rewrite makes a relay, and the API server knows the rest.
- */
+/* The verb policy: prints the policy by which a cluster gives labelled pods a relay. It is a part
+ * of parts.yaml, with the settings of rewrite for a relay. */
 #include "deploy/rewrite/rewrite_plan.h"
 #include "deploy/template/values.h"
 #include "deploy/verbs.h"

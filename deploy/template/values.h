@@ -59,8 +59,7 @@ struct yaml_node *command_line_escape(struct arena *a, struct yaml_node *text);
 
 /* --- Literals of CEL, in which policies of Kubernetes and of Kyverno make objects. --- */
 
-/* Within a text, marks around an expression of CEL, whose value stands there. No YAML file can have
- * these bytes but for an escape. */
+/* Within a text, marks around an expression of CEL, whose value stands there. */
 #define CEL_EXPRESSION(text) "\001" text "\002"
 
 /* Writes a value as an expression. `type` is that of a mapping, such as
