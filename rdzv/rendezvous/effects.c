@@ -185,45 +185,42 @@ static bool same_relay(const struct conn *a, const struct conn *b)
            strcmp(x->via, y->via) == 0;
 }
 
-static const struct agent *agent_at_relay(const struct run *run, const struct conn *c)
+static bool has_agent_at_relay(const struct run *run, const struct conn *c)
 {
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
         if (a->relayed && a->origin != ORIGIN_TOOL && same_relay(conn_of(a), c))
-            return a;
+            return true;
     }
-    return NULL;
-}
-
-static bool has_workers_here(const struct run_view *v)
-{
-    return v->record.worker_store != 0 && v->record.placement != WORKER_STORE_WORKER0;
+    return false;
 }
 
 struct live_run *effects_run_at_relay(const struct rendezvous_space *home, const struct conn *c,
                                       const struct live_run *but, size_t *count)
 {
-    struct live_run *found = NULL;
+    struct live_run *run, *found = NULL;
     struct run_view *v;
 
     *count = 0;
     TAILQ_FOREACH(v, &home->runs.list, order) {
-        if ((but != NULL && v == &but->run.view) || !has_workers_here(v) ||
-            agent_at_relay(&live_run_of(v)->run, c) == NULL)
+        run = live_run_of(v);
+        if (run == but || v->record.worker_store == 0 ||
+            v->record.placement == WORKER_STORE_WORKER0 || !has_agent_at_relay(&run->run, c))
             continue;
-        found = live_run_of(v);
+        found = run;
         ++*count;
     }
     return found;
 }
 
 /* No other run whose workers come here has an agent at that relay. */
-static bool has_relay_alone(const struct conn_agent *a)
+static bool has_relay_alone(const struct agent *a)
 {
+    const struct live_run *run = conn_agent_of(a)->run;
     size_t others;
 
-    return effects_run_at_relay(a->run->home, a->conn, a->run, &others) == NULL;
+    return effects_run_at_relay(run->home, conn_of(a), run, &others) == NULL;
 }
 
 static bool has_relays_alone(const struct run *run)
@@ -231,7 +228,7 @@ static bool has_relays_alone(const struct run *run)
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
-        if (a->relayed && !has_relay_alone(conn_agent_of(a)))
+        if (a->relayed && !has_relay_alone(a))
             return false;
     }
     return true;
@@ -270,7 +267,7 @@ bool effects_reaches_workers(const struct conn_agent *a)
 
     if (a->run->run.endpoint.own_port == 0)
         return true;
-    return a->agent.relayed ? has_relay_alone(a)
+    return a->agent.relayed ? has_relay_alone(&a->agent)
                             : port != NULL && listen_same_address(port, a->conn->listener);
 }
 

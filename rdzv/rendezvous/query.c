@@ -74,12 +74,14 @@ static bool is_second(const struct agent *a, uint64_t now_ms)
            clock_elapsed_ms(a->heard_ms, now_ms) < TORCH_DEAD_MS;
 }
 
+/* The log says which relay serves several runs: to look for that here would compare all agents. */
 static bool is_elsewhere(const struct agent *a, const struct run *run)
 {
-    return run->settings->advertise_host == NULL && a->local_host[0] != '\0' &&
+    return !a->relayed && run->endpoint.own_port != 0 && a->local_host[0] != '\0' &&
            run->view.record.placement == WORKER_STORE_RDZVD &&
-           !effects_reaches_workers(conn_agent_of(a)) &&
-           !slice_is(run->view.record.address, a->local_host);
+           run->settings->advertise_host == NULL &&
+           !slice_is(run->view.record.address, a->local_host) &&
+           !effects_reaches_workers(conn_agent_of(a));
 }
 
 static void look_at_all_agents(const struct run *run, uint64_t now_ms, struct run_facts *out)

@@ -39,7 +39,7 @@ static void bind_to(struct conn *c, struct worker_store *w)
     c10d_session(c)->bound.worker_store = w->id;
 }
 
-/* Another run than the one of the agents' port has workers that come through relays. */
+/* A run that has workers here, beside the run of the agents' port. */
 static const struct live_run *find_other_run(const struct rendezvous_space *home)
 {
     struct run_view *v;
@@ -47,7 +47,7 @@ static const struct live_run *find_other_run(const struct rendezvous_space *home
     TAILQ_FOREACH(v, &home->runs.list, order) {
         const struct live_run *run = live_run_of(v);
 
-        if (run != home->shared && v->record.worker_store != 0 && run->port == NULL &&
+        if (run != home->shared && v->record.worker_store != 0 &&
             v->record.placement == WORKER_STORE_RDZVD &&
             (run->run.agent_count > 0 || run->run.start == START_AWAITED))
             return run;
@@ -55,21 +55,23 @@ static const struct live_run *find_other_run(const struct rendezvous_space *home
     return NULL;
 }
 
-/* The run whose workers come through the relay of this session. NULL: none, or the session has been
- * ended, as it may be of any of several runs. */
+/* The run whose agents use the relay of this session. Usually, the space has one run, and no agent
+ * is looked at. NULL: none, or the session has been ended, as it may be of any of several runs. */
 static const struct live_run *run_of_relayed(const struct rendezvous_space *home, struct conn *c)
 {
-    size_t count;
-    const struct live_run *run = effects_run_at_relay(home, c, NULL, &count), *other;
+    const struct live_run *other = find_other_run(home), *run = NULL;
+    size_t count = 0;
 
-    other = count == 0 ? find_other_run(home) : NULL;
+    if (other == NULL)
+        return home->shared;
+    run = effects_run_at_relay(home, c, NULL, &count);
     if (count > 1)
         conn_drop(c, DROP_RUN, "agents of several runs come through its relay, see --space",
                   (struct slice){0});
-    else if (other != NULL && other->run.start == START_AWAITED)
+    else if (count == 0 && other->run.start == START_AWAITED)
         conn_drop(c, DROP_RUN, "its agent is not back since rdzvd was started, see --space",
                   (struct slice){0});
-    return count == 1 ? run : count == 0 && other == NULL ? home->shared : NULL;
+    return count == 1 ? run : NULL;
 }
 
 /* The run that owns the port, or whose agents use the same relay, or else the run that has the
