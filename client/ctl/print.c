@@ -75,17 +75,22 @@ void table_row(struct table *t, enum text_style style)
     t->at = 0;
 }
 
-void table_cell(struct table *t, const char *text)
+void table_bytes(struct table *t, const char *bytes, size_t len, size_t most)
 {
     char **cell = &t->cells[(t->rows - 1) * TABLE_COLUMNS + t->at++];
     size_t size;
     FILE *out = ctl_memory(open_memstream(cell, &size));
 
-    if (text == NULL || text[0] == '\0')
-        text = "-";
-    text_safe(out, text, strlen(text), CELL_MOST);
+    if (len == 0)
+        fputc('-', out);
+    text_safe(out, bytes, len, most);
     fclose(out);
     ctl_memory(*cell);
+}
+
+void table_cell(struct table *t, const char *text)
+{
+    table_bytes(t, text, text == NULL ? 0 : strlen(text), CELL_MOST);
 }
 
 void table_printf(struct table *t, const char *format, ...)

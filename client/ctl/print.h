@@ -60,6 +60,8 @@ struct table {
 void table_row(struct table *t, enum text_style style);
 /* The next cell of the row, made safe; NULL or "" is a dash. */
 void table_cell(struct table *t, const char *text);
+/* The same of any bytes, of which at most `most` are shown. */
+void table_bytes(struct table *t, const char *bytes, size_t len, size_t most);
 void table_printf(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints the table with its heads, each line behind `indent`, and frees the cells. */
 void table_print(struct table *t, FILE *out, const char *indent, bool colour);

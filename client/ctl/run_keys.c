@@ -7,7 +7,8 @@
 #include "client/ctl/store.h"
 #include "client/ctl_run.h"
 
-#define SHOWN_MOST  60  /* bytes of a value in a table */
+#define SHOWN_MOST  60  /* bytes of a value in a table, */
+#define KEY_MOST    120 /* and of a key */
 #define AT_ONCE     256 /* keys of one request, at first */
 #define INTERVAL_MS 1000
 #define FIND_MS     10000
@@ -33,10 +34,6 @@ static void print_bytes(const struct rdzv_bytes *b)
 static void list_value(struct table *t, cJSON *list, const struct rdzv_bytes *key,
                        const struct rdzv_bytes *value)
 {
-    char *shown = NULL, *name = NULL;
-    size_t size;
-    FILE *out;
-
     if (list != NULL) {
         cJSON *pair = print_pair(key->ptr, key->len, value->ptr, value->len);
 
@@ -44,18 +41,10 @@ static void list_value(struct table *t, cJSON *list, const struct rdzv_bytes *ke
         cJSON_AddItemToArray(list, pair);
         return;
     }
-    out = ctl_memory(open_memstream(&shown, &size));
-    text_safe(out, value->ptr, value->len, SHOWN_MOST);
-    fclose(out);
-    out = ctl_memory(open_memstream(&name, &size));
-    text_safe(out, key->ptr, key->len, SIZE_MAX);
-    fclose(out);
     table_row(t, STYLE_PLAIN);
-    table_cell(t, name);
+    table_bytes(t, key->ptr, key->len, KEY_MOST);
     table_printf(t, "%zu", value->len);
-    table_cell(t, shown);
-    free(shown);
-    free(name);
+    table_bytes(t, value->ptr, value->len, SHOWN_MOST);
 }
 
 /* Leaves out keys that were deleted meanwhile, one by one. */

@@ -50,30 +50,21 @@ void admin_page_handle(const struct http_request *r);
 
 /* --- /rdzv/v1. A listener shows its own space; an operator sees all spaces. --- */
 
-/* spaces.c:
- *     GET /rdzv/v1/spaces           {"spaces":[{"name":…,"keys":…,"bytes":…,"queues":…,
- *                                   "etcd_nodes":…,"connections":…},…]}; the connections are those
- *                                   that speak c10d
- *     DELETE /rdzv/v1/spaces/NAME   empties a space:
- *                                   {"space":NAME,"removed":N}, N being its keys, queues and etcd
- *                                   nodes
- * and what is below a space. */
-void admin_spaces_handle(const struct http_request *r);
-
-/* runs.c: one run of torch over c10d.
+/* spaces.c: a space, and one run of torch over c10d in it.
+ *     DELETE /rdzv/v1/spaces/NAME              empties the space: {"space":NAME,"removed":N}, N
+ *                                              being its keys, queues and etcd nodes
  *     GET /rdzv/v1/spaces/NAME/runs/ID?rank=N  the node of its round with that rank, as the status
  *                                              lists nodes: for runs that have more nodes than
  *                                              their status lists
  *     DELETE /rdzv/v1/spaces/NAME/runs/ID      forgets the run and ends its agents' connections:
- *                                              {"run":ID,"removed":N}, N being its keys
- * `space` is NULL if there is no space with that `name`. */
-void admin_run_handle(const struct http_request *r, struct engine_space *space, struct slice name,
-                      struct slice id);
+ *                                              {"run":ID,"removed":N}, N being its keys */
+void admin_spaces_handle(const struct http_request *r);
 
 /* status.c: how the runs stand, for operators and for the status page.
  *     GET /rdzv/v1/status               the daemon, and each space that may be seen here
  *     GET /rdzv/v1/spaces/NAME/status   one of these spaces
- * Each with ?watch=true: server-sent events, see status.h. `space` and `name` as above. */
+ * Each with ?watch=true: server-sent events, see status.h. `space` is NULL if there is no space
+ * with that `name`. */
 void admin_status_handle(const struct http_request *r);
 void admin_space_status_handle(const struct http_request *r, struct engine_space *space,
                                struct slice name);

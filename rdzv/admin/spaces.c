@@ -1,68 +1,46 @@
-/* /rdzv/v1/spaces. See handlers.h for the contract. */
+/* What is below /rdzv/v1/spaces: spaces and their runs. See handlers.h for the contract. */
 #include "proto/json.h"
 #include "rdzv/admin/handlers.h"
+#include "rdzv/admin/run_status.h"
+#include "rdzv/admin/status.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/reply.h"
+#include "rdzv/rendezvous/rendezvous.h"
 
-static void write_space_row(struct writer *w, const struct engine_space *entry)
-{
-    const struct space *space = entry->store;
-    const struct space_usage use = space_usage(space);
+static const struct reply ok = {.status = 200, .content_type = HTTP_JSON, .no_store = true};
 
-    json_open(w, '{');
-    json_member_str(w, "name", space->name);
-    json_member_u64(w, "keys", use.keys);
-    json_member_u64(w, "bytes", use.bytes);
-    json_member_u64(w, "queues", use.queues);
-    json_member_u64(w, "etcd_nodes", space->tree.count - 1);
-    json_member_u64(w, "connections", entry->c10d_sessions);
-    writer_u8(w, '}');
-}
-
-static void write_spaces(struct writer *w, const struct http_request *r)
-{
-    bool all = http_shows_all_spaces(r);
-    const struct engine_space *entry;
-
-    writer_str(w, "{\"spaces\":[");
-    TAILQ_FOREACH(entry, &http_engine(r)->spaces, entry) {
-        if (all || entry == r->space)
-            write_space_row(w, entry);
-    }
-    writer_str(w, "]}\n");
-}
-
-static void list_spaces(const struct http_request *r)
+/* {"space":NAME,"removed":N} */
+static void reply_removed(const struct http_request *r, const char *what, struct slice name,
+                          uint64_t removed)
 {
     struct reply_body body;
 
     reply_body_begin(&body);
-    write_spaces(&body.w, r);
-    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
+    json_open(&body.w, '{');
+    json_member(&body.w, what, name);
+    json_member_u64(&body.w, "removed", removed);
+    writer_str(&body.w, "}\n");
+    reply_body_send(r, &ok, &body);
 }
+
+/* --- A space. --- */
 
 static void reset_space(const struct http_request *r, struct engine_space *space)
 {
     const struct command command = {.kind = COMMAND_SPACE_RESET,
                                     .now_ns = engine_wall_ns(http_engine(r))};
     const char *name = space->store->name;
-    /* As GET lists them; the command counts a tree by the children of its root. */
+    /* As the status counts them; the command counts a tree by the children of its root. */
     const struct space_usage use = space_usage(space->store);
     uint64_t removed = use.keys + use.queues + space->store->tree.count - 1;
     struct store_result result;
     char peer[CONN_PEER_MAX];
-    struct reply_body body;
 
     engine_apply(http_engine(r), space, &command, &result);
     log_event(LOG_INFO, "space_reset", log_str("space", name), log_u64("removed", removed),
               log_str("peer", conn_peer(r->conn, peer)));
-    reply_body_begin(&body);
-    json_open(&body.w, '{');
-    json_member_str(&body.w, "space", name);
-    json_member_u64(&body.w, "removed", removed);
-    writer_str(&body.w, "}\n");
-    reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
+    reply_removed(r, "space", slice_str(name), removed);
 }
 
 static void handle_space(const struct http_request *r, struct slice name)
@@ -78,6 +56,69 @@ static void handle_space(const struct http_request *r, struct slice name)
     else
         reset_space(r, space);
 }
+
+/* --- A run. --- */
+
+/* NULL: no node of the round has this rank. */
+static const struct torch_node *find_rank(const struct run_facts *f, uint64_t rank)
+{
+    const struct torch_state *state = &f->view->state;
+
+    for (size_t i = 0; state->complete && i < state->count; i++) {
+        const struct torch_node *node = &state->nodes[i];
+
+        if (node->participant && node->rank == (int64_t)rank && run_status_counts(f, node))
+            return node;
+    }
+    return NULL;
+}
+
+static void reply_node(const struct http_request *r, struct run_view *run)
+{
+    static const struct status_form form = {.streamed = false};
+    const struct torch_node *node;
+    struct run_facts facts;
+    struct reply_body body;
+    struct slice text;
+    uint64_t rank;
+
+    if (!url_find_param((struct slice){0}, r->query, "rank", &text) ||
+        !slice_to_u64(text, INT64_MAX, &rank)) {
+        reply_message(r, 400, "Name a node: ?rank=NUMBER", HTTP_ETCD_NONE);
+        return;
+    }
+    rendezvous_facts(run, &facts);
+    node = find_rank(&facts, rank);
+    if (node == NULL) {
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No node has the rank "), text);
+        return;
+    }
+    reply_body_begin(&body);
+    status_node_write(&body.w, &facts, node, &form);
+    reply_body_send(r, &ok, &body);
+}
+
+static void handle_run(const struct http_request *r, struct engine_space *space, struct slice name,
+                       struct slice id)
+{
+    struct run_view *run = space == NULL ? NULL : rendezvous_find(space, id);
+    bool deletes = r->head->method == HTTP_DELETE;
+
+    if (!deletes && !http_is_reading(r))
+        reply_not_allowed(r, "GET,HEAD,DELETE", HTTP_ETCD_NONE);
+    else if (deletes && !http_may_change_daemon(r))
+        return;
+    else if (space == NULL)
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
+    else if (run == NULL)
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
+    else if (deletes)
+        reply_removed(r, "run", id, rendezvous_forget(run));
+    else
+        reply_node(r, run);
+}
+
+/* --- Both. --- */
 
 /* NULL if the space does not exist or this client may not see it. */
 static struct engine_space *find_space_shown(const struct http_request *r, struct slice name)
@@ -100,7 +141,7 @@ static void handle_below(const struct http_request *r, struct slice path)
     else if (slice_is(rest, "/status"))
         admin_space_status_handle(r, find_space_shown(r, name), name);
     else if (slice_starts_with(rest, slice_str(runs)) && rest.len > strlen(runs))
-        admin_run_handle(r, find_space_shown(r, name), name, slice_from(rest, strlen(runs)));
+        handle_run(r, find_space_shown(r, name), name, slice_from(rest, strlen(runs)));
     else
         reply_not_found(r);
 }
@@ -111,10 +152,6 @@ void admin_spaces_handle(const struct http_request *r)
 
     if (name.len > 1)
         handle_below(r, slice_from(name, 1));
-    else if (name.len == 1)
-        reply_not_found(r);
-    else if (http_is_reading(r))
-        list_spaces(r);
     else
-        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
+        reply_not_found(r);
 }

@@ -145,7 +145,7 @@ def only_readers_read():
         def ask(port, path, token=None, method="GET"):
             return http_get(port, path, method, headers={"Authorization": "Bearer the-%s-token" % token} if token else {})
         with Rdzvd("--read-token-file=" + tokens["read"], "--admin-token-file=" + tokens["admin"]) as server:
-            for path in "/rdzv/v1/status", "/rdzv/v1/spaces", SPACE + "/status":
+            for path in "/rdzv/v1/status", SPACE + "/status":
                 status, text = ask(server.port, path)
                 check(status == 403 and "--read-token-file" in text, text)
                 check(ask(server.port, path, "read")[0] == 200, "%s, of a reader" % path)
@@ -155,7 +155,7 @@ def only_readers_read():
             check(ask(server.port, SPACE, "read", "DELETE")[0] == 403, "a change, of a reader")
             check(ask(server.port, SPACE, "admin", "DELETE")[0] == 200, "a change, of an operator")
             for _ in range(10):  # it is no wrong token, whatever it is asked for
-                check(ask(server.port, "/rdzv/v1/spaces", "read")[0] == 200, "a reader that asks often")
+                check(ask(server.port, "/rdzv/v1/status", "read")[0] == 200, "a reader that asks often")
             server.wait_log(r"event=refused peer=127\S+ reason=reader detail=/rdzv/v1/status hint=")
             for _ in range(5):
                 check(ask(server.port, "/rdzv/v1/status", "wrong")[0] == 403, "a wrong token")
@@ -199,7 +199,7 @@ def wrong_tokens_have_to_wait():
 @case
 def a_listener_shows_its_own_space_alone():
     def see(port, headers):
-        names = [x["name"] for x in json.loads(http_get(port, "/rdzv/v1/spaces", headers=headers)[1])["spaces"]]
+        names = [x["name"] for x in json.loads(http_get(port, "/rdzv/v1/status", headers=headers)[1])["spaces"]]
         metrics = http_get(port, "/metrics", headers=headers)[1]
         labels = sorted(set(re.findall(r'space="(\w+)"', metrics)))
         runs = [http_get(port, "/rdzv/v1/spaces/%s/status" % s, headers=headers)[0] for s in ("a", "b")]

@@ -307,7 +307,7 @@ def systemd_hands_over_sockets():
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             check(Peer(port).add(b"/n", 1) == 1, "served on the inherited socket")
-            check("jobA" in http_get(port, "/rdzv/v1/spaces")[1], "in the space of its name")
+            check('"name":"jobA"' in http_get(port, "/rdzv/v1/status")[1], "in the space of its name")
         finally:
             process.send_signal(signal.SIGTERM)
             err = process.communicate(timeout=20)[1]

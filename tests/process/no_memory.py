@@ -252,7 +252,6 @@ REQUESTS = {
     "http_livez": ([], http("GET", "/livez?verbose")),
     "http_readyz": ([], http("GET", "/readyz?verbose")),
     "http_metrics": ([], http("GET", "/metrics", headers=OPERATOR_HEADERS)),
-    "http_spaces": ([], http("GET", "/rdzv/v1/spaces", headers=OPERATOR_HEADERS)),
     "http_run_of_etcd_v2": ([http("PUT", RUN_V2, b"value=" + quoted(JOINED))],
                             http("PUT", RUN_V2, b"value=" + quoted(COMPLETE))),
     "http_page": ([], http("GET", "/")),

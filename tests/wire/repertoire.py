@@ -270,8 +270,7 @@ class Repertoire:
             return self.http(rng.choice(("DELETE", "GET")), "/rdzv/v1/spaces/%s/runs/%s?rank=0" % (
                 space, rng.choice(("r", "s", "r.0%2Fx", "", "none"))), headers=headers)
         if what < 0.3:
-            return self.http("GET", rng.choice(("/rdzv/v1/spaces", "/rdzv/v1/spaces/%s/status" % space)),
-                             headers=headers)
+            return self.http("GET", "/rdzv/v1/spaces/%s/status" % space, headers=headers)
         if what < 0.4:
             return self.status(rng, headers)
         if what < 0.7:
