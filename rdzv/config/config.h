@@ -135,8 +135,6 @@ struct config_limits {
     uint32_t connections_max;    /* 0: no limit but the descriptors */
     uint64_t memory_max;         /* bytes of the process; 0: no limit; CONFIG_AUTO */
     uint64_t space_bytes_max;    /* all that one space keeps; 0: no limit */
-    uint32_t http_head_max;      /* bytes of an HTTP request's head; no flag */
-    uint32_t http_form_max;      /* bytes of an HTTP form body; no flag */
     uint64_t request_timeout_ms; /* from the first byte of a request to its last; 0: for ever */
 };
 

@@ -30,8 +30,6 @@ static void set_defaults(struct config *c)
                 .output_max = UINT64_C(64) << 20,
                 .memory_max = CONFIG_AUTO,
                 .space_bytes_max = UINT64_C(4) << 30,
-                .http_head_max = 1 << 20,
-                .http_form_max = 10 << 20,
                 .request_timeout_ms = 60000,
             },
         .log_level = LOG_INFO,

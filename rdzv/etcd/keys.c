@@ -445,7 +445,7 @@ void etcd_keys_handle(const struct http_request *r)
     }
     if (etcd_has_form(method, r->head->content_type))
         form = r->body;
-    if (form.len > r->http->config->limits.http_form_max)
+    if (form.len > HTTP_FORM_MAX)
         keys_reply_error(r, ETCD_INVALID_FORM, slice_str("http: POST too large"), 0);
     else if (!etcd_parse_request(method, form, r->query, &q, &why))
         keys_reply_error(r, why.code, slice_str(why.cause), 0);

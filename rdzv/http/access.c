@@ -223,7 +223,10 @@ static bool has_name_of(const struct http_request *r, const struct string_list *
 
 /* --- Operators. --- */
 
-const char *http_why_no_operator(const struct http_request *r)
+/* NULL: an operator. Else the reason why the client is none, a sentence for the client, which lives
+ * as long as the daemon. A wrong token counts at each call, and its address must wait before the
+ * next one: all clients behind one relay together. */
+static const char *why_no_operator(const struct http_request *r)
 {
     const struct config *config = r->http->config;
     const char *why;
@@ -258,7 +261,7 @@ static bool refuse_access(const struct http_request *r, enum refusal_reason reas
 
 bool http_may_change_daemon(const struct http_request *r)
 {
-    const char *why = http_why_no_operator(r);
+    const char *why = why_no_operator(r);
 
     if (why == NULL && r->head->origin.len != 0)
         why = "Web pages cannot use this: send no Origin header";
@@ -313,7 +316,7 @@ void http_check_token_files(const struct config *config)
 
 bool http_shows_all_spaces(const struct http_request *r)
 {
-    return r->conn->listener->spec->metrics_only || http_is_operator(r);
+    return r->conn->listener->spec->metrics_only || why_no_operator(r) == NULL;
 }
 
 /* The first listener that is no Unix socket, whose peers are operators anyhow. */

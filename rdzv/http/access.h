@@ -8,16 +8,6 @@
 #include "rdzv/http/reply.h"
 #include "rdzv/net/peer.h"
 
-/* NULL: an operator. Else the reason why the client is none, a sentence for the client, which lives
- * as long as the daemon. Sends nothing. A wrong token counts at each call, and its address must
- * wait before the next one (see backoff below): all clients behind one relay together. */
-const char *http_why_no_operator(const struct http_request *r);
-
-static inline bool http_is_operator(const struct http_request *r)
-{
-    return http_why_no_operator(r) == NULL;
-}
-
 /* True when the request is a reader's. Otherwise a 403 has been sent that says why. */
 bool http_may_read(const struct http_request *r);
 

@@ -117,7 +117,10 @@ static void write_etcd_headers(struct writer *w, const struct http_request *r,
     writer_str(w, "X-Raft-Term: 2\r\n"); /* one leader, for ever */
 }
 
-void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply)
+/* The status line and all headers but Content-Length and Location. They fit into REPLY_HEAD_ROOM,
+ * the request's Origin not counted. */
+#define REPLY_HEAD_ROOM 1280
+static void write_head(struct writer *w, const struct http_request *r, const struct reply *reply)
 {
     assert(reply->status < STATS_STATUSES);
     r->http->engine->stats.http_replies[reply->status]++;
@@ -167,7 +170,7 @@ void reply_send(const struct http_request *r, const struct reply *reply)
                   (struct slice){0});
         return;
     }
-    reply_write_head(&w, r, reply);
+    write_head(&w, r, reply);
     if (reply->status != 204 && reply->status != 304 &&
         !(reply->status == 301 && r->head->method == HTTP_HEAD))
         header_u64(
@@ -202,7 +205,7 @@ bool reply_begin_stream(const struct http_request *r, const struct reply *reply)
     if (head.origin.len > REPLY_HEAD_ROOM / 2)
         head.origin.len = 0; /* no allowed origin is that long */
     request.head = &head;
-    reply_write_head(&w, &request, reply);
+    write_head(&w, &request, reply);
     if (chunked)
         writer_str(&w, "Transfer-Encoding: chunked\r\n");
     writer_str(&w, "\r\n");

@@ -110,11 +110,6 @@ struct reply {
 
 void reply_send(const struct http_request *r, const struct reply *reply);
 
-/* The status line and all headers but Content-Length and Location; for reply.c and session.c. They
- * fit into REPLY_HEAD_ROOM, the request's Origin not counted. */
-#define REPLY_HEAD_ROOM 1280
-void reply_write_head(struct writer *w, const struct http_request *r, const struct reply *reply);
-
 /* The head of a reply whose body the caller sends in chunks and frames itself: true. False for
  * HTTP/1.0: without frames, the end of the connection is the end of the body. */
 bool reply_begin_stream(const struct http_request *r, const struct reply *reply);

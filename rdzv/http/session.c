@@ -27,6 +27,8 @@
 
 #define EVENTS_AT_A_TIME 256
 
+static const struct http_limits limits = {.head_max = 1u << 20}; /* as etcd's */
+
 struct http_session {
     struct http_parser parser;
     struct http_parser before; /* the parser's state before the present head, to read that head
@@ -449,11 +451,7 @@ static void refuse_form(struct conn *c, const struct http_head *head, const char
  * read anyway and refused by its endpoint, and this much of a body without a reading endpoint is
  * dropped. */
 #define BODY_SLACK (256u * 1024)
-
-static size_t body_max(const struct conn *c)
-{
-    return (size_t)http_of(c)->config->limits.http_form_max + BODY_SLACK;
-}
+#define BODY_MAX   ((size_t)HTTP_FORM_MAX + BODY_SLACK)
 
 /* Does an endpoint read the body: a form of /v2/keys, JSON elsewhere? Go reads a body only then,
  * and otherwise neither asks for it nor finds fault with it. */
@@ -491,7 +489,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
         h->is_whole = true; /* as far as it is wanted */
         return true;
     }
-    if (h->length > body_max(c)) {
+    if (h->length > BODY_MAX) {
         refuse_form(c, head, "http: POST too large");
         return false;
     }
@@ -551,7 +549,7 @@ static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, co
         if (result == PARSE_BAD)
             return result;
         if (result == PARSE_DONE) {
-            if (h->body_len + data.len > body_max(c)) {
+            if (h->body_len + data.len > BODY_MAX) {
                 *why = "http: POST too large";
                 return PARSE_BAD;
             }
@@ -562,7 +560,7 @@ static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, co
         h->raw_at += size;
         /* Decoded bytes stay in the buffer until the request is whole, with their framing: a body
          * that consists mostly of chunk extensions has a limit of its own. */
-        if (h->raw_at / 2 > body_max(c)) {
+        if (h->raw_at / 2 > BODY_MAX) {
             *why = "http: POST too large";
             return PARSE_BAD;
         }
@@ -619,15 +617,14 @@ enum request_result {
 };
 
 /* Reads a head, and handles it. */
-static enum request_result http_read_head(struct conn *c, struct slice in,
-                                          const struct http_limits *limits, struct http_head *head,
+static enum request_result http_read_head(struct conn *c, struct slice in, struct http_head *head,
                                           size_t *size)
 {
     struct http_session *h = http_session_of(c);
     struct http_refusal refusal;
 
     h->before = (struct http_parser){.later = h->parser.later, .after_post = h->parser.after_post};
-    switch (http_parse_head(&h->parser, in, limits, head, size, &refusal)) {
+    switch (http_parse_head(&h->parser, in, &limits, head, size, &refusal)) {
     case PARSE_MORE:
         return REQUEST_MORE;
     case PARSE_BAD:
@@ -642,7 +639,6 @@ static enum request_result http_read_head(struct conn *c, struct slice in,
 static enum request_result http_read_request(struct conn *c, uint8_t *in, size_t len, size_t *size)
 {
     struct http_session *h = http_session_of(c);
-    const struct http_limits limits = {.head_max = http_of(c)->config->limits.http_head_max};
     struct slice whole = {in, len}, body = {0};
     bool fresh = !h->in_body;
     enum parse_result result;
@@ -650,7 +646,7 @@ static enum request_result http_read_request(struct conn *c, uint8_t *in, size_t
     const char *why = NULL;
 
     if (fresh) {
-        enum request_result begun = http_read_head(c, whole, &limits, &head, size);
+        enum request_result begun = http_read_head(c, whole, &head, size);
 
         if (begun != REQUEST_DONE)
             return begun;
@@ -679,7 +675,6 @@ static enum request_result http_read_request(struct conn *c, uint8_t *in, size_t
 
 static bool http_eof(struct conn *c)
 {
-    const struct http_limits limits = {.head_max = http_of(c)->config->limits.http_head_max};
     struct http_session *h = http_session_of(c);
     struct http_refusal refusal;
     struct http_head head;

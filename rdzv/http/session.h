@@ -6,6 +6,9 @@
 
 struct watch;
 
+/* Bytes of a form, as etcd takes them. */
+#define HTTP_FORM_MAX (10u << 20)
+
 /* The table that connections get; `http` outlives it. */
 struct protocol http_protocol(struct http *http);
 

@@ -44,8 +44,6 @@ static void defaults_are_those_of_the_manual(void **state)
     assert_int_equal(c.limits.connections_max, 0);
     assert_true(c.limits.memory_max == CONFIG_AUTO);
     assert_int_equal(c.limits.space_bytes_max, UINT64_C(4) << 30);
-    assert_int_equal(c.limits.http_head_max, 1 << 20);
-    assert_int_equal(c.limits.http_form_max, 10 << 20);
     assert_int_equal(c.limits.request_timeout_ms, 60000);
     assert_int_equal(c.space_idle_timeout_ms, 0);
     assert_int_equal(c.exit_when_idle_ms, 0);
