@@ -99,10 +99,9 @@ struct config_client_tls {
 /* Where the journal is kept on an etcd v3 cluster. */
 struct config_journal {
     char *url;                       /* as given; NULL: it is not */
-    struct upstream_spec *endpoints; /* at least one, unless endpoints_file is set */
+    struct upstream_spec *endpoints; /* at least one */
     size_t endpoint_count;
-    char *endpoints_file; /* NULL: they are above */
-    char *name;           /* of the journal: its keys are below /rdzvd/NAME/ */
+    char *name; /* of the journal: its keys are below /rdzvd/NAME/ */
     uint64_t lease_ms;
     char *user; /* NULL: no login */
     char *password_file;

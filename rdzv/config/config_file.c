@@ -303,7 +303,8 @@ int config_file_read(const char *path, uint8_t **bytes, size_t *len)
     return 0;
 }
 
-ssize_t plain_file_read(const char *path, uint8_t *out, size_t cap)
+/* The bytes of a plain file, at most `cap` of them. Never waits for a writer. -1 with errno. */
+static ssize_t plain_file_read(const char *path, uint8_t *out, size_t cap)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), error = EINVAL;
     struct stat about;

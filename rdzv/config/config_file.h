@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "proto/bytes.h"
 
@@ -46,9 +45,6 @@ bool config_file_parse(const uint8_t *bytes, size_t len, struct config_file *out
                        struct config_file_error *error);
 /* The bytes of a file, at most CONFIG_FILE_MAX of them; 0 or -errno (-EFBIG). free() them. */
 int config_file_read(const char *path, uint8_t **bytes, size_t *len);
-
-/* The bytes of a plain file, at most `cap` of them. Never waits for a writer. -1 with errno. */
-ssize_t plain_file_read(const char *path, uint8_t *out, size_t cap);
 
 /* A token or a password: the text of a plain file of less than `cap` bytes, without the white space
  * at its end, and in `out` with a NUL behind it. False with errno; ENODATA: there is none. */

@@ -156,7 +156,6 @@ const char *config_check_space(struct config *c, const char *text);
 /* Checks the settings that --upstream needs or excludes. */
 bool config_finish_relay(struct parse *p);
 
-/* endpoints.c */
 /* Reads a comma-separated list of HOST:PORT from `text` to `end` into the list, whose entries
  * before that are freed. False: an entry is invalid; the list has the entries before it. */
 bool config_read_endpoints(const char *text, const char *end, struct upstream_spec **list,

@@ -23,31 +23,7 @@ const char *config_check_journal(struct config *c, const char *text)
         return wanted;
     free(j->name);
     j->name = config_copy_text(name + 1, strlen(name + 1));
-    if (text == name) { /* they are in a file */
-        config_free_endpoints(&j->endpoints, &j->endpoint_count);
-        return NULL;
-    }
     return config_read_endpoints(text, name, &j->endpoints, &j->endpoint_count) ? NULL : wanted;
-}
-
-/* The members stand in one place. */
-static bool finish_endpoints(struct parse *p)
-{
-    const struct config_journal *j = &p->draft.config.journal;
-    const struct setting *file = config_last_setting(p, "journal-endpoints-file");
-
-    if (file == NULL && j->url != NULL && j->endpoint_count == 0)
-        return config_fail(&p->draft, config_last_setting(p, "journal"),
-                           "names no member of etcd: %s; or give --journal-endpoints-file=FILE",
-                           wanted);
-    if (file != NULL && j->url == NULL)
-        return config_fail(&p->draft, file, "is for --journal=etcd:///NAME");
-    if (file != NULL && j->endpoint_count > 0)
-        return config_fail(&p->draft, file,
-                           "names the members of etcd, and --journal does, too: write "
-                           "--journal=etcd:///%s",
-                           j->name);
-    return true;
 }
 
 bool config_finish_journal(struct parse *p)
@@ -56,8 +32,6 @@ bool config_finish_journal(struct parse *p)
     const struct setting *user = config_last_setting(p, "journal-user");
     const struct setting *password = config_last_setting(p, "journal-password-file");
 
-    if (!finish_endpoints(p))
-        return false;
     if (user != NULL && j->url == NULL)
         return config_fail(&p->draft, user, "is for --journal=etcd://...");
     if (password != NULL && j->user == NULL)

@@ -1,4 +1,5 @@
-/* Listeners: how --listen spells them, and which cannot stand side by side. */
+/* Addresses: how --listen spells those of listeners, which cannot stand side by side, and those of
+ * servers that rdzvd connects to. */
 #include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
 #include "store/space.h"
@@ -280,4 +281,54 @@ bool config_check_overlaps(struct draft *d)
         }
     }
     return true;
+}
+
+/* --- HOST:PORT of servers that rdzvd connects to. --- */
+
+void config_free_endpoints(struct upstream_spec **list, size_t *count)
+{
+    for (size_t i = 0; i < *count; i++)
+        free((*list)[i].host);
+    free(*list);
+    *list = NULL;
+    *count = 0;
+}
+
+/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. */
+static bool add_endpoint(const char *text, size_t len, struct upstream_spec **list, size_t *count)
+{
+    const char *colon = memrchr(text, ':', len), *host = text;
+    size_t host_len = colon == NULL ? 0 : (size_t)(colon - text);
+    uint16_t port;
+
+    if (colon == NULL || !config_read_port(colon + 1, len - host_len - 1, &port) || port == 0)
+        return false;
+    if (host_len > 2 && host[0] == '[' && host[host_len - 1] == ']') {
+        host++;
+        host_len -= 2;
+        if (!config_is_address(AF_INET6, host, host_len))
+            return false;
+    } else if (!config_is_host_name(host, host_len)) {
+        return false;
+    }
+    *list = xrealloc(*list, (*count + 1) * sizeof **list);
+    (*list)[(*count)++] =
+        (struct upstream_spec){.host = config_copy_text(host, host_len), .port = port};
+    return true;
+}
+
+bool config_read_endpoints(const char *text, const char *end, struct upstream_spec **list,
+                           size_t *count)
+{
+    config_free_endpoints(list, count);
+    for (;;) {
+        const char *comma = memchr(text, ',', (size_t)(end - text));
+        size_t len = (size_t)((comma == NULL ? end : comma) - text);
+
+        if (!add_endpoint(text, len, list, count))
+            return false;
+        if (comma == NULL)
+            return true;
+        text = comma + 1;
+    }
 }

@@ -49,15 +49,14 @@ static void write_self(struct writer *w, const struct http_request *r)
     char id[17];
 
     etcd_format_id(r->http->member_id, id);
-    writer_str(w, "{\"name\":");
-    json_string(w, slice_str(r->http->config->name));
-    writer_str(w, ",\"id\":\"");
-    writer_str(w, id);
-    writer_str(w, "\",\"state\":\"StateLeader\",\"startTime\":");
+    json_open(w, '{');
+    json_member_str(w, "name", r->http->config->name);
+    json_member_str(w, "id", id);
+    writer_str(w, ",\"state\":\"StateLeader\",\"startTime\":");
     json_time(w, started_ns);
-    writer_str(w, ",\"leaderInfo\":{\"leader\":\"");
-    writer_str(w, id);
-    writer_str(w, "\",\"uptime\":\"");
+    writer_str(w, ",\"leaderInfo\":{");
+    json_member_str(w, "leader", id);
+    writer_str(w, ",\"uptime\":\"");
     etcd_write_duration(w, engine_wall_ns(http_engine(r)) - started_ns);
     writer_str(w, "\",\"startTime\":");
     json_time(w, started_ns);
@@ -69,40 +68,33 @@ static void write_leader(struct writer *w, const struct http_request *r)
     char id[17];
 
     etcd_format_id(r->http->member_id, id);
-    writer_str(w, "{\"leader\":\"");
-    writer_str(w, id);
-    writer_str(w, "\",\"followers\":{}}");
+    json_open(w, '{');
+    json_member_str(w, "leader", id);
+    writer_str(w, ",\"followers\":{}}");
 }
 
 static void write_store(struct writer *w, const struct tree *t)
 {
     static const struct {
-        const char *name;
+        const char *succeeded, *failed;
         enum tree_counter counter;
     } counters[] = {
-        {"gets", TREE_GETS},
-        {"sets", TREE_SETS},
-        {"delete", TREE_DELETES},
-        {"update", TREE_UPDATES},
-        {"create", TREE_CREATES},
-        {"compareAndSwap", TREE_SWAPS},
-        {"compareAndDelete", TREE_SWAP_DELETES},
+        {"getsSuccess", "getsFail", TREE_GETS},
+        {"setsSuccess", "setsFail", TREE_SETS},
+        {"deleteSuccess", "deleteFail", TREE_DELETES},
+        {"updateSuccess", "updateFail", TREE_UPDATES},
+        {"createSuccess", "createFail", TREE_CREATES},
+        {"compareAndSwapSuccess", "compareAndSwapFail", TREE_SWAPS},
+        {"compareAndDeleteSuccess", "compareAndDeleteFail", TREE_SWAP_DELETES},
     };
 
+    json_open(w, '{');
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-        writer_str(w, i == 0 ? "{\"" : ",\"");
-        writer_str(w, counters[i].name);
-        writer_str(w, "Success\":");
-        json_u64(w, t->succeeded[counters[i].counter]);
-        writer_str(w, ",\"");
-        writer_str(w, counters[i].name);
-        writer_str(w, "Fail\":");
-        json_u64(w, t->failed[counters[i].counter]);
+        json_member_u64(w, counters[i].succeeded, t->succeeded[counters[i].counter]);
+        json_member_u64(w, counters[i].failed, t->failed[counters[i].counter]);
     }
-    writer_str(w, ",\"expireCount\":");
-    json_u64(w, t->expired);
-    writer_str(w, ",\"watchers\":");
-    json_u64(w, t->hub.registered);
+    json_member_u64(w, "expireCount", t->expired);
+    json_member_u64(w, "watchers", t->hub.registered);
     writer_u8(w, '}');
 }
 

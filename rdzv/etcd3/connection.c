@@ -64,7 +64,7 @@ static uint64_t commit_waits_ms(const struct journal_etcd *j)
 static const char *show_fault(const struct journal_etcd *j, char out[SHOWN_MAX])
 {
     unsigned unreached = j->connection.grpc == NULL ? 0 : grpc_status(j->connection.grpc).unreached;
-    size_t count = j->connection.endpoints.count;
+    size_t count = j->options.config->endpoint_count;
     char others[120] = "";
 
     if (unreached > 0 && count > 1)
@@ -373,7 +373,8 @@ int connection_open(struct journal_etcd *j, uint64_t random)
     static const char *const settings[] = {"--journal-cert", "--journal-key", "--journal-ca",
                                            "--crl"};
     const struct grpc_options grpc = {.base = j->options.base,
-                                      .endpoints = &j->connection.endpoints,
+                                      .endpoints = j->options.config->endpoints,
+                                      .endpoint_count = j->options.config->endpoint_count,
                                       .first = random % 1024,
                                       .clock = j->engine->options.clock,
                                       .tls = &j->connection.tls,
@@ -386,7 +387,6 @@ int connection_open(struct journal_etcd *j, uint64_t random)
     if (certificate_start(&j->connection.tls) < 0)
         return -1;
     check_password(j);
-    endpoints_begin(&j->connection.endpoints, j->options.config);
     j->connection.grpc = grpc_new(&grpc);
     return j->connection.grpc != NULL ? 0 : -1;
 }

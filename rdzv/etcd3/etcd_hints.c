@@ -72,8 +72,7 @@ const char *etcd_hint_write(const struct config_journal *config, const struct et
     else if (strstr(reason, "TLS handshake: ") != NULL)
         snprintf(out, ETCD_HINT_MAX, "%s", settings_of_tls[tls_hint(reason)->matter]);
     else if (fault->code < 0 && is_about_endpoint(reason))
-        snprintf(out, ETCD_HINT_MAX, "does etcd run there, and is %s right?",
-                 config->endpoints_file != NULL ? "--journal-endpoints-file" : "--journal");
+        snprintf(out, ETCD_HINT_MAX, "does etcd run there, and is --journal right?");
     return out;
 }
 

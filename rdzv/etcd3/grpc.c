@@ -60,7 +60,7 @@ static uint64_t pause_ms(const struct grpc *g)
 {
     uint64_t ms = RETRY_MS << (g->failures / 4);
 
-    return g->failures < g->options.endpoints->count ? 0 : ms < RETRY_MOST ? ms : RETRY_MOST;
+    return g->failures < g->options.endpoint_count ? 0 : ms < RETRY_MOST ? ms : RETRY_MOST;
 }
 
 /* Gives up the present address. */
@@ -86,8 +86,7 @@ static void choose_next(struct grpc *g, bool was_up)
         g->unreached |= UINT64_C(1) << g->target;
     g->failures += g->failures < 20;
     g->next_ms += pause_ms(g);
-    if (g->options.endpoints->count > 0)
-        g->target = (g->target + 1) % g->options.endpoints->count;
+    g->target = (g->target + 1) % g->options.endpoint_count;
     g->tried = 0;
 }
 
@@ -221,8 +220,8 @@ static void begin_session(struct grpc *g)
 
 static void grpc_go_on_connecting(struct grpc *g)
 {
-    int error = certificate_connect(g->options.tls, g->fd,
-                                    g->options.endpoints->list[g->target].host, &g->ssl);
+    int error =
+        certificate_connect(g->options.tls, g->fd, g->options.endpoints[g->target].host, &g->ssl);
 
     if (error == 0)
         begin_session(g);
@@ -301,28 +300,10 @@ static void grpc_on_resolved(void *arg, const union resolve_address *addresses, 
     grpc_connect_next(g);
 }
 
-static void grpc_begin_round(struct grpc *g)
-{
-    size_t count = g->options.endpoints->count;
-
-    g->target = count == 0 ? 0 : g->options.first % count;
-    g->tried = 0;
-    g->unreached = 0;
-}
-
 static void grpc_look_up(struct grpc *g)
 {
-    const struct upstream_spec *spec;
+    const struct upstream_spec *spec = &g->options.endpoints[g->target];
 
-    if (endpoints_refresh(g->options.endpoints))
-        grpc_begin_round(g);
-    if (g->options.endpoints->count == 0) {
-        snprintf(g->reason, sizeof g->reason, "%s", g->options.endpoints->wrong);
-        g->failed_endpoint[0] = '\0';
-        g->next_ms = grpc_now_ms(g) + RETRY_MS;
-        return;
-    }
-    spec = &g->options.endpoints->list[g->target];
     snprintf(g->where, sizeof g->where, strchr(spec->host, ':') != NULL ? "[%s]:%u" : "%s:%u",
              spec->host, spec->port);
     g->state = GRPC_LOOKS_UP;
@@ -415,7 +396,7 @@ struct grpc *grpc_new(const struct grpc_options *options)
     event_assign(&g->event, options->base, -1, 0, grpc_on_event, g);
     LIST_INIT(&g->calls);
     LIST_INIT(&g->ended);
-    grpc_begin_round(g);
+    g->target = options->first % options->endpoint_count;
     grpc_look_up(g);
     return g;
 }

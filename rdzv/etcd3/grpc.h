@@ -9,7 +9,6 @@
 #include <sys/queue.h>
 
 #include "rdzv/engine/clock.h"
-#include "rdzv/etcd3/endpoints.h"
 #include "rdzv/etcd3/entry.h"
 #include "rdzv/net/certificate.h"
 #include "rdzv/net/resolve.h"
@@ -49,8 +48,9 @@ LIST_HEAD(grpc_calls, grpc_call);
 
 struct grpc_options {
     struct event_base *base;
-    struct endpoints *endpoints; /* outlive it, and are its alone */
-    size_t first;                /* which one is asked first */
+    const struct upstream_spec *endpoints; /* one at least; they outlive it */
+    size_t endpoint_count;
+    size_t first; /* which one is asked first */
     const struct clock *clock;
     const struct certificate *tls; /* that asks for "h2"; its context NULL: plain text */
     /* up: the connection takes calls. Not up: the connection is lost, with all its calls. Never

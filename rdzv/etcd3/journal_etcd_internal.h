@@ -65,7 +65,6 @@ struct journal_call {
 /* connection.c: the connection. */
 struct journal_connection {
     struct grpc *grpc;
-    struct endpoints endpoints;
     struct certificate tls;
     bool up; /* it takes our calls: logged in, if we have to */
     bool logs_in;

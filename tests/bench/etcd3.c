@@ -75,17 +75,16 @@ static void on_link(void *arg, bool up)
 static void connect_client(struct event_base *base, const struct upstream_spec *to, size_t i)
 {
     static const struct certificate plain;
-    static struct endpoints endpoints;
     const struct grpc_options options = {.base = base,
                                          .tls = &plain,
-                                         .endpoints = &endpoints,
+                                         .endpoints = to,
+                                         .endpoint_count = 1,
                                          .clock = &clock_system,
                                          .link = on_link,
                                          .arg = &clients[i]};
     char key[40];
     struct txn t;
 
-    endpoints = (struct endpoints){.list = to, .count = 1};
     snprintf(key, sizeof key, "/bench/%zu", i);
     txn_init(&t);
     txn_if_created(&t, slice_str("/bench/absent"), 0);

@@ -14,7 +14,6 @@
 
 #include "rdzv/config/config.h"
 #include "rdzv/config/config_file.h"
-#include "rdzv/config/endpoints.h"
 #include "tests/fuzz/fuzz.h"
 
 /* What the parser of files itself promises. */
@@ -34,22 +33,6 @@ static void check_bytes(const uint8_t *data, size_t size)
     } else {
         CHECK(error.at.line > 0 && error.at.column > 0);
         CHECK(error.text[0] != '\0' && strlen(error.text) < sizeof error.text);
-    }
-}
-
-static void check_endpoints(const uint8_t *data, size_t size)
-{
-    struct config_file_error error;
-    struct endpoint_set set;
-
-    if (!endpoints_file_parse((struct slice){data, size}, &set, &error)) {
-        CHECK(error.at.line > 0 && error.at.column > 0 && error.text[0] != '\0');
-        return;
-    }
-    CHECK(set.count > 0 && set.count <= ENDPOINTS_MAX);
-    for (size_t i = 0; i < set.count; i++) {
-        CHECK(set.list[i].host == set.hosts[i] && set.list[i].port > 0);
-        CHECK(set.hosts[i][0] != '\0' && strlen(set.hosts[i]) < ENDPOINT_HOST_MAX);
     }
 }
 
@@ -111,7 +94,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 4096)
         return 0;
     check_bytes(data, size);
-    check_endpoints(data, size);
     check_settings("config", data, size);
     check_settings("config-file", data, size);
     return 0;

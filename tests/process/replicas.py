@@ -400,55 +400,16 @@ def sessions_outlive_an_etcd_that_is_away(cluster, start):
 
 @case
 @with_cluster()
-def members_stand_in_a_file(cluster, start):
-    """rdzvd reads the file again before each attempt; if the file is invalid, the earlier members stay in use."""
-    member, good = cluster.members[0], "# The members.\n\n127.0.0.1:%d # all of them\n" % cluster.members[0].port
-    path = os.path.join(cluster.folder, "members")
-    cluster.url = "etcd:///test"
-
-    def write(text):
-        with open(path + ".new", "w", encoding="ascii") as f:
-            f.write(text)
-        os.rename(path + ".new", path)
-    write("127.0.0.1:%d\n" % free_port())
-    r = start("--journal-endpoints-file=" + path)
-    r.wait_ready(503, "cannot be reached")
-    write(good)
-    ready(r)
-    r.wait_log("event=endpoints_loaded file=%s endpoints=1" % path, count=2)
-    write(good + " etcd-1.etcd\n")
-    member.stop(signal.SIGKILL)
-    r.wait_log("event=endpoints_refused .*members:4:2: write HOST:PORT.* endpoints=1")
-    s = start("--journal-endpoints-file=" + path)
-    s.wait_ready(503, "members:4:2: write HOST:PORT")
-    member.start_again()
-    same(Peer(ready(r).port).add(b"k", 1), 1, "a change")
-    os.remove(path)
-    s.wait_ready(503, "No such file or directory")
-    write(good)
-    s.wait_ready(503, "stands by: ")
-    same(r.log().count("event=endpoints_refused"), 1, "times that the fault is told")
-    never = start("--journal-endpoints-file=" + path + ".never")
-    never.wait_ready(503, "No such file or directory")
-    same(never.stop(), 0, "the exit code of a replica that never had any")
-
-
-@case
-@with_cluster()
 def a_member_that_learns_is_left(cluster, start):
     """A learner of etcd answers every request at once with an error; its connection never fails by itself."""
-    learner, path = cluster.add_learner(), os.path.join(cluster.folder, "members")
+    learner = cluster.add_learner()
 
-    def write(*members):
-        with open(path + ".new", "w", encoding="ascii") as f:
-            f.write("".join("127.0.0.1:%d\n" % m.port for m in members))
-        os.rename(path + ".new", path)
-    cluster.url = "etcd:///test"
-    write(learner)
-    r = start("--journal-endpoints-file=" + path)
-    r.wait_ready(503, "learner")
-    write(learner, cluster.members[0])
-    same(Peer(ready(r).port).add(b"k", 1), 1, "a change")
+    def members(*some):
+        cluster.url = "etcd://%s/test" % ",".join("127.0.0.1:%d" % m.port for m in some)
+    members(learner)
+    start().wait_ready(503, "learner")
+    members(learner, cluster.members[0])
+    same(Peer(ready(start()).port).add(b"k", 1), 1, "a change")
 
 
 def connections(port):

@@ -1,7 +1,6 @@
 /* What a command line, an environment and a file mean together. Both front ends: our own flags, and
  * etcd's. What means nothing is in test_config_refusals.c. */
 #include "rdzv/config/config.h"
-#include "rdzv/config/endpoints.h"
 
 #include "proto/etcd_types.h"
 #include "rdzv/config/etcd_flags.h"
@@ -609,65 +608,6 @@ static void the_journal_on_etcd_is_read(void **state)
     config_free(&c);
 }
 
-static void endpoints_stand_in_a_file(void **state)
-{
-    struct config c;
-
-    (void)state;
-    parse_well(&(struct start){.words = {"--journal=etcd:///job-a", "--journal-endpoints-file=f"}},
-               &c);
-    assert_string_equal(c.journal.name, "job-a");
-    assert_int_equal(c.journal.endpoint_count, 0);
-    assert_string_equal(c.journal.endpoints_file, "f");
-    config_free(&c);
-}
-
-static void a_file_of_endpoints_is_read(void **state)
-{
-    static const char text[] = "# members\n\n  etcd-0.etcd:2379\t# the first\r\n"
-                               "[fd00::1]:2\n10.0.0.1:3";
-    struct config_file_error error;
-    struct endpoint_set set;
-
-    (void)state;
-    assert_true(endpoints_file_parse(slice_str(text), &set, &error));
-    assert_int_equal(set.count, 3);
-    assert_string_equal(set.list[0].host, "etcd-0.etcd");
-    assert_int_equal(set.list[0].port, 2379);
-    assert_string_equal(set.list[1].host, "fd00::1");
-    assert_int_equal(set.list[1].port, 2);
-    assert_string_equal(set.list[2].host, "10.0.0.1");
-}
-
-static void faults_in_a_file_of_endpoints_have_a_place(void **state)
-{
-    static char many[33 * 4 + 1], large[ENDPOINTS_FILE_MAX + 2];
-    static const struct {
-        const char *text;
-        unsigned line, column;
-        const char *why;
-    } bad[] = {
-        {"", 1, 1, "the file has no endpoint"},     {"# a:1\n", 1, 1, "the file has no endpoint"},
-        {"a:1\n\n \tb\n", 3, 3, "write HOST:PORT"}, {"a:1 b:2", 1, 1, "write HOST:PORT"},
-        {"http://a:1", 1, 1, "write HOST:PORT"},    {"a:1\na:65536", 2, 1, "write HOST:PORT"},
-        {"a:1\n:1", 2, 1, "write HOST:PORT"},       {many, 33, 1, "more than 32"},
-        {large, 1, 1, "longer than 16 KiB"},
-    };
-    struct config_file_error error;
-    struct endpoint_set set;
-
-    (void)state;
-    for (size_t i = 0; i < 33; i++)
-        memcpy(many + 4 * i, "a:1\n", 4);
-    memset(large, '\n', sizeof large - 1);
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(endpoints_file_parse(slice_str(bad[i].text), &set, &error));
-        assert_int_equal(error.at.line, bad[i].line);
-        assert_int_equal(error.at.column, bad[i].column);
-        assert_non_null(strstr(error.text, bad[i].why));
-    }
-}
-
 /* The links of all spaces of a replica go to one port of the leader, which has to take them. */
 static void replicas_that_pass_on_need_a_listener_of_any_space(void **state)
 {
@@ -705,9 +645,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_journal_on_etcd_is_read),
-        cmocka_unit_test(endpoints_stand_in_a_file),
-        cmocka_unit_test(a_file_of_endpoints_is_read),
-        cmocka_unit_test(faults_in_a_file_of_endpoints_have_a_place),
         cmocka_unit_test(defaults_are_those_of_the_manual),
         cmocka_unit_test(every_flag_reaches_its_place),
         cmocka_unit_test(listeners_are_spelt_in_many_ways),

@@ -85,15 +85,8 @@ static const struct {
      "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv"},
     {{.words = {"--journal=etcd:///n"}},
      2,
-     "--journal: names no member of etcd: write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
-     "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv; or give --journal-endpoints-file=FILE"},
-    {{.words = {"--journal=etcd://a:1/n", "--journal-endpoints-file=f"}},
-     2,
-     "--journal-endpoints-file: names the members of etcd, and --journal does, too: write "
-     "--journal=etcd:///n"},
-    {{.words = {"--journal-endpoints-file=f"}},
-     2,
-     "--journal-endpoints-file: is for --journal=etcd:///NAME"},
+     "--journal: \"etcd:///n\": write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+     "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv"},
     {{.words = {"--journal=etcd://a:1,b/n"}},
      2,
      "--journal: \"etcd://a:1,b/n\": write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "

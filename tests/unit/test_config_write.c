@@ -29,7 +29,6 @@ static void settings_in_effect_read_back(void **state)
         {.words = {"--name=quo\"te\\ \n\x7f \xc3\xbc: #x", "--data-dir=/d d", "--cors=http://a:1",
                    "--host-whitelist=a,b", "--advertise-client-urls=http://b:1,http://a:1"}},
         {.words = {"/etcd"}},
-        {.words = {"--journal=etcd:///jobs", "--journal-endpoints-file=/run/etcd.txt"}},
         {.words = {"--journal=etcd://a:1,b:2/jobs", "--journal-user=u",
                    "--journal-password-file=/run/p", "--journal-ca=ca", "--journal-cert=c",
                    "--journal-key=k"}},

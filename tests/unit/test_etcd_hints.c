@@ -13,7 +13,6 @@
 static const struct config_journal plain = {.name = "demo"};
 static const struct config_journal of_user = {
     .name = "demo", .user = "rdzv", .password_file = "/etc/password", .tls = {.ca = "ca.crt"}};
-static const struct config_journal of_file = {.name = "demo", .endpoints_file = "members"};
 
 static void each_fault_names_its_setting(void **state)
 {
@@ -28,7 +27,6 @@ static void each_fault_names_its_setting(void **state)
         {&plain, "a:1 cannot be reached", -1, "is --journal right"},
         {&plain, "a:1 Name or service not known", -1, "is --journal right"},
         {&plain, "a:1 the name has no address", -1, "is --journal right"},
-        {&of_file, "a:1 cannot be reached", -1, "--journal-endpoints-file"},
         {&plain, "a:1 does not answer", -1, "majority"},
         {&plain, "etcdserver: no leader", 14, "majority"},
         {&plain, "etcdserver: user name is empty", 3, "--journal-user"},

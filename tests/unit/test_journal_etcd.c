@@ -13,7 +13,6 @@
 #include <nghttp2/nghttp2.h>
 
 #include "rdzv/engine/clock.h"
-#include "rdzv/etcd3/endpoints.h"
 #include "rdzv/etcd3/entry.h"
 #include "rdzv/etcd3/grpc.h"
 #include "rdzv/etcd3/grpc_session.h"
@@ -385,7 +384,6 @@ void __wrap_resolve_cancel(struct resolve *r)
 
 static char host[] = "127.0.0.1", two_servers[] = TWO_SERVERS;
 static struct upstream_spec specs[2];
-static struct endpoints endpoints;
 
 static void begin_servers(void)
 {
@@ -411,11 +409,11 @@ static void begin_client(void)
     static const struct certificate plain;
     const struct grpc_options options = {.base = base,
                                          .tls = &plain,
-                                         .endpoints = &endpoints,
+                                         .endpoints = specs,
+                                         .endpoint_count = 2,
                                          .clock = &clock_system,
                                          .link = on_link};
 
-    endpoints = (struct endpoints){.list = specs, .count = 2};
     is_up = false;
     client = grpc_new(&options);
     assert_non_null(client);
