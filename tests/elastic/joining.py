@@ -8,7 +8,7 @@ import torch_state as ts
 from agents import PREFIX, Agent, meet, rejoin
 from c10d import Peer, modern
 from cases import case, check
-from scene import await_agents, daemon, held, join_value, same, settle, whole
+from scene import await_agents, daemon, held, join_value, same, settle, while_numbers_last, whole
 
 
 @case
@@ -101,6 +101,7 @@ def join_all_at_once(agents):
 
 
 @case
+@while_numbers_last
 def agents_that_join_together_write_once():
     with daemon() as server:
         agents = stale_agents(server, 50)
@@ -121,6 +122,7 @@ def each_stale_writer_needs_two_attempts():
 
 
 @case
+@while_numbers_last
 def a_join_before_its_turn_is_held():
     with daemon() as server:
         first, b, c = held(server)
@@ -136,6 +138,7 @@ def a_join_before_its_turn_is_held():
 
 
 @case
+@while_numbers_last
 def the_number_of_a_dead_agent_goes_to_another_agent():
     with daemon() as server:
         first, b, c = held(server)
@@ -149,6 +152,7 @@ def the_number_of_a_dead_agent_goes_to_another_agent():
 
 
 @case
+@while_numbers_last
 def the_number_of_a_stalled_agent_goes_to_another_agent():
     with daemon() as server:
         first, b, c = held(server)
@@ -161,6 +165,7 @@ def the_number_of_a_stalled_agent_goes_to_another_agent():
 
 
 @case
+@while_numbers_last
 def an_agent_whose_join_is_held_may_leave():
     with daemon() as server:
         first, b, c = held(server)
@@ -173,6 +178,7 @@ def an_agent_whose_join_is_held_may_leave():
 
 
 @case
+@while_numbers_last
 def requests_behind_a_held_join_are_answered_in_order():
     none = modern.get(b"/torch.rendezvous.none")
     with daemon() as server:
@@ -189,6 +195,7 @@ def requests_behind_a_held_join_are_answered_in_order():
 
 
 @case
+@while_numbers_last
 def a_large_request_may_follow_a_held_join():
     with daemon() as server:
         _, b, c = held(server)

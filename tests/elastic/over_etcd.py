@@ -9,6 +9,7 @@ import urllib.parse
 
 import torch_state as ts
 from agents import Agent, complete_round, rejoin
+from c10d import await_read
 from cases import case, check
 from scene import STATUS, await_space, daemon, get_json, http_request, same, status_of
 
@@ -74,7 +75,8 @@ class EtcdAgent:
         state.wait_list.add(self.node)
 
     def is_silent(self, port):
-        """Another request has been answered since, and nothing has come here."""
+        """The daemon has read all that was sent here, has answered another request since, and nothing has come here."""
+        await_read(self.link.sock)
         http_request(port, "GET", "/health")
         return not selectors_ready(self.link.sock)
 
@@ -149,9 +151,7 @@ def a_waiting_node_over_etcd_that_leaves_holds_no_agent():
 def an_agent_over_etcd_that_does_not_poll_holds_no_agent():
     with daemon() as server:
         a, b = etcd_round(server.port, "ab")
-        new = EtcdAgent(server.port, "c")
-        new.read()
-        new.begin_to_write(new.wait_in_line)
+        new = etcd_newcomer(server.port)
         a.begin_to_read()
         same((new.end(), a.end()), (200, 200), "b has not looked")
         same(len(a.state.wait_list), 1, "a sees that it waits")

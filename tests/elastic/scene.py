@@ -1,6 +1,7 @@
 """What the cases of elastic jobs share: a daemon, agents whose state they read, and the status of a run."""
 
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -22,6 +23,24 @@ STATUS = "/rdzv/v1/status"
 def same(a, b, what):
     if a != b:
         raise AssertionError("%s: %r, not %r" % (what, a, b))
+
+
+NUMBER_S = 0.9  # an agent that does not write for so long loses its number (rdzv/rendezvous/numbers.c)
+
+
+def while_numbers_last(function):
+    """A case that fails after more than NUMBER_S runs again: on a machine that stood still, it shows nothing."""
+    @functools.wraps(function)
+    def repeated():
+        for _ in range(8):
+            begin = time.monotonic()
+            try:
+                return function()
+            except AssertionError:
+                if time.monotonic() - begin < NUMBER_S:
+                    raise
+        return function()
+    return repeated
 
 
 @contextlib.contextmanager

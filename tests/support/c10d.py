@@ -9,6 +9,7 @@ Nothing in here waits for time.
 
 import socket
 import struct
+import time
 
 # The opcode of a request is the place of its name in the list.
 MODERN = ("VALIDATE SET COMPARE_SET GET ADD CHECK WAIT GETNUMKEYS DELETE_KEY APPEND MULTI_GET MULTI_SET CANCEL_WAIT "
@@ -122,6 +123,28 @@ modern = Requests(MODERN)
 legacy = Requests(LEGACY + SNAPSHOT)
 
 
+def unread(sock):
+    """Bytes of a TCP connection to a process of this machine that this process has not read yet."""
+    near, far = ("%04X" % end[1] for end in (sock.getsockname(), sock.getpeername()))
+    count = 0
+    for name in ("tcp", "tcp6"):
+        with open("/proc/net/" + name, encoding="ascii") as f:
+            for words in map(str.split, f):
+                ends, (sent, received) = [w[-4:] for w in words[1:3]], (words[4] + ":").split(":")[:2]
+                count += int(sent, 16) if ends == [near, far] else int(received, 16) if ends == [far, near] else 0
+    return count
+
+
+def await_read(sock):
+    """Waits until the server has read all that was sent. An answer on another connection does not show that: the server
+    reads connections that are ready in any order."""
+    end = time.monotonic() + 20
+    while unread(sock):
+        if time.monotonic() > end:
+            raise AssertionError("the server has left %d bytes unread" % unread(sock))
+        time.sleep(0.002)
+
+
 class Peer:
     """A TCPStore client. `ping`: of torch 2.5 or later."""
 
@@ -225,8 +248,13 @@ class Peer:
         self.send(modern.ping())
         self.expect(NONCE)
 
+    def await_read(self):
+        """Waits until the server has read all that was sent here."""
+        await_read(self.socket)
+
     def is_silent(self, other):
-        """True when the server has answered `other` since, and nothing has come here."""
+        """True when the server has read all that was sent here, has answered `other` since, and nothing has come here."""
+        self.await_read()
         other.count()
         self.socket.setblocking(False)
         try:
