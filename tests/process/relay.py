@@ -106,6 +106,7 @@ def a_client_that_leaves_while_the_link_is_away():
 def killed_under_load(mode, kills, clients, mixed):
     random_ = random.Random(SEED)
     with Store(mode=mode) as store, Relay(store) as one, Relay(store) as two:
+        one.linked(1)
         load = Load((one.port, two.port), clients, mixed)
         for i in range(kills):
             time.sleep(random_.uniform(0.02, 0.3))
