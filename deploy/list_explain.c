@@ -97,8 +97,8 @@ static void print_setting(const char *name, const struct yaml_node *setting, int
         keys = yaml_path(setting, "items.keys");
     if (keys == NULL)
         keys = yaml_path(setting, "either[0].items.keys");
-    for (size_t i = 0; keys != NULL && i < keys->count; i++)
-        print_setting(keys->pairs[i].key->text, keys->pairs[i].value, indent + 4);
+    YAML_FOREACH_PAIR(key, keys)
+        print_setting(key->key->text, key->value, indent + 4);
 }
 
 /* With `schema` for editors, as JSON Schema. */

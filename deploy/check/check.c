@@ -190,8 +190,8 @@ static void read_config(struct reading *r, const char *path)
                    "one document of `key: value` is expected: see deploy/README.md");
         return;
     }
-    for (size_t i = 0; root != NULL && i < root->count; i++)
-        read_pair(r, &root->pairs[i]);
+    YAML_FOREACH_PAIR(pair, root)
+        read_pair(r, pair);
     r->at = NULL;
 }
 

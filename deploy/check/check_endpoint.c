@@ -78,8 +78,7 @@ static const char *port_list(struct check *c, const struct kube_object *service)
     const char *text = "";
 
     for (size_t i = 0; i < yaml_length(ports) && i < 8; i++)
-        text = arena_text(&c->bundle.arena, "%s%s%s", text, i == 0 ? "" : ", ",
-                          kube_text(ports->items[i], "port"));
+        text = arena_joined(&c->bundle.arena, text, ", ", kube_text(ports->items[i], "port"));
     return *text == '\0' ? "" : arena_text(&c->bundle.arena, " (it has %s)", text);
 }
 
@@ -272,17 +271,17 @@ static bool is_replica_name(const struct kube_pods *p, const char *name)
 static const struct kube_object *maker_of(struct check *c, const struct kube_object *o)
 {
     size_t len = strlen(o->name);
-    struct kube_hits hits = kube_index_find(&c->index, o->namespace, o->name, len);
+    struct kube_hits hits = kube_index_find_part(&c->index, o->namespace, o->name, len);
     const struct kube_object *maker =
         hits.count == 0 ? NULL : c->bundle.objects[hits.list[hits.count - 1]];
 
     while (len > 0 && o->name[len - 1] >= '0' && o->name[len - 1] <= '9')
         len--;
-    hits = kube_index_find(&c->bundle.hosts, arena_text(&c->bundle.arena, "%s.", o->namespace),
-                           o->name, len);
-    for (size_t i = 0; i < hits.count; i++) {
-        if (is_replica_name(c->bundle.pods[hits.list[i]], o->name))
-            return c->bundle.pods[hits.list[i]]->object;
+    hits = kube_index_find_part(&c->bundle.hosts, arena_text(&c->bundle.arena, "%s.", o->namespace),
+                                o->name, len);
+    KUBE_FOREACH_HIT(hit, hits) {
+        if (is_replica_name(c->bundle.pods[*hit.list], o->name))
+            return c->bundle.pods[*hit.list]->object;
     }
     return maker;
 }
@@ -318,10 +317,9 @@ void check_enable_service_links(struct check *c, const struct kube_object *o)
     const char *variable = linked_variable(o->name);
 
     if (o->type != KUBE_SERVICE || variable == NULL || kube_is_headless(o) ||
-        strcmp(kube_text(o->spec, "type"), "ExternalName") == 0)
+        kube_is(o->spec, "type", "ExternalName"))
         return;
-    for (size_t j = 0; j < c->bundle.pod_count; j++) {
-        const struct kube_pods *p = c->bundle.pods[j];
+    KUBE_FOREACH_PODS(p, &c->bundle) {
         bool links = true;
 
         yaml_to_bool(kube_get(p->spec, "enableServiceLinks"), &links);
@@ -355,7 +353,7 @@ static const struct kube_object *service_near(struct check *c, const struct job_
 {
     const char *label = arena_copy(&c->bundle.arena, r->host, strcspn(r->host, "."));
     const char *namespace = job_run_object(r)->namespace;
-    struct kube_hits hits = kube_index_find(&c->index, "", namespace, strlen(namespace));
+    struct kube_hits hits = kube_index_find(&c->index, "", namespace);
     const struct kube_object *found = NULL;
     struct nearest near = nearest_to(label);
 
@@ -381,10 +379,8 @@ static const struct kube_pods *pod_of(struct check *c, const struct kube_object 
                                       const char *kind, enum kube_type type, const char *name,
                                       size_t len)
 {
-    struct kube_hits hits = kube_index_find(&c->bundle.named, kind, name, len);
-
-    for (size_t i = 0; i < hits.count; i++) {
-        const struct kube_object *o = c->bundle.objects[hits.list[i]];
+    KUBE_FOREACH_HIT(hit, kube_index_find_part(&c->bundle.named, kind, name, len)) {
+        const struct kube_object *o = c->bundle.objects[*hit.list];
 
         if (o->type == type && kube_same_namespace(o, from) && o->pods_count > 0)
             return c->bundle.pods[o->first_pods];
@@ -400,16 +396,14 @@ static const struct kube_pods *pod_named(struct check *c, const struct kube_obje
     const char *scope = arena_text(&c->bundle.arena, "%s.", from->namespace);
     const struct kube_pods *p = pod_of(c, from, "Pod", KUBE_POD, name, len);
     size_t prefix = len;
-    struct kube_hits hits;
 
     while (prefix > 0 && name[prefix - 1] >= '0' && name[prefix - 1] <= '9')
         prefix--;
     if (p != NULL || prefix == len || prefix < 2 || name[prefix - 1] != '-')
         return p;
-    hits = kube_index_find(&c->bundle.hosts, scope, name, prefix);
-    for (size_t i = 0; i < hits.count; i++) {
-        if (has_named_pods(c->bundle.pods[hits.list[i]]->object))
-            return c->bundle.pods[hits.list[i]];
+    KUBE_FOREACH_HIT(hit, kube_index_find_part(&c->bundle.hosts, scope, name, prefix)) {
+        if (has_named_pods(c->bundle.pods[*hit.list]->object))
+            return c->bundle.pods[*hit.list];
     }
     return pod_of(c, from, "Job", KUBE_JOB, name, prefix - 1);
 }

@@ -52,10 +52,8 @@ const char *check_rule_near(const char *id)
 
 static void run_on_policies(struct check *c, check_per_policy *call, const struct yaml_node *of)
 {
-    const struct yaml_node *list = kube_get(of, "policies");
-
-    for (size_t i = 0; i < yaml_length(list); i++)
-        call(c, list->items[i]);
+    YAML_FOREACH(item, kube_get(of, "policies"))
+        call(c, item);
 }
 
 static void run_on_object(struct check *c, const struct check_calls *calls,
@@ -70,8 +68,8 @@ static void run_on_object(struct check *c, const struct check_calls *calls,
         return;
     run_on_policies(c, calls->policy, o->spec);
     tasks = kube_get(o->spec, "tasks");
-    for (size_t i = 0; i < yaml_length(tasks); i++)
-        run_on_policies(c, calls->policy, tasks->items[i]);
+    YAML_FOREACH(task, tasks)
+        run_on_policies(c, calls->policy, task);
 }
 
 static void run_on_pods(struct check *c, const struct check_calls *calls, const struct kube_pods *p)

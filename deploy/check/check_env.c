@@ -25,8 +25,8 @@ bool check_is_twice(const struct job_run *r, enum torchrun_option option)
 {
     size_t count = 0;
 
-    for (size_t i = 0; r->args != NULL && i < r->args->count; i++)
-        count += r->args->flags[i].option == option;
+    JOB_FOREACH_FLAG(f, r)
+        count += f->option == option;
     return count > 1;
 }
 
@@ -67,14 +67,11 @@ static bool is_harmless(struct check *c, const struct kube_container *container,
 {
     const char *text = yaml_text(v->value);
     const struct job_variable *winner = job_variable(&c->jobs, container, v->name);
-    struct job_view_runs runs = job_runs_in(&c->jobs, container->pods);
     enum torchrun_option option = torchrun_option_of_variable(v->name);
 
     if (winner != NULL && winner->made != NULL && text != NULL && strcmp(winner->made, text) == 0)
         return true;
-    for (size_t i = 0; i < runs.count; i++) {
-        const struct job_run *r = runs.list[i];
-
+    JOB_FOREACH(r, job_runs_in(&c->jobs, container->pods)) {
         if (r->container == container && option < TORCHRUN_OPTIONS && text != NULL &&
             r->settings[option].from == JOB_FROM_OPERATOR &&
             strcmp(r->settings[option].value.text, text) == 0)
@@ -105,11 +102,11 @@ static void look_for_reserved(struct check *c, const struct yaml_node *env)
     static const char *const reserved[] = {"PET_NNODES",      "PET_NPROC_PER_NODE", "PET_NODE_RANK",
                                            "PET_MASTER_ADDR", "PET_MASTER_PORT",    NULL};
 
-    for (size_t i = 0; i < yaml_length(env); i++) {
-        const char *name = kube_text(env->items[i], "name");
+    YAML_FOREACH(entry, env) {
+        const char *name = kube_text(entry, "name");
 
         if (text_is_one_of(name, reserved))
-            check_report(c, check_at_first(env->items[i], "name"),
+            check_report(c, check_at_first(entry, "name"),
                          "Trainer's torch policy sets %s, and refuses it here", name);
     }
 }
@@ -182,11 +179,9 @@ static void look_at_text(struct check *c, const struct job_run *r, const char *t
 
 void check_env_not_expanded(struct check *c, const struct job_run *r)
 {
-    for (size_t i = 0; r->args != NULL && i < r->args->count; i++) {
-        const struct arg_word *value = &r->args->flags[i].value;
-
-        if (value->text != NULL && !value->shell)
-            look_at_text(c, r, value->text, check_at_text(value), "there is no shell here");
+    JOB_FOREACH_FLAG(f, r) {
+        if (f->value.text != NULL && !f->value.shell)
+            look_at_text(c, r, f->value.text, check_at_text(&f->value), "there is no shell here");
     }
     for (int o = 0; o < TORCHRUN_OPTIONS; o++) {
         const struct job_setting *s =
@@ -222,7 +217,7 @@ static void look_at_order(struct check *c, const struct yaml_node *env)
         for (const char *p = text == NULL ? NULL : strstr(text, "$("); p != NULL;
              p = strstr(p + 2, "$(")) {
             size_t len = strcspn(p + 2, ")");
-            struct kube_hits hits = kube_index_find(&names, "", p + 2, len);
+            struct kube_hits hits = kube_index_find_part(&names, "", p + 2, len);
 
             if ((p == text || p[-1] != '$') && hits.count > 0 && hits.list[0] >= i &&
                 hits.list[hits.count - 1] > i)
@@ -254,17 +249,17 @@ static void look_at_type(struct check *c, const struct yaml_node *value, const c
 
 static void look_at_map(struct check *c, const struct yaml_node *map, const char *what)
 {
-    for (size_t i = 0; map != NULL && map->kind == YAML_MAPPING && i < map->count; i++)
-        look_at_type(c, map->pairs[i].value, what, map->pairs[i].key->text);
+    YAML_FOREACH_PAIR(entry, map)
+        look_at_type(c, entry->value, what, entry->key->text);
 }
 
 static void look_at_env_types(struct check *c, const struct yaml_node *env)
 {
-    for (size_t i = 0; i < yaml_length(env); i++) {
-        const struct yaml_node *value = kube_get(env->items[i], "value");
+    YAML_FOREACH(entry, env) {
+        const struct yaml_node *value = kube_get(entry, "value");
 
         if (value != NULL)
-            look_at_type(c, value, "variable", kube_text(env->items[i], "name"));
+            look_at_type(c, value, "variable", kube_text(entry, "name"));
     }
 }
 

@@ -106,12 +106,8 @@ static void find_patches(struct finder *f, const struct yaml_file *file)
     static const char *const keys[] = {"patches", "patchesStrategicMerge", "patchesJson6902"};
 
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-        const struct yaml_node *list = kube_get(file->docs[0].root, keys[k]);
-
-        for (size_t i = 0; i < yaml_length(list); i++)
-            add_patch(f, file,
-                      list->items[i]->kind == YAML_SCALAR ? list->items[i]->text
-                                                          : kube_text(list->items[i], "path"));
+        YAML_FOREACH(item, kube_get(file->docs[0].root, keys[k]))
+            add_patch(f, file, item->kind == YAML_SCALAR ? item->text : kube_text(item, "path"));
     }
 }
 

@@ -142,7 +142,7 @@ struct check_selected *check_selected(struct check *c, const struct kube_object 
 {
     struct arena *a = &c->bundle.arena;
     const char *text = kube_print(a, selector);
-    struct kube_hits hits = kube_index_find(&c->selectors, o->namespace, text, strlen(text));
+    struct kube_hits hits = kube_index_find(&c->selectors, o->namespace, text);
     size_t index = c->selectors.count;
     struct kube_selection pods;
     const struct kube_pods *p;

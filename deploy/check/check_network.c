@@ -11,15 +11,13 @@ static struct check_position at_host_network(const struct kube_pods *p)
 /* The pods ask for a name of a Service: to meet, or to reach what a relay or a replica needs. */
 static bool uses_names(struct check *c, const struct kube_pods *p)
 {
-    struct job_view_runs runs = job_runs_in(&c->jobs, p);
     const struct job_store *s = job_store_in(&c->jobs, p);
     bool found = s != NULL && s->kind != JOB_STORE_ETCD;
 
-    for (size_t i = 0; i < runs.count; i++)
+    JOB_FOREACH(r, job_runs_in(&c->jobs, p))
         found = found ||
-                (!runs.list[i]->local && !runs.list[i]->standalone &&
-                 runs.list[i]->host[strspn(runs.list[i]->host, "0123456789.")] != '\0') ||
-                job_endpoint_is_computed(runs.list[i]);
+                (!r->local && !r->standalone && r->host[strspn(r->host, "0123456789.")] != '\0') ||
+                job_endpoint_is_computed(r);
     return found || p->object->type == KUBE_PYTORCHJOB;
 }
 
@@ -69,8 +67,7 @@ void check_host_network_port(struct check *c, const struct kube_container *conta
         if (port == NULL ||
             (!container->init &&
              is_claim(c, container->pods, kube_int(ports->items[i], "containerPort", -1))) ||
-            (strcmp(kube_text(ports->items[i], "name"), "pytorchjob-port") == 0 &&
-             !yaml_is(port, "23456")))
+            (kube_is(ports->items[i], "name", "pytorchjob-port") && !yaml_is(port, "23456")))
             continue;
         check_report(c, check_at(port),
                      "on the host network, %s is a port of the node: two such pods cannot share a "
@@ -98,8 +95,8 @@ void check_host_network_operator_port(struct check *c, const struct kube_contain
 /* From anywhere, or from addresses: selectors match no pod on the host network. */
 static bool is_open(const struct yaml_node *peers)
 {
-    for (size_t i = 0; i < yaml_length(peers); i++) {
-        if (kube_get(peers->items[i], "ipBlock") != NULL)
+    YAML_FOREACH(peer, peers) {
+        if (kube_get(peer, "ipBlock") != NULL)
             return true;
     }
     return yaml_length(peers) == 0;
@@ -108,10 +105,8 @@ static bool is_open(const struct yaml_node *peers)
 /* Whether the policy admits pods on the host network. */
 static bool lets_hosts_in(const struct kube_object *policy)
 {
-    const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
-
-    for (size_t i = 0; i < yaml_length(ingress); i++) {
-        if (is_open(kube_get(ingress->items[i], "from")))
+    YAML_FOREACH(rule, kube_get(policy->spec, "ingress")) {
+        if (is_open(kube_get(rule, "from")))
             return true;
     }
     return false;
@@ -205,16 +200,13 @@ void check_host_network_store(struct check *c, const struct job_store *s)
 
 static bool is_injected_namespace(const struct check *c, const char *namespace)
 {
-    struct kube_hits hits;
-
     if (c->targets[CHECK_ISTIO].given)
         return true;
-    hits = kube_index_find(&c->bundle.named, "Namespace", namespace, strlen(namespace));
-    for (size_t i = 0; i < hits.count; i++) {
-        const struct kube_object *o = c->bundle.objects[hits.list[i]];
+    KUBE_FOREACH_HIT(hit, kube_index_find(&c->bundle.named, "Namespace", namespace)) {
+        const struct kube_object *o = c->bundle.objects[*hit.list];
 
         if (o->type == KUBE_NAMESPACE &&
-            (strcmp(kube_text(o->node, "metadata.labels.istio-injection"), "enabled") == 0 ||
+            (kube_is(o->node, "metadata.labels.istio-injection", "enabled") ||
              kube_get(o->node, "metadata.labels.istio\\.io/rev") != NULL))
             return true;
     }

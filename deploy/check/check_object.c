@@ -7,12 +7,11 @@
 
 static void look_at_capabilities(struct check *c, const struct yaml_node *list)
 {
-    for (size_t i = 0; i < yaml_length(list); i++) {
-        const char *text = yaml_text(list->items[i]);
+    YAML_FOREACH(item, list) {
+        const char *text = yaml_text(item);
 
         if (text != NULL && strncmp(text, "CAP_", 4) == 0)
-            check_report(c, check_at(list->items[i]), "there is no capability %s; write %s", text,
-                         text + 4);
+            check_report(c, check_at(item), "there is no capability %s; write %s", text, text + 4);
     }
 }
 
@@ -31,13 +30,11 @@ static void look_at_quantities(struct check *c, const struct kube_object *o,
     static const char *const names[] = {"requests", "limits"};
 
     for (size_t k = 0; k < 2; k++) {
-        const struct yaml_node *map = kube_get(resources, names[k]);
-
-        for (size_t i = 0; map != NULL && map->kind == YAML_MAPPING && i < map->count; i++) {
-            if (yaml_type(map->pairs[i].value) == YAML_FLOAT)
-                check_report_on(c, o, check_at(map->pairs[i].value),
-                                "%s: %s is a fraction, and a %s accepts none",
-                                map->pairs[i].key->text, yaml_text(map->pairs[i].value), o->kind);
+        YAML_FOREACH_PAIR(entry, kube_get(resources, names[k])) {
+            if (yaml_type(entry->value) == YAML_FLOAT)
+                check_report_on(c, o, check_at(entry->value),
+                                "%s: %s is a fraction, and a %s accepts none", entry->key->text,
+                                yaml_text(entry->value), o->kind);
         }
     }
 }
@@ -53,19 +50,17 @@ void check_quantity_fraction(struct check *c, const struct kube_container *conta
 
 void check_object_quantity_fraction(struct check *c, const struct kube_object *o)
 {
-    const struct yaml_node *custom = kube_get(o->entry, "custompodresources");
-
     look_at_quantities(c, o, kube_get(o->spec, "trainer.resourcesPerNode"));
-    for (size_t i = 0; i < yaml_length(custom); i++)
-        look_at_quantities(c, o->wrapper, custom->items[i]);
+    YAML_FOREACH(resources, kube_get(o->entry, "custompodresources"))
+        look_at_quantities(c, o->wrapper, resources);
 }
 
 static void index_claims(struct check *c, const struct kube_pods *p,
                          const struct yaml_node *volumes, const char *path)
 {
-    for (size_t i = 0; i < yaml_length(volumes); i++)
-        kube_index_add(&c->bundle.arena, &c->index, p->object->namespace,
-                       kube_text(volumes->items[i], path), p->index);
+    YAML_FOREACH(volume, volumes)
+        kube_index_add(&c->bundle.arena, &c->index, p->object->namespace, kube_text(volume, path),
+                       p->index);
 }
 
 /* Of every claim, by namespace and name, the pods that mount it. */
@@ -78,12 +73,10 @@ void check_find_claims(struct check *c, const struct kube_pods *p)
 
 static long count_mounting(const struct check *c, const struct kube_object *claim)
 {
-    struct kube_hits hits =
-        kube_index_find(&c->index, claim->namespace, claim->name, strlen(claim->name));
     long sum = 0;
 
-    for (size_t i = 0; i < hits.count; i++) {
-        long replicas = c->bundle.pods[hits.list[i]]->replicas;
+    KUBE_FOREACH_HIT(hit, kube_index_find(&c->index, claim->namespace, claim->name)) {
+        long replicas = c->bundle.pods[*hit.list]->replicas;
 
         sum += replicas > 0 ? replicas : 0;
     }
@@ -115,12 +108,10 @@ static void look_at_class(struct check *c, const struct yaml_node *spec)
 
 void check_storage_class_nil(struct check *c, const struct kube_object *o)
 {
-    const struct yaml_node *claims = kube_get(o->spec, "volumeClaimTemplates");
-
     if (o->type == KUBE_CLAIM)
         look_at_class(c, o->spec);
-    for (size_t j = 0; j < yaml_length(claims); j++)
-        look_at_class(c, kube_get(claims->items[j], "spec"));
+    YAML_FOREACH(claim, kube_get(o->spec, "volumeClaimTemplates"))
+        look_at_class(c, kube_get(claim, "spec"));
 }
 
 /* So many of one file are reported: the others have the same cause. */
@@ -132,9 +123,8 @@ void check_duplicate_key(struct check *c, const struct kube_object *o)
 
     while (f->name != o->node->file)
         f++;
-    for (size_t k = 0; k < f->twice_count && k < TWICE_MAX; k++) {
-        const struct yaml_twice *t = &f->twice[k];
-
+    FOREACH(const struct yaml_twice, t, f->twice,
+            f->twice_count < TWICE_MAX ? f->twice_count : TWICE_MAX) {
         if (o->node->start.offset <= t->first->start.offset &&
             o->node->end.offset >= t->last->start.offset)
             check_report(c, check_at(t->last), "%s stands in line %u, too", t->last->text,
@@ -147,7 +137,7 @@ void check_duplicate_object(struct check *c, const struct kube_object *o)
     const char *api = kube_text(o->node, "apiVersion"), *slash = strchr(api, '/');
     int group = slash == NULL ? 0 : (int)(slash - api);
     const char *what = arena_text(&c->bundle.arena, "%s %.*s %s", o->kind, group, api, o->name);
-    struct kube_hits hits = kube_index_find(&c->index, o->namespace, what, strlen(what));
+    struct kube_hits hits = kube_index_find(&c->index, o->namespace, what);
 
     if (*o->name == '\0' || *o->kind == '\0')
         return;
@@ -216,8 +206,7 @@ void check_mcad_resources(struct check *c, const struct kube_object *o)
 void check_mcad_labels(struct check *c, const struct kube_pods *p)
 {
     if (is_in_mcad(p->object) && hides_its_pods(p->object) &&
-        strcmp(kube_text(p->meta, "labels.appwrapper\\.mcad\\.ibm\\.com"),
-               p->object->wrapper->name) != 0)
+        !kube_is(p->meta, "labels.appwrapper\\.mcad\\.ibm\\.com", p->object->wrapper->name))
         check_report(c, check_at_key(p->part, "template"),
                      "these pods lack the label appwrapper.mcad.ibm.com: %s, so MCAD does not "
                      "count them",

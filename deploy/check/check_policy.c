@@ -46,8 +46,7 @@ void check_find_policies(struct check *c)
     struct arena *a = &c->bundle.arena;
 
     c->selections = arena_alloc(a, (c->bundle.pod_count + 1) * sizeof *c->selections);
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        const struct kube_object *o = c->bundle.objects[i];
+    KUBE_FOREACH(o, &c->bundle) {
         struct check_selected *s;
 
         c->has_odd_policies =
@@ -75,8 +74,7 @@ bool check_admits_port(const struct yaml_node *rule, const struct kube_pods *p, 
 {
     const struct yaml_node *ports = kube_get(rule, "ports");
 
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        const struct yaml_node *item = ports->items[i];
+    YAML_FOREACH(item, ports) {
         long first = p == NULL ? kube_int(item, "port", -1)
                                : kube_port_number(kube_get(item, "port"), p, NULL);
 
@@ -101,15 +99,15 @@ static bool is_address(const char *host)
 /* Labels that queues and controllers add to pods, which no template shows. */
 static bool is_added_later(const char *key)
 {
-    static const char *const starts[] = {"kueue.x-k8s.io/",     "workload.codeflare.dev/",
-                                         "appwrapper.mcad.",    "pod-template-hash",
-                                         "controller-revision", "trainer.kubeflow.org/"};
+    static const char *const starts[] = {"kueue.x-k8s.io/",
+                                         "workload.codeflare.dev/",
+                                         "appwrapper.mcad.",
+                                         "pod-template-hash",
+                                         "controller-revision",
+                                         "trainer.kubeflow.org/",
+                                         NULL};
 
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-        if (strncmp(key, starts[i], strlen(starts[i])) == 0)
-            return true;
-    }
-    return false;
+    return text_begins_with_one_of(key, starts);
 }
 
 static bool has_unknown_value(const struct kube_pods *p, const char *key)
@@ -124,17 +122,14 @@ static bool has_unknown_value(const struct kube_pods *p, const char *key)
 /* Whether no label decides that cannot be seen: it differs for each pod, or comes later. */
 static bool is_decided(const struct yaml_node *selector, const struct kube_pods *p)
 {
-    const struct yaml_node *labels = kube_get(selector, "matchLabels");
-    const struct yaml_node *expressions = kube_get(selector, "matchExpressions");
-
-    for (size_t i = 0; labels != NULL && labels->kind == YAML_MAPPING && i < labels->count; i++) {
-        const char *key = labels->pairs[i].key->text;
+    YAML_FOREACH_PAIR(label, kube_get(selector, "matchLabels")) {
+        const char *key = label->key->text;
 
         if (is_added_later(key) || has_unknown_value(p, key))
             return false;
     }
-    for (size_t i = 0; i < yaml_length(expressions); i++) {
-        const char *key = kube_text(expressions->items[i], "key");
+    YAML_FOREACH(e, kube_get(selector, "matchExpressions")) {
+        const char *key = kube_text(e, "key");
 
         if (is_added_later(key) || has_unknown_value(p, key))
             return false;
@@ -186,8 +181,8 @@ static bool may_be_peer(const struct kube_object *policy, const struct yaml_node
 static bool admits_pods(const struct kube_object *policy, const struct yaml_node *peers,
                         const struct kube_pods *p)
 {
-    for (size_t i = 0; i < yaml_length(peers); i++) {
-        if (may_be_peer(policy, peers->items[i], p))
+    YAML_FOREACH(peer, peers) {
+        if (may_be_peer(policy, peer, p))
             return true;
     }
     return yaml_length(peers) == 0;
@@ -336,10 +331,8 @@ static bool admits_to_journal(const struct kube_object *policy, const struct yam
 static bool policy_admits(struct check *c, const struct kube_object *policy, const char *direction,
                           const struct way *w, admits_function function)
 {
-    const struct yaml_node *rules = kube_get(policy->spec, direction);
-
-    for (size_t i = 0; i < yaml_length(rules); i++) {
-        if (c->looks++ > LOOKS_MAX || function(policy, rules->items[i], w))
+    YAML_FOREACH(rule, kube_get(policy->spec, direction)) {
+        if (c->looks++ > LOOKS_MAX || function(policy, rule, w))
             return true;
     }
     return c->looks++ > LOOKS_MAX;
@@ -358,9 +351,7 @@ static const struct kube_object *policy_closing_way(struct check *c, const char 
         const struct check_policies *policies =
             strcmp(direction, "ingress") == 0 ? &of->list[i]->ingress : &of->list[i]->egress;
 
-        for (size_t k = 0; k < policies->count; k++) {
-            const struct kube_object *policy = policies->list[k];
-
+        FOREACH_POINTER(const struct kube_object, policy, policies->list, policies->count) {
             if (policy_admits(c, policy, direction, w, function))
                 return NULL;
             if (is_decided(kube_get(policy->spec, "podSelector"), p))
@@ -439,10 +430,10 @@ static long port_of_pods(const struct kube_object *service, const struct kube_po
 
     if (service == NULL || kube_is_headless(service))
         return dialed > 0 ? dialed : -1;
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        const struct yaml_node *target = kube_get(ports->items[i], "targetPort");
+    YAML_FOREACH(port, ports) {
+        const struct yaml_node *target = kube_get(port, "targetPort");
 
-        if (kube_int(ports->items[i], "port", -1) == dialed)
+        if (kube_int(port, "port", -1) == dialed)
             return target == NULL ? dialed : kube_port_number(target, p, NULL);
     }
     return -1; /* another rule reports the missing port */

@@ -22,9 +22,7 @@ static void print_reasons(FILE *out, const struct check_rule *rule)
 
 void check_print_text(FILE *out, struct check *c)
 {
-    for (size_t i = 0; i < c->count; i++) {
-        const struct check_finding *f = &c->findings[i];
-
+    FOREACH(const struct check_finding, f, c->findings, c->count) {
         diag_put(out, f->file);
         fprintf(out, ":%u:%u: %s: ", f->mark.line, f->mark.column,
                 severity_names[f->rule->severity]);
@@ -229,9 +227,7 @@ void check_print_github(FILE *out, struct check *c)
     static const char *const commands[] = {
         [CHECK_NOTE] = "notice", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error"};
 
-    for (size_t i = 0; i < c->count; i++) {
-        const struct check_finding *f = &c->findings[i];
-
+    FOREACH(const struct check_finding, f, c->findings, c->count) {
         fprintf(out, "::%s file=", commands[f->rule->severity]);
         put_escaped(out, f->file, true);
         fprintf(out, ",line=%u,col=%u,title=", f->mark.line, f->mark.column);
@@ -320,8 +316,7 @@ static void put_rules(struct arena *a, struct yaml_node *driver)
 {
     struct yaml_node *rules = yaml_put_new(a, driver, "rules", YAML_SEQUENCE);
 
-    for (size_t i = 0; i < check_rule_count; i++) {
-        const struct check_rule *r = &check_rules[i];
+    FOREACH(const struct check_rule, r, check_rules, check_rule_count) {
         struct yaml_node *rule = yaml_put_new(a, rules, NULL, YAML_MAPPING);
 
         yaml_put_text(a, rule, "id", r->id);

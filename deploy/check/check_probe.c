@@ -127,17 +127,15 @@ static long asked_port(const char *word)
 
 void check_store_probe_port(struct check *c, const struct check_probe *probe)
 {
-    const struct yaml_node *words = kube_get(probe->node, "exec.command");
-
     if (check_is_foreign(c, probe->store) || !has_known_ports(c, probe))
         return;
     look_at_port(c, probe, kube_get(probe->node, "httpGet"));
     look_at_port(c, probe, kube_get(probe->node, "tcpSocket"));
-    for (size_t i = 0; i < yaml_length(words); i++) {
-        long port = asked_port(yaml_text(words->items[i]));
+    YAML_FOREACH(word, kube_get(probe->node, "exec.command")) {
+        long port = asked_port(yaml_text(word));
 
         if (port > 0 && !port_is_served(probe, port))
-            check_report(c, check_at(words->items[i]), "%s does not listen at port %ld",
+            check_report(c, check_at(word), "%s does not listen at port %ld",
                          probe->store->container->name, port);
     }
 }
@@ -171,8 +169,7 @@ static const struct probe_path {
 
 static bool has_path(const struct job_store *s, const char *path, size_t len, bool metrics)
 {
-    for (size_t i = 0; i < sizeof probe_paths / sizeof *probe_paths; i++) {
-        const struct probe_path *p = &probe_paths[i];
+    FOREACH(const struct probe_path, p, probe_paths, sizeof probe_paths / sizeof *probe_paths) {
         size_t own = strlen(p->path);
 
         if (strncmp(path, p->path, own < len ? own : len) == 0 &&

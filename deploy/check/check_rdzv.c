@@ -94,8 +94,8 @@ static bool is_labelled_for(const struct job_store *store, const struct kube_obj
     const struct yaml_node *labels = yaml_path(job_store_object(store)->node, "metadata.labels");
 
     return kube_same_namespace(job_store_object(store), o) &&
-           strcmp(kube_text(labels, "app\\.kubernetes\\.io/name"), "rdzvd") == 0 &&
-           strcmp(kube_text(labels, "app\\.kubernetes\\.io/instance"), o->name) == 0;
+           kube_is(labels, "app\\.kubernetes\\.io/name", "rdzvd") &&
+           kube_is(labels, "app\\.kubernetes\\.io/instance", o->name);
 }
 
 void check_id_fixed(struct check *c, const struct job_run *r)
@@ -174,7 +174,7 @@ static bool share_an_id(struct check *c, const struct job_run *a, const struct j
 static const struct job_run *earlier_user(struct check *c, const struct job_run *r)
 {
     const char *place = meeting_place(c, r);
-    struct kube_hits hits = kube_index_find(&c->index, "", place, strlen(place));
+    struct kube_hits hits = kube_index_find(&c->index, "", place);
     bool is_new = true;
 
     for (size_t j = 0; j < hits.count; j++) {
@@ -318,8 +318,6 @@ void check_hosted_by_worker(struct check *c, const struct job_run *r)
 
 /* --- The conf. --- */
 
-#define CONF_KEYS_MAX 32
-
 /* The position of an entry. If no variable was replaced, it is as far into the text as into the
  * value. */
 static struct check_position at_entry(struct check *c, const struct job_run *r, const char *name,
@@ -364,17 +362,10 @@ static void look_at_key(struct check *c, const struct job_run *r, const char *ke
                         const struct rdzv_conf_entry *e)
 {
     int reader = rdzv_conf_backend(r->backend), readers = rdzv_conf_readers(key, strlen(key));
-    const char *names[CONF_KEYS_MAX + 1], *near, *name;
-    size_t count = 0;
+    const char *near = rdzv_conf_near(key, reader);
 
     if (readers != 0 && (reader == 0 || (readers & reader) != 0))
         return;
-    for (size_t i = 0; count < CONF_KEYS_MAX && (name = rdzv_conf_key(i)) != NULL; i++) {
-        if (reader == 0 || (rdzv_conf_readers(name, strlen(name)) & reader) != 0)
-            names[count++] = name;
-    }
-    names[count] = NULL;
-    near = strcmp(key, "heartbeat") == 0 ? "heartbeat_timeout" : nearest_name(key, names);
     check_report(c, at_entry(c, r, key, e), "%s%s has no conf key `%s`%s%s%s",
                  readers == 0 ? "torch" : "the backend ", readers == 0 ? "" : r->backend, key,
                  near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
@@ -418,9 +409,8 @@ static void look_at_command(struct check *c, const struct job_run *r)
 
     if (r->args == NULL || r->args->is_other || r->unread != NULL)
         return;
-    for (size_t i = 0; i < r->args->count; i++)
-        helps = helps || strncmp(r->args->flags[i].flag.text, "--h", 3) == 0 ||
-                strcmp(r->args->flags[i].flag.text, "-h") == 0;
+    JOB_FOREACH_FLAG(f, r)
+        helps = helps || strncmp(f->flag.text, "--h", 3) == 0 || strcmp(f->flag.text, "-h") == 0;
     if (r->args->program == NULL && !helps && job_run_object(r)->type != KUBE_ELASTIC_JOB)
         check_report(c, check_at_run(r), "torchrun has no training script");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -436,8 +426,7 @@ static void look_at_command(struct check *c, const struct job_run *r)
 void check_flag_unknown(struct check *c, const struct job_run *r)
 {
     look_at_command(c, r);
-    for (size_t j = 0; r->args != NULL && j < r->args->count; j++) {
-        const struct torchrun_flag *f = &r->args->flags[j];
+    JOB_FOREACH_FLAG(f, r) {
         int len = (int)strcspn(f->flag.text, "=");
         bool rdzv = strncmp(f->flag.text, "--rdzv", 6) == 0;
 
@@ -462,21 +451,14 @@ static const char *const fields_of_pod[] = {
     "metadata.name", "metadata.uid",     "status.podIP", "status.hostIP",
     "spec.nodeName", "completion-index", "pod-index",    NULL};
 
-static bool has_part(const char *text, const char *const *parts)
-{
-    while (*parts != NULL && strstr(text, *parts) == NULL)
-        parts++;
-    return *parts != NULL;
-}
-
 void check_id_of_pod(struct check *c, const struct job_run *r)
 {
     const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
     const struct job_run *other = job_parted_from(&c->jobs, r);
-    bool own = !id->known && has_part(id->text, texts_of_pod);
+    bool own = !id->known && text_has_one_of(id->text, texts_of_pod);
 
     for (size_t i = 0; i < id->field_count; i++)
-        own = own || (has_part(id->fields[i], fields_of_pod) &&
+        own = own || (text_has_one_of(id->fields[i], fields_of_pod) &&
                       strstr(id->fields[i], "namespace") == NULL);
     if (job_is_dynamic(r) && job_is_multi_node(r) && own && job_run_object(r)->type != KUBE_POD)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
@@ -550,9 +532,9 @@ static bool meets_alone(struct check *c, const struct kube_object *o)
                                                 TORCHRUN_RDZV_ID};
     struct job_view_runs runs = job_runs_of(&c->jobs, o);
 
-    for (size_t i = 1; i < runs.count; i++) {
+    JOB_FOREACH(r, runs) {
         for (size_t k = 0; k < sizeof same / sizeof *same; k++) {
-            if (strcmp(job_text(runs.list[i], same[k]), job_text(runs.list[0], same[k])) != 0)
+            if (strcmp(job_text(r, same[k]), job_text(runs.list[0], same[k])) != 0)
                 return false;
         }
     }
@@ -561,14 +543,11 @@ static bool meets_alone(struct check *c, const struct kube_object *o)
 
 void check_nodes_too_few(struct check *c, const struct kube_object *o)
 {
-    struct job_view_runs runs = job_runs_of(&c->jobs, o);
     long pods = job_training_pods(&c->jobs, o);
 
     if (kube_is_template(o) || o->type == KUBE_RUNTIME)
         return;
-    for (size_t i = 0; i < runs.count; i++) {
-        const struct job_run *r = runs.list[i];
-
+    JOB_FOREACH(r, job_runs_of(&c->jobs, o)) {
         if (!job_is_dynamic(r) || r->nodes_max < 2 || r->nodes_min > r->nodes_max ||
             pods <= r->nodes_max || r->settings[TORCHRUN_NNODES].node == NULL || !meets_alone(c, o))
             continue;

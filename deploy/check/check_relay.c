@@ -15,8 +15,7 @@ void check_find_rdzvds(struct check *c, const struct job_store *s)
 /* A store that could be meant, or NULL. */
 static const struct job_store *some_store(struct check *c, const struct kube_object *from)
 {
-    struct kube_hits hits =
-        kube_index_find(&c->index, "", from->namespace, strlen(from->namespace));
+    struct kube_hits hits = kube_index_find(&c->index, "", from->namespace);
 
     return hits.count == 0 ? NULL : &c->jobs.stores[hits.list[0]];
 }
@@ -133,8 +132,7 @@ static const struct job_store *first_relay(const struct check *c, const struct j
 {
     const struct kube_object *o = job_store_object(relay);
 
-    for (size_t i = 0; i < o->pods_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
+    KUBE_FOREACH_PODS_OF(p, &c->bundle, o) {
         const struct job_store *s = job_store_in(&c->jobs, p);
 
         for (; s != NULL && s <= relay && s->container->pods == p; s++) {

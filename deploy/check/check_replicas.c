@@ -71,11 +71,10 @@ static bool is_of_leader(const char *path)
 /* The path, or the argument of an exec probe. */
 static bool asks_for_leader(const struct yaml_node *probe)
 {
-    const struct yaml_node *words = kube_get(probe, "exec.command");
     bool asks = is_of_leader(kube_text(probe, "httpGet.path"));
 
-    for (size_t i = 0; i < yaml_length(words); i++) {
-        const char *word = yaml_text(words->items[i]);
+    YAML_FOREACH(item, kube_get(probe, "exec.command")) {
+        const char *word = yaml_text(item);
 
         asks = asks || (word != NULL && strncmp(word, "--check-health=", 15) == 0 &&
                         is_of_leader(word + strcspn(word, "/")));
@@ -103,12 +102,12 @@ void check_replicas_probe(struct check *c, const struct check_probe *probe)
         check_report(
             c, at, "standby replicas always fail it, and Kubernetes restarts them again and again");
     } else if (o->type == KUBE_STATEFULSET &&
-               strcmp(kube_text(o->spec, "podManagementPolicy"), "Parallel") != 0) {
+               !kube_is(o->spec, "podManagementPolicy", "Parallel")) {
         check_report(c, at,
                      "only the replica that leads is ready, so the StatefulSet never makes the "
                      "third one");
     } else if (strcmp(o->kind, "Deployment") == 0 &&
-               strcmp(kube_text(o->spec, "strategy.type"), "Recreate") != 0) {
+               !kube_is(o->spec, "strategy.type", "Recreate")) {
         check_report(c, at,
                      "only the replica that leads is ready, so a rolling update waits for the "
                      "others without end");
@@ -119,9 +118,8 @@ void check_replicas_probe(struct check *c, const struct check_probe *probe)
 
 static bool keeps_apart(const struct kube_pods *p, const struct yaml_node *terms, const char *term)
 {
-    for (size_t i = 0; i < yaml_length(terms); i++) {
-        const struct yaml_node *t =
-            *term == '\0' ? terms->items[i] : kube_get(terms->items[i], term);
+    YAML_FOREACH(item, terms) {
+        const struct yaml_node *t = *term == '\0' ? item : kube_get(item, term);
 
         if (*kube_text(t, "topologyKey") != '\0' &&
             kube_selects_by(kube_get(t, "labelSelector"), p))
@@ -182,7 +180,7 @@ static size_t *find_groups(struct check *c)
 
     for (size_t i = 0; i < c->bundle.count && looks <= LOOKS_MAX; i++) {
         const struct kube_object *o = c->bundle.objects[i];
-        struct kube_selection pods = kube_select(&c->bundle, o);
+        struct kube_selection pods = kube_select(&c->bundle, NULL, o);
         const struct kube_pods *p;
         size_t group = i + 1;
 
@@ -213,7 +211,7 @@ static const struct job_store *first_with(struct check *c, const struct job_stor
         bool whole = *host == '[' || strchr(host, '.') != NULL; /* else another one elsewhere */
         const char *key = arena_text(&c->bundle.arena, "%s:%ld %s", host, port,
                                      whole ? "" : job_store_object(s)->namespace);
-        struct kube_hits hits = kube_index_find(&c->index, name, key, strlen(key));
+        struct kube_hits hits = kube_index_find(&c->index, name, key);
 
         if (hits.count > 0 && first == s)
             first = &c->jobs.stores[hits.list[0]];

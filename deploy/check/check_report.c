@@ -1,7 +1,7 @@
 /* Places in the files, and the findings that rules report there. */
 #include "deploy/check/check.h"
 
-#include "deploy/yaml/yaml_position.h"
+#include "deploy/yaml/yaml_doc.h"
 
 #include <string.h>
 
@@ -109,7 +109,7 @@ void check_report_on(struct check *c, const struct kube_object *o, struct check_
     f.mark = position_mark(c, at);
     /* By rule, file and place: several jobs share a template, or several commands a variable. */
     place = arena_text(&c->bundle.arena, "%s:%zu", f.file, f.mark.offset);
-    if (kube_index_find(&c->reported, f.rule->id, place, strlen(place)).count > 0)
+    if (kube_index_find(&c->reported, f.rule->id, place).count > 0)
         return;
     kube_index_add(&c->bundle.arena, &c->reported, f.rule->id, place, 0);
     va_start(args, format);

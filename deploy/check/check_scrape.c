@@ -24,8 +24,8 @@ static bool is_for_strangers(const struct check *c, const struct kube_object *po
 {
     const struct yaml_node *peers = kube_get(rule, "from");
 
-    for (size_t i = 0; i < yaml_length(peers); i++) {
-        const struct yaml_node *peer = peers->items[i], *pods = kube_get(peer, "podSelector");
+    YAML_FOREACH(peer, peers) {
+        const struct yaml_node *pods = kube_get(peer, "podSelector");
         struct kube_selection own = kube_select_by(&c->bundle, policy, pods);
 
         if (kube_get(peer, "ipBlock") != NULL || yaml_get_pair(peer, "namespaceSelector") != NULL ||
@@ -39,13 +39,12 @@ static bool is_for_strangers(const struct check *c, const struct kube_object *po
 static bool policy_admits_scrape(struct check *c, const struct kube_object *policy,
                                  const struct scrape *s)
 {
-    const struct yaml_node *ingress = kube_get(policy->spec, "ingress");
     long port =
         s == NULL ? -1 : kube_port_number(yaml_new_plain(&c->bundle.arena, s->port), s->pods, NULL);
 
-    for (size_t i = 0; i < yaml_length(ingress); i++) {
-        if ((s == NULL || check_admits_port(ingress->items[i], s->pods, port)) &&
-            is_for_strangers(c, policy, ingress->items[i]))
+    YAML_FOREACH(rule, kube_get(policy->spec, "ingress")) {
+        if ((s == NULL || check_admits_port(rule, s->pods, port)) &&
+            is_for_strangers(c, policy, rule))
             return true;
     }
     return false;
@@ -65,16 +64,14 @@ static const char *service_scope(struct check *c, const char *namespace, const c
 
 static void index_labels(struct check *c, const struct kube_object *o, const char *scope)
 {
-    const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
     struct arena *a = &c->bundle.arena;
 
     kube_index_add(a, &c->index, scope, "", o->index);
-    for (size_t i = 0; labels != NULL && labels->kind == YAML_MAPPING && i < labels->count; i++) {
-        const char *text = yaml_text(labels->pairs[i].value);
+    YAML_FOREACH_PAIR(label, kube_get(o->node, "metadata.labels")) {
+        const char *text = yaml_text(label->value);
 
         if (text != NULL)
-            kube_index_add(a, &c->index, scope, label_key(c, labels->pairs[i].key->text, text),
-                           o->index);
+            kube_index_add(a, &c->index, scope, label_key(c, label->key->text, text), o->index);
     }
 }
 
@@ -87,13 +84,11 @@ static void index_port(struct check *c, const struct kube_object *o, const char 
 
 void check_find_services(struct check *c, const struct kube_object *o)
 {
-    const struct yaml_node *ports = kube_get(o->spec, "ports");
-
     if (o->type != KUBE_SERVICE)
         return;
     index_port(c, o, "");
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        const char *name = kube_text(ports->items[i], "name");
+    YAML_FOREACH(port, kube_get(o->spec, "ports")) {
+        const char *name = kube_text(port, "name");
 
         if (*name != '\0')
             index_port(c, o, name);
@@ -154,8 +149,7 @@ void check_scrape_of_pods(struct check *c, const struct kube_pods *p)
     struct scrape s = {p, kube_text(notes, "prometheus\\.io/port"),
                        "the annotation prometheus.io/scrape"};
 
-    if (job_store_in(&c->jobs, p) != NULL &&
-        strcmp(kube_text(notes, "prometheus\\.io/scrape"), "true") == 0)
+    if (job_store_in(&c->jobs, p) != NULL && kube_is(notes, "prometheus\\.io/scrape", "true"))
         look_at_scrape(c, &s);
 }
 
@@ -173,7 +167,7 @@ static const char *target_port(const struct kube_object *service, const char *na
 static bool is_first(struct check *c, const char *scope, const char *what, const char *port)
 {
     const char *text = arena_text(&c->bundle.arena, "%s %s %s", scope, port, what);
-    bool first = kube_index_find(&c->index, "looked", text, strlen(text)).count == 0;
+    bool first = kube_index_find(&c->index, "looked", text).count == 0;
 
     if (first)
         kube_index_add(&c->bundle.arena, &c->index, "looked", text, 0);
@@ -192,7 +186,7 @@ static void look_at_service(struct check *c, const struct endpoint *e,
                             const struct kube_object *service)
 {
     const char *port = *e->port == '\0' ? e->direct : target_port(service, e->port);
-    struct kube_selection pods = kube_select(&c->bundle, service);
+    struct kube_selection pods = kube_select(&c->bundle, NULL, service);
     const struct kube_pods *p;
 
     if (!is_first(c, service->namespace,
@@ -211,16 +205,14 @@ static void look_in(struct check *c, const struct endpoint *e, const char *names
 {
     const char *scope = service_scope(c, namespace, e->port), *label = "";
     const struct yaml_node *wanted = e->wanted;
-    struct kube_hits hits;
 
     if (!is_first(c, scope, kube_print(&c->bundle.arena, wanted), e->direct))
         return;
     if (wanted != NULL && wanted->kind == YAML_MAPPING && wanted->count > 0 &&
         yaml_text(wanted->pairs[0].value) != NULL)
         label = label_key(c, wanted->pairs[0].key->text, wanted->pairs[0].value->text);
-    hits = kube_index_find(&c->index, scope, label, strlen(label));
-    for (size_t i = 0; i < hits.count; i++) {
-        const struct kube_object *service = c->bundle.objects[hits.list[i]];
+    KUBE_FOREACH_HIT(hit, kube_index_find(&c->index, scope, label)) {
+        const struct kube_object *service = c->bundle.objects[*hit.list];
 
         if (kube_has_labels(service, wanted))
             look_at_service(c, e, service);
@@ -233,12 +225,12 @@ static void look_at_endpoint(struct check *c, const struct endpoint *e)
     const struct yaml_node *spec = e->monitor->spec;
     const struct yaml_node *names = kube_get(spec, "namespaceSelector.matchNames");
 
-    if (strcmp(kube_text(spec, "namespaceSelector.any"), "true") == 0) {
+    if (kube_is(spec, "namespaceSelector.any", "true")) {
         look_in(c, e, "");
         return;
     }
-    for (size_t i = 0; i < yaml_length(names); i++) {
-        const char *name = yaml_text(names->items[i]);
+    YAML_FOREACH(item, names) {
+        const char *name = yaml_text(item);
 
         if (name != NULL && *name != '\0')
             look_in(c, e, name);
@@ -252,8 +244,7 @@ void check_scrape_of_monitor(struct check *c, const struct kube_object *o)
     const struct yaml_node *endpoints =
         strcmp(o->kind, "ServiceMonitor") == 0 ? kube_get(o->spec, "endpoints") : NULL;
 
-    for (size_t i = 0; i < yaml_length(endpoints); i++) {
-        const struct yaml_node *at = endpoints->items[i];
+    YAML_FOREACH(at, endpoints) {
         const char *port = kube_text(at, "port");
         struct endpoint e = {o, kube_get(o->spec, "selector.matchLabels"), port,
                              *port != '\0' ? "" : kube_text(at, "targetPort")};

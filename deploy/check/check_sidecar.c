@@ -7,8 +7,11 @@
 
 static bool runs_for_ever(struct check *c, const struct kube_container *container)
 {
-    static const char *const signs[] = {"sleep infinity", "sleep inf", "tail -f",      "tail -F",
-                                        "while true;",    "while :;",  "while true\n", "while :\n"};
+    static const char *const signs[] = {"sleep infinity", "sleep inf",   "tail -f",
+                                        "tail -F",        "while true;", "while :;",
+                                        "while true\n",   "while :\n",   NULL};
+    /* A loop that can leave may end. */
+    static const char *const exits[] = {"break", "exit", "kill", NULL};
     size_t count, script;
     const struct arg_word *words = job_words(&c->bundle.arena, container, &count, &script);
     const char *text = "";
@@ -16,14 +19,8 @@ static bool runs_for_ever(struct check *c, const struct kube_container *containe
     if (count > 8 || (script == count && count < 2))
         return false;
     for (size_t i = 0; i < count; i++)
-        text = arena_text(&c->bundle.arena, "%s%s%s", text, i == 0 ? "" : " ", words[i].text);
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-        /* A loop that can leave may end. */
-        if (strstr(text, signs[i]) != NULL && strstr(text, "break") == NULL &&
-            strstr(text, "exit") == NULL && strstr(text, "kill") == NULL)
-            return true;
-    }
-    return false;
+        text = arena_joined(&c->bundle.arena, text, " ", words[i].text);
+    return text_has_one_of(text, signs) && !text_has_one_of(text, exits);
 }
 
 static size_t count_regular(const struct kube_pods *p)
@@ -37,10 +34,8 @@ static size_t count_regular(const struct kube_pods *p)
 
 static bool is_main(const struct check *c, const struct kube_container *container)
 {
-    struct job_view_runs runs = job_runs_in(&c->jobs, container->pods);
-
-    for (size_t i = 0; i < runs.count; i++) {
-        if (runs.list[i]->container == container)
+    JOB_FOREACH(r, job_runs_in(&c->jobs, container->pods)) {
+        if (r->container == container)
             return true;
     }
     return container->pods->object->type == KUBE_PYTORCHJOB &&

@@ -91,8 +91,7 @@ static const char *port_owner(struct check *c, const struct job_store *s, long p
 {
     const struct kube_pods *p = s->container->pods;
 
-    for (size_t i = 0; i < p->count; i++) {
-        const struct kube_container *other = &p->containers[i];
+    FOREACH(const struct kube_container, other, p->containers, p->count) {
         const struct job_variable *master;
         struct job_view_runs runs = job_runs_in(&c->jobs, p);
         bool torchrun =
@@ -273,11 +272,10 @@ void check_store_rolling_update(struct check *c, const struct job_store *s)
     if (!is_own_workload(s) || is_cluster(c, s) || check_is_foreign(c, s))
         return;
     if (o->type == KUBE_STATEFULSET && !may_restart &&
-        strcmp(kube_text(o->spec, "updateStrategy.type"), "OnDelete") != 0)
+        !kube_is(o->spec, "updateStrategy.type", "OnDelete"))
         check_report(c, check_at_first(o->node, "spec.updateStrategy.type kind"),
                      "a change of this StatefulSet restarts the store at once");
-    if (strcmp(o->kind, "Deployment") == 0 &&
-        strcmp(kube_text(o->spec, "strategy.type"), "Recreate") != 0)
+    if (strcmp(o->kind, "Deployment") == 0 && !kube_is(o->spec, "strategy.type", "Recreate"))
         check_report(c, check_at_first(o->node, "spec.strategy.type kind"),
                      "a change of this Deployment runs two stores behind one name for a while");
 }
@@ -304,7 +302,7 @@ void check_store_no_memory_request(struct check *c, const struct job_store *s)
 static bool counts_for_jobset(const struct kube_object *o, const char *role)
 {
     const struct yaml_node *targets = kube_get(o->spec, "successPolicy.targetReplicatedJobs");
-    bool any = strcmp(kube_text(o->spec, "successPolicy.operator"), "Any") == 0;
+    bool any = kube_is(o->spec, "successPolicy.operator", "Any");
 
     return yaml_length(targets) == 0 ? !any : yaml_contains(targets, role);
 }
@@ -316,11 +314,10 @@ static bool completes(const struct yaml_node *of)
 
 static bool counts_for_volcano(const struct kube_object *o)
 {
-    const struct yaml_node *tasks = kube_get(o->spec, "tasks");
     bool ends = kube_get(o->spec, "minSuccess") != NULL || completes(o->spec);
 
-    for (size_t i = 0; i < yaml_length(tasks); i++)
-        ends = ends || completes(tasks->items[i]);
+    YAML_FOREACH(task, kube_get(o->spec, "tasks"))
+        ends = ends || completes(task);
     return !ends;
 }
 

@@ -113,7 +113,7 @@ void check_find_certificates(struct check *c, const struct kube_object *o)
 static const struct kube_object *
 certificate_naming_secret(struct check *c, const struct kube_object *user, const char *secret)
 {
-    struct kube_hits hits = kube_index_find(&c->index, user->namespace, secret, strlen(secret));
+    struct kube_hits hits = kube_index_find(&c->index, user->namespace, secret);
 
     return *secret == '\0' || hits.count == 0 ? NULL : c->bundle.objects[hits.list[0]];
 }
@@ -132,10 +132,8 @@ static bool is_for(const struct kube_object *certificate, const char *host)
     static const char *const lists[] = {"dnsNames", "ipAddresses"};
 
     for (size_t k = 0; k < 2; k++) {
-        const struct yaml_node *list = kube_get(certificate->spec, lists[k]);
-
-        for (size_t i = 0; i < yaml_length(list); i++) {
-            const char *name = yaml_text(list->items[i]);
+        YAML_FOREACH(item, kube_get(certificate->spec, lists[k])) {
+            const char *name = yaml_text(item);
 
             if (name != NULL && names(name, host))
                 return true;
@@ -185,11 +183,9 @@ static const char *used_in(struct check *c, const struct kube_object *o)
 
 void check_find_mounted_secrets(struct check *c, const struct kube_pods *p)
 {
-    const struct yaml_node *volumes = kube_get(p->spec, "volumes");
-
-    for (size_t k = 0; k < yaml_length(volumes); k++)
+    YAML_FOREACH(volume, kube_get(p->spec, "volumes"))
         kube_index_add(&c->bundle.arena, &c->index, used_in(c, p->object),
-                       kube_text(volumes->items[k], "secret.secretName"), p->index);
+                       kube_text(volume, "secret.secretName"), p->index);
 }
 
 /* Those that Prometheus shows; and the Certificates. */
@@ -199,9 +195,9 @@ void check_find_shown_secrets(struct check *c, const struct kube_object *o)
         strcmp(o->kind, "ServiceMonitor") == 0 ? kube_get(o->spec, "endpoints") : NULL;
 
     check_find_certificates(c, o);
-    for (size_t k = 0; k < yaml_length(endpoints); k++)
+    YAML_FOREACH(endpoint, endpoints)
         kube_index_add(&c->bundle.arena, &c->index, used_in(c, o),
-                       kube_text(endpoints->items[k], "tlsConfig.cert.secret.name"), o->index);
+                       kube_text(endpoint, "tlsConfig.cert.secret.name"), o->index);
 }
 
 /* A Certificate whose Secret nothing in its namespace uses: probably the one that is missing. */
@@ -210,19 +206,15 @@ void check_find_idle_certificate(struct check *c, const struct kube_object *o)
     const char *secret = kube_text(o->spec, "secretName");
 
     if (c->idle_certificate == NULL && strcmp(o->kind, "Certificate") == 0 && *secret != '\0' &&
-        kube_index_find(&c->index, used_in(c, o), secret, strlen(secret)).count == 0)
+        kube_index_find(&c->index, used_in(c, o), secret).count == 0)
         c->idle_certificate = o;
 }
 
 static bool secret_is_made(struct check *c, const struct kube_object *user, const char *secret)
 {
-    struct kube_hits hits = kube_index_find(&c->bundle.named, "Secret", secret, strlen(secret));
 
-    for (size_t i = 0; i < hits.count; i++) {
-        if (kube_same_namespace(c->bundle.objects[hits.list[i]], user))
-            return true;
-    }
-    return certificate_naming_secret(c, user, secret) != NULL;
+    return kube_named(&c->bundle, "Secret", secret, user) != NULL ||
+           certificate_naming_secret(c, user, secret) != NULL;
 }
 
 void check_tls_secret(struct check *c, const struct job_store *s)
@@ -254,7 +246,7 @@ void check_tls_probe(struct check *c, const struct check_probe *probe)
     long port = kube_port_number(kube_get(get, "port"), container->pods, container);
     const struct job_listener *l = job_listener_at(&probe->listeners, port);
     struct tls_side side = side_of(c, probe->store);
-    bool https = strcmp(kube_text(get, "scheme"), "HTTPS") == 0;
+    bool https = kube_is(get, "scheme", "HTTPS");
     struct check_position at = check_at_first(get, "scheme port");
 
     if (get == NULL || l == NULL || !side.known || !probe->listeners.all)

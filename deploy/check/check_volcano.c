@@ -17,8 +17,7 @@ void check_volcano_min_above(struct check *c, const struct kube_object *o)
 
     if (o->type != KUBE_VOLCANO_JOB)
         return;
-    for (size_t j = 0; j < yaml_length(tasks); j++) {
-        const struct yaml_node *task = tasks->items[j];
+    YAML_FOREACH(task, tasks) {
         long some = kube_replicas(task), own = kube_int(task, "minAvailable", 0);
 
         if (some >= 0 && own > some)
@@ -100,10 +99,8 @@ static bool trains_with(const struct job_run *a, const struct job_run *b)
 
 static bool is_task_of(const struct check *c, const struct job_run *r, const struct kube_pods *p)
 {
-    struct job_view_runs runs = job_runs_in(&c->jobs, p);
-
-    for (size_t i = 0; i < runs.count; i++) {
-        if (trains_with(r, runs.list[i]))
+    JOB_FOREACH(other, job_runs_in(&c->jobs, p)) {
+        if (trains_with(r, other))
             return true;
     }
     return false;
@@ -116,8 +113,7 @@ static struct gang gang_of(const struct check *c, const struct job_run *r)
 
     if (kube_get(o->spec, "minAvailable") != NULL)
         g.known = kube_int(o->spec, "minAvailable", -1) >= 0;
-    for (size_t i = 0; i < o->pods_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
+    KUBE_FOREACH_PODS_OF(p, &c->bundle, o) {
         long replicas = kube_replicas(p->part), least = minimum_of(p->part);
 
         g.known = g.known && replicas >= 0 && least >= 0 && kube_get(p->part, "dependsOn") == NULL;
@@ -196,14 +192,11 @@ typedef void (*gang_function)(struct check *c, const struct job_run *r, const st
 
 static void each_gang(struct check *c, const struct kube_object *o, gang_function look)
 {
-    struct job_view_runs runs = job_runs_of(&c->jobs, o);
     const struct job_run *last = NULL;
     struct gang g = {0};
 
-    for (size_t i = 0; i < runs.count && o->type == KUBE_VOLCANO_JOB; i++) {
-        const struct job_run *r = runs.list[i];
-
-        if (r->nodes_min < 0)
+    JOB_FOREACH(r, job_runs_of(&c->jobs, o)) {
+        if (r->nodes_min < 0 || o->type != KUBE_VOLCANO_JOB)
             continue;
         if (last == NULL || !trains_with(last, r))
             g = gang_of(c, r);
@@ -227,13 +220,12 @@ void check_volcano_gang_too_small(struct check *c, const struct kube_object *o)
 
 static bool names_event(const struct yaml_node *policy, const char *event)
 {
-    return strcmp(kube_text(policy, "event"), event) == 0 ||
-           yaml_contains(kube_get(policy, "events"), event);
+    return kube_is(policy, "event", event) || yaml_contains(kube_get(policy, "events"), event);
 }
 
 static bool acts(const struct yaml_node *policy, const char *action)
 {
-    return strcmp(kube_text(policy, "action"), action) == 0;
+    return kube_is(policy, "action", action);
 }
 
 static bool has_version(const struct job_value *id)
@@ -259,10 +251,7 @@ static bool forgets_closed_runs(struct check *c, const struct job_run *r)
 /* A run that the next attempt of the job would find closed. */
 static const struct job_run *stale_run(struct check *c, const struct kube_object *o)
 {
-    struct job_view_runs runs = job_runs_of(&c->jobs, o);
-
-    for (size_t i = 0; i < runs.count; i++) {
-        const struct job_run *r = runs.list[i];
+    JOB_FOREACH(r, job_runs_of(&c->jobs, o)) {
         const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
         if (forgets_closed_runs(c, r))

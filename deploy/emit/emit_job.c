@@ -35,15 +35,15 @@ static struct yaml_node *input_format_nulls(struct arena *a, const struct yaml_n
 {
     struct yaml_node *nulls = yaml_new(a, YAML_MAPPING);
 
-    for (size_t i = 0; keys != NULL && i < keys->count; i++)
-        yaml_put(a, nulls, keys->pairs[i].key->text, yaml_new_plain(a, "null"));
+    YAML_FOREACH_PAIR(key, keys)
+        yaml_put(a, nulls, key->key->text, yaml_new_plain(a, "null"));
     return nulls;
 }
 
 static bool has_all(const struct yaml_node *user, const struct yaml_node *keys)
 {
-    for (size_t i = 0; i < yaml_length(keys); i++) {
-        if (yaml_get(user, yaml_text(keys->items[i])) == NULL)
+    YAML_FOREACH(key, keys) {
+        if (yaml_get(user, yaml_text(key)) == NULL)
             return false;
     }
     return true;
@@ -52,10 +52,8 @@ static bool has_all(const struct yaml_node *user, const struct yaml_node *keys)
 /* Whether the user file has all keys of one of the lists in `recognised`. */
 static bool is_recognised(const struct yaml_node *user, const struct yaml_node *format)
 {
-    const struct yaml_node *lists = yaml_get(format, "recognised");
-
-    for (size_t i = 0; i < yaml_length(lists); i++) {
-        if (has_all(user, lists->items[i]))
+    YAML_FOREACH(list, yaml_get(format, "recognised")) {
+        if (has_all(user, list))
             return true;
     }
     return false;
@@ -67,9 +65,9 @@ static bool is_foreign(const struct yaml_node *user, const struct yaml_node *set
 {
     size_t ours = 0;
 
-    for (size_t i = 0; i < user->count; i++)
-        ours += yaml_get(settings, user->pairs[i].key->text) != NULL ||
-                schema_nearest(settings, user->pairs[i].key->text) != NULL;
+    YAML_FOREACH_PAIR(setting, user)
+        ours += yaml_get(settings, setting->key->text) != NULL ||
+                schema_nearest(settings, setting->key->text) != NULL;
     return user->count > 1 && 2 * ours < user->count;
 }
 
@@ -117,8 +115,8 @@ static struct yaml_node *settings_of_format(struct job_maker *m)
     const struct yaml_node *own = yaml_get(m->format, "settings");
     struct yaml_node *known = merge_nodes(MERGE_VALUES, m->arena, m->known, own);
 
-    for (size_t i = 0; own != NULL && i < own->count; i++)
-        yaml_put(m->arena, known, own->pairs[i].key->text, own->pairs[i].value);
+    YAML_FOREACH_PAIR(pair, own)
+        yaml_put(m->arena, known, pair->key->text, pair->value);
     return known;
 }
 
@@ -132,9 +130,7 @@ static bool replace_by_own(struct job_maker *m)
     if (own == NULL)
         return false;
     /* A setting of ours in the user file wins over what the format makes of the others. */
-    for (size_t i = 0; i < m->settings->count; i++) {
-        const struct yaml_pair *pair = &m->settings->pairs[i];
-
+    YAML_FOREACH_PAIR(pair, m->settings) {
         if (yaml_get(foreign, pair->key->text) == NULL &&
             yaml_get(m->known, pair->key->text) != NULL)
             yaml_add(m->arena, rest, pair->key, pair->value);
@@ -153,7 +149,7 @@ static void set_option(struct job_maker *m, const char *option, const char *key,
 
     if (value == NULL)
         return;
-    scalar = yaml_new_text(m->arena, value, strlen(value));
+    scalar = yaml_new_string(m->arena, value);
     scalar->file = arena_text(m->arena, "%s %s", option, value);
     scalar->start = (struct yaml_mark){0, 1, 1};
     if (dot != NULL) {
@@ -178,7 +174,7 @@ static bool check_settings(struct job_maker *m, const struct yaml_node *known,
     return true;
 }
 
-static bool run_checks(struct job_maker *m, const struct yaml_node *list, bool notes,
+static bool run_checks(struct job_maker *m, const struct yaml_node *list, enum diag_kind kind,
                        const struct scope *s);
 
 /* The entries that are null in a mapping and in its nested mappings; NULL: none. */
@@ -186,8 +182,8 @@ static struct yaml_node *nulls_of(struct arena *a, const struct yaml_node *setti
 {
     struct yaml_node *nulls = NULL;
 
-    for (size_t i = 0; i < settings->count; i++) {
-        struct yaml_node *value = settings->pairs[i].value;
+    YAML_FOREACH_PAIR(setting, settings) {
+        struct yaml_node *value = setting->value;
 
         if (value->kind == YAML_MAPPING)
             value = nulls_of(a, value);
@@ -196,7 +192,7 @@ static struct yaml_node *nulls_of(struct arena *a, const struct yaml_node *setti
             continue;
         if (nulls == NULL)
             nulls = yaml_new(a, YAML_MAPPING);
-        yaml_add(a, nulls, settings->pairs[i].key, value);
+        yaml_add(a, nulls, setting->key, value);
     }
     return nulls;
 }
@@ -208,9 +204,7 @@ static void note_nulls(struct job_maker *m, const struct yaml_node *foreign)
     struct yaml_node *nulls = nulls_of(m->arena, m->settings);
 
     m->off = yaml_new(m->arena, YAML_MAPPING);
-    for (size_t i = 0; nulls != NULL && i < nulls->count; i++) {
-        const struct yaml_pair *pair = &nulls->pairs[i];
-
+    YAML_FOREACH_PAIR(pair, nulls) {
         if (yaml_get(m->known, pair->key->text) != NULL &&
             yaml_get(foreign, pair->key->text) == NULL)
             yaml_add(m->arena, m->off, pair->key, pair->value);
@@ -244,9 +238,9 @@ static bool translate(struct job_maker *m)
         return false;
     }
     m->absent.vars = input_format_nulls(m->arena, known);
-    return run_checks(m, yaml_get(m->format, "checks"), false, &m->given) &&
-           run_checks(m, yaml_get(m->format, "notes"), true, &m->given) && m->diag->errors == 0 &&
-           replace_by_own(m);
+    return run_checks(m, yaml_get(m->format, "checks"), DIAG_ERROR, &m->given) &&
+           run_checks(m, yaml_get(m->format, "notes"), DIAG_NOTE, &m->given) &&
+           m->diag->errors == 0 && replace_by_own(m);
 }
 
 /* Puts the settings of a profile or platform below those that are set. */
@@ -311,25 +305,30 @@ static void note_unused(struct job_maker *m)
 {
     const char *platform = yaml_text(yaml_get(m->platform, "platform"));
 
-    for (size_t i = 0; i < m->settings->count; i++) {
-        const struct yaml_node *key = m->settings->pairs[i].key;
+    YAML_FOREACH_PAIR(setting, m->settings) {
+        const struct yaml_node *key = setting->key;
         const struct yaml_node *only = yaml_get(yaml_get(m->known, key->text), "only");
 
         if (only != NULL && platform != NULL && !yaml_contains(only, platform))
-            diag_note(m->diag, key->file, key->start, "%s: %s has no use for it: remove it",
-                      key->text, platform);
+            yaml_note(m->diag, key, "%s: %s has no use for it: remove it", key->text, platform);
     }
 }
 
 /* --- The placement. --- */
+
+/* Fills in what `from` has at the key. */
+static struct yaml_node *fill(struct job_maker *m, const struct yaml_node *from, const char *key)
+{
+    return template_fill(&m->template, yaml_get(from, key), &m->vars);
+}
 
 static bool fail_placement(struct job_maker *m, const struct yaml_node *wish, const char *name)
 {
     const struct yaml_node *supported = yaml_path(m->platform, "placements.supported");
     const char *list = "";
 
-    for (size_t i = 0; supported != NULL && i < supported->count; i++)
-        list = arena_text(m->arena, "%s%s%s", list, i == 0 ? "" : ", ", supported->items[i]->text);
+    YAML_FOREACH(placement, supported)
+        list = arena_joined(m->arena, list, ", ", placement->text);
     yaml_error(m->diag, wish, "rdzv.placement: %s cannot be on %s: choose one of %s", name,
                yaml_text(yaml_get(m->platform, "platform")), list);
     return false;
@@ -343,7 +342,7 @@ static bool choose_placement(struct job_maker *m)
     const struct yaml_node *placements = yaml_get(m->platform, "placements"), *meant;
 
     if (name == NULL)
-        name = template_fill(&m->template, yaml_get(placements, "default"), &m->vars);
+        name = fill(m, placements, "default");
     if (m->template.failed || yaml_text(name) == NULL)
         return m->template.failed ? false : fail_placement(m, wish, "nothing");
     meant = yaml_get(placements, name->text);
@@ -362,49 +361,45 @@ static bool choose_placement(struct job_maker *m)
 
 /* --- Variables and checks. --- */
 
-static void set_variable(struct job_maker *m, const char *name, const char *text)
-{
-    yaml_put(m->arena, m->vars.vars, name,
-             yaml_new_text(m->arena, text == NULL ? "" : text, text == NULL ? 0 : strlen(text)));
-}
-
-static void set_node(struct job_maker *m, const char *name, const struct yaml_node *value)
+static void set_variable(struct job_maker *m, const char *name, const struct yaml_node *value)
 {
     yaml_put(m->arena, m->vars.vars, name,
              value == NULL ? yaml_new_plain(m->arena, "null") : value);
 }
 
+static bool set_variables(struct job_maker *m, const struct yaml_node *from, const char *key)
+{
+    return template_fill_variables(&m->template, yaml_get(from, key), &m->vars);
+}
+
 static bool make_variables(struct job_maker *m)
 {
     m->vars = (struct scope){yaml_new(m->arena, YAML_MAPPING), &m->given};
-    set_variable(m, "platform", yaml_text(yaml_get(m->platform, "platform")));
-    set_node(m, "found", m->found);
-    if (!template_fill_variables(&m->template, yaml_get(m->model, "first"), &m->vars) ||
-        !choose_placement(m))
+    set_variable(m, "platform", yaml_get(m->platform, "platform"));
+    set_variable(m, "found", m->found);
+    if (!set_variables(m, m->model, "first") || !choose_placement(m))
         return false;
-    set_variable(m, "placement", m->placement_name);
-    return template_fill_variables(&m->template, yaml_get(m->placement, "first"), &m->vars) &&
-           template_fill_variables(&m->template, yaml_get(m->platform, "let"), &m->vars) &&
-           template_fill_variables(&m->template, yaml_get(m->model, "let"), &m->vars) &&
-           template_fill_variables(&m->template, yaml_get(m->placement, "let"), &m->vars);
+    set_variable(m, "placement", yaml_get(m->placement, "placement"));
+    return set_variables(m, m->placement, "first") && set_variables(m, m->platform, "let") &&
+           set_variables(m, m->model, "let") && set_variables(m, m->placement, "let");
 }
 
 /* Whether the user has written it: settings that an input format or the model makes are in no file
  * of theirs, and those of a profile are in one that they can look at. */
 static bool is_written_by_user(const struct yaml_node *place)
 {
-    return place != NULL && place->file != NULL && strncmp(place->file, "formats/", 8) != 0 &&
-           strncmp(place->file, "platforms/", 10) != 0 &&
-           strncmp(place->file, "placements/", 11) != 0 && strcmp(place->file, "model.yaml") != 0 &&
-           strcmp(place->file, "parts.yaml") != 0;
+    static const char *const own[] = {"formats/", "platforms/", "placements/", NULL};
+    static const char *const files[] = {"model.yaml", "parts.yaml", NULL};
+
+    return place != NULL && place->file != NULL && !text_begins_with_one_of(place->file, own) &&
+           !text_is_one_of(place->file, files);
 }
 
 /* Runs one entry of the lists `checks:` and `notes:`; `s` has the variable of the entry's $for. */
-static void run_one_check(struct job_maker *m, const struct yaml_node *check, bool note,
+static void run_one_check(struct job_maker *m, const struct yaml_node *check, enum diag_kind kind,
                           const struct scope *s)
 {
     const struct yaml_node *place, *text;
-    struct yaml_mark mark = {0, 1, 1};
 
     if (!expr_true(template_fill(&m->template, yaml_get(check, "if"), s)) || m->template.failed)
         return;
@@ -413,46 +408,41 @@ static void run_one_check(struct job_maker *m, const struct yaml_node *check, bo
     if (m->template.failed || yaml_text(text) == NULL)
         return;
     if (is_written_by_user(place))
-        mark = place->start;
+        yaml_report(m->diag, kind, place, "%s", text->text);
     else
-        place = NULL;
-    if (note)
-        diag_note(m->diag, place == NULL ? m->file : place->file, mark, "%s", text->text);
-    else
-        diag_error(m->diag, place == NULL ? m->file : place->file, mark, "%s", text->text);
+        diag_report(m->diag, kind, m->file, (struct yaml_mark){0, 1, 1}, "%s", text->text);
 }
 
-static bool run_checks(struct job_maker *m, const struct yaml_node *list, bool notes,
+static bool run_checks(struct job_maker *m, const struct yaml_node *list, enum diag_kind kind,
                        const struct scope *s)
 {
-    for (size_t i = 0; list != NULL && i < list->count; i++) {
-        const struct yaml_node *check = list->items[i], *loop = yaml_get(check, "$for");
+    YAML_FOREACH(check, list) {
+        const struct yaml_node *loop = yaml_get(check, "$for");
         struct template_loop l = {0};
 
         if (loop == NULL)
-            run_one_check(m, check, notes, s);
+            run_one_check(m, check, kind, s);
         while (loop != NULL && template_loop_next(&m->template, loop, s, &l))
-            run_one_check(m, check, notes, &l.scope);
+            run_one_check(m, check, kind, &l.scope);
     }
     return !m->template.failed;
 }
 
-static bool run_all_checks(struct job_maker *m, const char *key, bool notes)
+static bool run_all_checks(struct job_maker *m, const char *key, enum diag_kind kind)
 {
-    return run_checks(m, yaml_get(m->model, key), notes, &m->vars) &&
-           run_checks(m, yaml_get(m->platform, key), notes, &m->vars) &&
-           run_checks(m, yaml_get(m->placement, key), notes, &m->vars) && m->diag->errors == 0;
+    return run_checks(m, yaml_get(m->model, key), kind, &m->vars) &&
+           run_checks(m, yaml_get(m->platform, key), kind, &m->vars) &&
+           run_checks(m, yaml_get(m->placement, key), kind, &m->vars) && m->diag->errors == 0;
 }
 
 static bool make_documents(struct job_maker *m)
 {
-    struct yaml_node *of_placement =
-        template_fill(&m->template, yaml_get(m->placement, "documents"), &m->vars);
+    struct yaml_node *of_placement = fill(m, m->placement, "documents");
 
     if (of_placement == NULL)
         of_placement = yaml_new(m->arena, YAML_SEQUENCE);
     yaml_put(m->arena, m->vars.vars, "placementDocuments", of_placement);
-    m->job->documents = template_fill(&m->template, yaml_get(m->platform, "documents"), &m->vars);
+    m->job->documents = fill(m, m->platform, "documents");
     if (m->template.failed)
         return false;
     if (m->job->documents == NULL || m->job->documents->kind != YAML_SEQUENCE) {
@@ -481,12 +471,9 @@ static bool load_data(struct job_maker *m)
 /* Eight letters and digits of all settings: other settings, another name. */
 static const char *hash_of_settings(struct job_maker *m)
 {
-    uint64_t h = 14695981039346656037u;
     const char *text = yaml_text_of(m->arena, m->settings, yaml_write);
 
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return arena_text(m->arena, "%08x", (unsigned)(h ^ h >> 32));
+    return arena_text(m->arena, "%08x", (unsigned)text_hash(text, strlen(text)));
 }
 
 /* A name for each run: what a GitOps controller applies under a new name is a new job. */
@@ -494,13 +481,12 @@ static void add_suffix(struct job_maker *m)
 {
     const struct yaml_node *suffix = yaml_get(m->settings, "nameSuffix");
     struct yaml_node *name = yaml_get(m->settings, "jobName"), *longer;
-    const char *text;
 
     if (suffix == NULL)
         return;
-    text = arena_text(m->arena, "%s-%s", name->text,
-                      yaml_is(suffix, "hash") ? hash_of_settings(m) : suffix->text);
-    longer = yaml_new_text(m->arena, text, strlen(text));
+    longer = yaml_new_string(
+        m->arena, arena_text(m->arena, "%s-%s", name->text,
+                             yaml_is(suffix, "hash") ? hash_of_settings(m) : suffix->text));
     longer->file = name->file;
     longer->start = name->start;
     yaml_put(m->arena, m->settings, "jobName", longer);
@@ -524,8 +510,8 @@ static bool make_job(struct job_maker *m)
         return false;
     note_unused(m);
     add_suffix(m);
-    return make_variables(m) && run_all_checks(m, "checks", false) && make_documents(m) &&
-           run_all_checks(m, "notes", true);
+    return make_variables(m) && run_all_checks(m, "checks", DIAG_ERROR) && make_documents(m) &&
+           run_all_checks(m, "notes", DIAG_NOTE);
 }
 
 static struct job_maker *new_maker(struct emit_job *job, struct yaml_node *settings,
@@ -560,14 +546,14 @@ bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struc
 
     m->found = found;
     return load_data(m) && choose_platform(m) && make_variables(m) &&
-           run_checks(m, yaml_get(m->model, "checks"), false, &m->vars) &&
-           run_checks(m, yaml_get(m->placement, "checks"), false, &m->vars) && d->errors == 0 &&
-           run_checks(m, yaml_get(m->placement, "notes"), true, &m->vars);
+           run_checks(m, yaml_get(m->model, "checks"), DIAG_ERROR, &m->vars) &&
+           run_checks(m, yaml_get(m->placement, "checks"), DIAG_ERROR, &m->vars) &&
+           d->errors == 0 && run_checks(m, yaml_get(m->placement, "notes"), DIAG_NOTE, &m->vars);
 }
 
 void emit_job_set(struct emit_job *job, const char *name, const struct yaml_node *value)
 {
-    set_node(job->maker, name, value);
+    set_variable(job->maker, name, value);
 }
 
 struct yaml_node *emit_job_part(struct emit_job *job, const char *name)

@@ -5,8 +5,8 @@
 #include "deploy/kube/kube_view.h"
 #include "deploy/yaml/arena.h"
 #include "deploy/yaml/shell_words.h"
+#include "deploy/yaml/text_edit.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Whether emit always writes this option: every option except those of the command and of restarts.
@@ -66,9 +66,7 @@ static bool goes(const struct importer *m, const struct yaml_node *word, bool wh
 {
     const struct torchrun_args *args = m->run->args;
 
-    for (size_t i = 0; i < args->count; i++) {
-        const struct torchrun_flag *f = &args->flags[i];
-
+    FOREACH(const struct torchrun_flag, f, args->flags, args->count) {
         if ((import_is_of_rendezvous(f->option) || (whole && is_of_command(m, f->option))) &&
             (f->flag.node == word || (f->separate && f->value.node == word)))
             return true;
@@ -104,11 +102,11 @@ static void put_words(struct importer *m, const char *key, const struct yaml_nod
     const struct yaml_node *old = kube_field(m->container, key);
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
 
-    for (size_t i = 0; i < yaml_length(old); i++) {
-        if (old->items[i] == script)
-            yaml_append(&m->arena, list, yaml_new_text(&m->arena, text, strlen(text)));
-        else if (!goes(m, old->items[i], false))
-            yaml_append(&m->arena, list, old->items[i]);
+    YAML_FOREACH(item, old) {
+        if (item == script)
+            yaml_append(&m->arena, list, yaml_new_string(&m->arena, text));
+        else if (!goes(m, item, false))
+            yaml_append(&m->arena, list, item);
     }
     if (old != NULL)
         import_put(m, m->settings, key, list);
@@ -119,13 +117,6 @@ static void put_words(struct importer *m, const char *key, const struct yaml_nod
 struct cut {
     size_t from, to;
 };
-
-static int by_start(const void *a, const void *b)
-{
-    const struct cut *x = a, *y = b;
-
-    return (x->from > y->from) - (x->from < y->from);
-}
 
 /* The bytes of an option in the script, with the blanks and continued lines before it. */
 static struct cut cut_of(const struct yaml_node *script, const struct torchrun_flag *f)
@@ -142,39 +133,29 @@ static struct cut cut_of(const struct yaml_node *script, const struct torchrun_f
 /* The script of the container without the options; errors are in diag. */
 static const char *cut_script(struct importer *m, const struct yaml_node *script)
 {
-    struct buf b = {.arena = &m->arena};
-    struct job_view_runs runs = job_runs_in(&m->jobs, m->pods);
-    struct cut *cuts;
-    size_t count = 0, all = 1, at = 0;
+    struct text_edits cuts = {0};
+    struct text_result out;
+    size_t where;
 
-    for (size_t i = 0; i < runs.count; i++)
-        all += runs.list[i]->args == NULL ? 0 : runs.list[i]->args->count;
-    cuts = arena_alloc(&m->arena, all * sizeof *cuts);
-    for (size_t i = 0; i < runs.count; i++) {
-        const struct job_run *r = runs.list[i];
+    JOB_FOREACH(r, job_runs_in(&m->jobs, m->pods)) {
+        JOB_FOREACH_FLAG(f, r) {
+            struct cut c;
 
-        for (size_t k = 0; r->container == m->container && r->args != NULL && k < r->args->count;
-             k++) {
-            const struct torchrun_flag *f = &r->args->flags[k];
-
-            if (!import_is_of_rendezvous(f->option))
+            if (r->container != m->container || !import_is_of_rendezvous(f->option))
                 continue;
-            if (f->flag.node != script || (f->separate && f->value.node != script))
+            if (f->flag.node != script || (f->separate && f->value.node != script)) {
                 import_error(m, f->flag.node,
                              "import can take %s out of the torchrun command alone: write it there",
                              f->flag.text);
-            else
-                cuts[count++] = cut_of(script, f);
+                continue;
+            }
+            c = cut_of(script, f);
+            text_edits_add(&cuts, &m->arena, c.from, c.to - c.from, "", 0);
         }
     }
-    qsort(cuts, count, sizeof *cuts, by_start);
-    for (size_t i = 0; i < count; i++) {
-        if (cuts[i].from > at)
-            buf_add(&b, script->text + at, cuts[i].from - at);
-        at = cuts[i].to > at ? cuts[i].to : at;
-    }
-    buf_add(&b, script->text + at, script->len - at);
-    return b.text;
+    return text_edits_apply(&cuts, &m->arena, script->text, script->len, &out, &where)
+               ? out.bytes
+               : script->text;
 }
 
 /* A script that consists of one torchrun command of plain words, as mainProgram. NULL: the script
@@ -196,9 +177,7 @@ static const char *program_of_script(struct importer *m, const struct yaml_node 
     for (at = args->command.end; at < end;) {
         struct cut cut = {at, at};
 
-        for (size_t i = 0; i < args->count; i++) {
-            const struct torchrun_flag *f = &args->flags[i];
-
+        FOREACH(const struct torchrun_flag, f, args->flags, args->count) {
             if ((import_is_of_rendezvous(f->option) || is_of_command(m, f->option)) &&
                 f->flag.node == script && f->flag.start == at)
                 cut = cut_of(script, f);

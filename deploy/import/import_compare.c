@@ -111,8 +111,7 @@ static struct gang find_gang(struct job_view *jobs, const struct kube_object *jo
     if (path == NULL)
         return g;
     g.node = written > 0 ? kube_get(top->spec, path) : NULL;
-    for (size_t i = 0; i < jobs->bundle->pod_count; i++) {
-        const struct kube_pods *p = jobs->bundle->pods[i];
+    KUBE_FOREACH_PODS(p, jobs->bundle) {
         long least = kube_int(p->part, "minAvailable", 0);
 
         if (kube_top(p->object) != top)
@@ -212,7 +211,7 @@ static bool is_left_out(struct comparison *c, const struct yaml_node *within, co
                                        "selfLink",
                                        NULL};
     bool training = within == c->m->container->node || within == c->m->container->over ||
-                    strcmp(kube_text(within, "name"), c->m->container->name) == 0;
+                    kube_is(within, "name", c->m->container->name);
 
     if (text_is_one_of(key, keys) || is_compared_elsewhere(c->m, within, key) ||
         is_part(c->m, within, key))
@@ -224,9 +223,7 @@ static bool is_left_out(struct comparison *c, const struct yaml_node *within, co
 /* A task or replicatedJob that is nothing but the store, which an import leaves behind. */
 static bool is_store_part(const struct importer *m, const struct yaml_node *item)
 {
-    for (size_t i = 0; i < m->job->pods_count; i++) {
-        const struct kube_pods *p = m->bundle.pods[m->job->first_pods + i];
-
+    KUBE_FOREACH_PODS_OF(p, &m->bundle, m->job) {
         if (p->part == item)
             return are_only_store(&m->jobs, p);
     }
@@ -268,7 +265,7 @@ static void compare_mappings(struct comparison *c, const struct yaml_node *old,
 {
     for (size_t i = 0; i < old->count; i++) {
         const char *key = old->pairs[i].key->text;
-        const char *at = arena_text(&c->m->arena, "%s%s%s", path, *path == '\0' ? "" : ".", key);
+        const char *at = arena_joined(&c->m->arena, path, ".", key);
 
         if (is_left_out(c, old, key) || yaml_is_null(old->pairs[i].value))
             continue;
@@ -330,9 +327,7 @@ static void compare_values(struct comparison *c, const struct yaml_node *old,
 /* The object of the same kind and name in the output of emit, inside any wrapper. */
 static const struct kube_object *made_of(const struct comparison *c, const struct kube_object *old)
 {
-    for (size_t i = 0; i < c->made.bundle.count; i++) {
-        const struct kube_object *o = c->made.bundle.objects[i];
-
+    KUBE_FOREACH(o, &c->made.bundle) {
         if (o->type == old->type && strcmp(o->kind, old->kind) == 0 &&
             strcmp(o->name, old->name) == 0)
             return o;
@@ -387,14 +382,11 @@ static void note_others(struct comparison *c)
     struct importer *m = c->m;
     const char *list = "";
 
-    for (size_t i = 0; i < m->bundle.count; i++) {
-        const struct kube_object *o = m->bundle.objects[i];
-
+    KUBE_FOREACH(o, &m->bundle) {
         if (o == m->job || o == kube_top(m->job) || made_of(c, o) != NULL)
             continue;
         if (kube_top(o) == o || kube_top(o) == kube_top(m->job))
-            list = arena_text(&m->arena, "%s%s%s %s", list, *list == '\0' ? "" : ", ", o->kind,
-                              o->name);
+            list = arena_joined(&m->arena, list, ", ", o->title);
     }
     if (*list != '\0')
         diag_note(m->diag, NULL, (struct yaml_mark){0},
@@ -410,8 +402,8 @@ size_t import_compare(struct importer *m, const struct yaml_node *documents)
     made_read(&c.made, m, documents);
     compare_job(&c);
     compare_wrapper(&c);
-    for (size_t i = 0; i < m->bundle.count; i++) {
-        const struct kube_object *o = m->bundle.objects[i], *new = made_of(&c, o);
+    KUBE_FOREACH(o, &m->bundle) {
+        const struct kube_object *new = made_of(&c, o);
         bool part = kube_top(o) == kube_top(m->job) && o != kube_top(o) && o != m->job;
 
         if (new != NULL && (part || o->type == KUBE_RUNTIME))

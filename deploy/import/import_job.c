@@ -286,19 +286,18 @@ static void take_from_operator(struct importer *m, enum torchrun_option option,
 
 static const struct yaml_node *read_variables(struct importer *m)
 {
-    const struct yaml_node *env = kube_field(m->container, "env");
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE), *item;
 
-    for (size_t i = 0; i < yaml_length(env); i++) {
-        const char *name = kube_text(env->items[i], "name");
+    YAML_FOREACH(entry, kube_field(m->container, "env")) {
+        const char *name = kube_text(entry, "name");
 
         if (import_is_rendezvous(m, name))
             continue;
         item = yaml_new(&m->arena, YAML_MAPPING);
-        import_put(m, item, "name", kube_get(env->items[i], "name"));
-        import_put(m, item, "valueFrom", kube_get(env->items[i], "valueFrom"));
-        if (kube_get(env->items[i], "value") != NULL)
-            import_put(m, item, "value", kube_get(env->items[i], "value"));
+        import_put(m, item, "name", kube_get(entry, "name"));
+        import_put(m, item, "valueFrom", kube_get(entry, "valueFrom"));
+        if (kube_get(entry, "value") != NULL)
+            import_put(m, item, "value", kube_get(entry, "value"));
         else if (kube_get(item, "valueFrom") == NULL)
             import_put_text(m, item, "value", "");
         yaml_append(&m->arena, list, item);
@@ -313,14 +312,13 @@ static const struct yaml_node *read_variables(struct importer *m)
 /* The ports, without those of the rendezvous. */
 static const struct yaml_node *read_container_ports(struct importer *m)
 {
-    const struct yaml_node *ports = kube_field(m->container, "ports");
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
 
-    for (size_t i = 0; i < yaml_length(ports); i++) {
-        long port = kube_int(ports->items[i], "containerPort", -1);
+    YAML_FOREACH(item, kube_field(m->container, "ports")) {
+        long port = kube_int(item, "containerPort", -1);
 
-        if (port != m->run->port && strcmp(kube_text(ports->items[i], "name"), "rdzv") != 0)
-            yaml_append(&m->arena, list, ports->items[i]);
+        if (port != m->run->port && !kube_is(item, "name", "rdzv"))
+            yaml_append(&m->arena, list, item);
     }
     return list->count > 0 ? list : NULL;
 }
@@ -353,8 +351,7 @@ static struct yaml_node *other_containers(struct importer *m, const char *key)
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
     bool init = strcmp(key, "initContainers") == 0;
 
-    for (size_t i = 0; i < m->pods->count; i++) {
-        const struct kube_container *c = &m->pods->containers[i];
+    FOREACH(const struct kube_container, c, m->pods->containers, m->pods->count) {
         enum job_store_kind kind = job_store_kind(&m->arena, c);
 
         if (c->init == init && c != m->container && kind != JOB_STORE_RDZVD &&
@@ -366,14 +363,13 @@ static struct yaml_node *other_containers(struct importer *m, const char *key)
 
 static const struct yaml_node *read_volumes(struct importer *m)
 {
-    const struct yaml_node *volumes = kube_get(m->pods->spec, "volumes");
     struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
 
-    for (size_t i = 0; i < yaml_length(volumes); i++) {
-        const char *name = kube_text(volumes->items[i], "name");
+    YAML_FOREACH(volume, kube_get(m->pods->spec, "volumes")) {
+        const char *name = kube_text(volume, "name");
 
         if (strcmp(name, "rdzvd-data") != 0 && strcmp(name, "rdzvd-client-tls") != 0)
-            yaml_append(&m->arena, list, volumes->items[i]);
+            yaml_append(&m->arena, list, volume);
     }
     return list->count > 0 ? list : NULL;
 }
@@ -522,8 +518,7 @@ bool import_job(struct importer *m)
         import_error(m, m->job->node,
                      "this job has no metadata.name, which jobName comes from: give it one");
     import_put_text(m, m->settings, "jobName", m->job->name);
-    if (*m->job->namespace != '\0')
-        import_put_text(m, m->settings, "namespace", m->job->namespace);
+    yaml_put_filled(&m->arena, m->settings, "namespace", m->job->namespace);
     import_put_text(m, m->settings, "platform", m->platform);
     read_image(m);
     writes_command = import_command(m);

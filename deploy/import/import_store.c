@@ -93,11 +93,11 @@ static void read_own_pod(struct importer *m, const struct kube_pods *p, struct y
 
     if (strcmp(p->object->name, import_store_name(m)) != 0)
         import_put_text(m, rdzv, "name", p->object->name);
-    if (!kube_same_namespace(p->object, m->job) && *p->object->namespace != '\0')
-        import_put_text(m, rdzv, "namespace", p->object->namespace);
+    if (!kube_same_namespace(p->object, m->job))
+        yaml_put_filled(&m->arena, rdzv, "namespace", p->object->namespace);
     import_put(m, rdzv, "durable", kube_get(claim, "resources.requests.storage"));
     import_put(m, rdzv, "storageClass", kube_get(claim, "storageClassName"));
-    if (strcmp(kube_text(p->meta, "annotations.prometheus\\.io/scrape"), "true") == 0)
+    if (kube_is(p->meta, "annotations.prometheus\\.io/scrape", "true"))
         import_put_text(m, rdzv, "metrics", "annotations");
 }
 
@@ -149,16 +149,13 @@ static const struct yaml_node *read_namespace(struct importer *m, const struct j
     static const char path[] =
         "to[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name";
 
-    for (size_t i = 0; i < m->bundle.count; i++) {
-        const struct kube_object *o = m->bundle.objects[i];
-        const struct yaml_node *egress = kube_get(o->spec, "egress");
-
+    KUBE_FOREACH(o, &m->bundle) {
         if (o->type != KUBE_NETWORK_POLICY || !kube_same_namespace(o, job_store_object(s)) ||
             !kube_selects_by(kube_get(o->spec, "podSelector"), s->container->pods))
             continue;
-        for (size_t k = 0; k < yaml_length(egress); k++) {
-            if (kube_get(egress->items[k], path) != NULL)
-                return kube_get(egress->items[k], path);
+        YAML_FOREACH(rule, kube_get(o->spec, "egress")) {
+            if (kube_get(rule, path) != NULL)
+                return kube_get(rule, path);
         }
     }
     return NULL;
@@ -187,11 +184,9 @@ static void read_journal(struct importer *m, const struct job_store *s, struct y
 static const struct kube_object *issued_certificate(struct importer *m, const struct job_store *s,
                                                     const char *secret)
 {
-    for (size_t i = 0; i < m->bundle.count; i++) {
-        const struct kube_object *o = m->bundle.objects[i];
-
+    KUBE_FOREACH(o, &m->bundle) {
         if (strcmp(o->kind, "Certificate") == 0 && kube_same_namespace(o, job_store_object(s)) &&
-            strcmp(kube_text(o->spec, "secretName"), secret) == 0)
+            kube_is(o->spec, "secretName", secret))
             return o;
     }
     return NULL;
@@ -260,9 +255,7 @@ static void read_tls(struct importer *m, const struct job_store *s, struct yaml_
 static const char *written_id(struct importer *m)
 {
     const struct job_value *id = &m->run->settings[TORCHRUN_RDZV_ID].value;
-    const char *namespace = m->job->namespace;
-    const char *usual =
-        arena_text(&m->arena, "%s%s%s", namespace, *namespace == '\0' ? "" : ".", m->job->name);
+    const char *usual = arena_joined(&m->arena, m->job->namespace, ".", m->job->name);
 
     return !id->known || *id->text == '\0' || id->field_count > 0 ||
                    strpbrk(id->text, "$`") != NULL || strcmp(id->text, usual) == 0

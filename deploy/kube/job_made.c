@@ -164,10 +164,8 @@ static const char *value_in_pytorchjob(struct arena *a, const struct kube_bundle
 static const char *plugin_argument(const struct kube_object *o, const char *plugin,
                                    const char *name, const char *otherwise)
 {
-    const struct yaml_node *list = yaml_get(kube_get(o->spec, "plugins"), plugin);
-
-    for (size_t i = 0; i < yaml_length(list); i++) {
-        const char *text = yaml_text(list->items[i]);
+    YAML_FOREACH(item, yaml_get(kube_get(o->spec, "plugins"), plugin)) {
+        const char *text = yaml_text(item);
         size_t len = strlen(name);
 
         if (text == NULL)
@@ -192,10 +190,8 @@ static const char *value_in_volcano(struct arena *a, const struct kube_bundle *b
         return plugin_argument(o, "pytorch", "port", "23456");
     if (strcmp(name, "WORLD_SIZE") != 0)
         return NULL;
-    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
-        const struct kube_pods *p = b->pods[o->first_pods + i];
-
-        if (strcmp(p->role, master) == 0 || strcmp(p->role, worker) == 0)
+    KUBE_FOREACH_PODS_OF(p, b, o) {
+        if (sum >= 0 && (strcmp(p->role, master) == 0 || strcmp(p->role, worker) == 0))
             sum = p->replicas < 0 ? -1 : sum + p->replicas;
     }
     return number(a, sum);
@@ -240,8 +236,7 @@ static bool find_task_variable(struct job_view *v, const struct kube_container *
     if (o->type != KUBE_VOLCANO_JOB || strncmp(name, "VC_", 3) != 0 || (!hosts && !count) ||
         !kube_has_plugin(o, "svc"))
         return false;
-    for (size_t i = 0; i < o->pods_count; i++) {
-        const struct kube_pods *p = v->bundle->pods[o->first_pods + i];
+    KUBE_FOREACH_PODS_OF(p, v->bundle, o) {
         size_t role = strlen(p->role), k = 0;
 
         if (role != len - (hosts ? 9 : 7))

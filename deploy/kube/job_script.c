@@ -85,7 +85,7 @@ static size_t assigned_name(const char *text)
 
 static bool is_assigned(const struct job_scope *scope, const char *name)
 {
-    return kube_index_find(&scope->names, "", name, strlen(name)).count > 0;
+    return kube_index_find(&scope->names, "", name).count > 0;
 }
 
 /* --- Branches. --- */
@@ -130,14 +130,10 @@ static size_t read_keywords(struct branches *b, const struct job_scope *scope,
  * setting itself, and not only a part of it. */
 static bool is_of_one_pod(const char *name, const char *value)
 {
-    static const char *const own[] = {"localhost", "127.",      "0.0.0.0",    "$(hostname",
-                                      "`hostname", "$HOSTNAME", "${HOSTNAME}"};
+    static const char *const own[] = {"localhost", "127.",      "0.0.0.0",     "$(hostname",
+                                      "`hostname", "$HOSTNAME", "${HOSTNAME}", NULL};
 
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        if (strncmp(value, own[i], strlen(own[i])) == 0)
-            return strncmp(name, "PET_", 4) != 0;
-    }
-    return false;
+    return text_begins_with_one_of(value, own) && strncmp(name, "PET_", 4) != 0;
 }
 
 /* A branch of the script gives the variable another value, and the files do not say which one runs.
@@ -145,7 +141,7 @@ static bool is_of_one_pod(const char *name, const char *value)
 static bool differs_elsewhere(const struct job_scope *scope, const struct branches *b,
                               const char *name, const char *value)
 {
-    struct kube_hits hits = kube_index_find(&scope->names, "", name, strlen(name));
+    struct kube_hits hits = kube_index_find(&scope->names, "", name);
 
     for (size_t i = 0; i < hits.count && b->depth > 0; i++) {
         const char *other = scope->assigned[hits.list[i]].value.text;
@@ -159,10 +155,10 @@ static bool differs_elsewhere(const struct job_scope *scope, const struct branch
 
 static bool may_hold_torchrun(const char *text)
 {
-    return strstr(text, "torch") != NULL || strstr(text, "--rdzv") != NULL ||
-           strstr(text, "accelerate") != NULL || strstr(text, "hyperpodrun") != NULL ||
-           strstr(text, "ft_launcher") != NULL || strstr(text, "dlrover-run") != NULL ||
-           strstr(text, "tune run") != NULL;
+    static const char *const parts[] = {"torch",       "--rdzv",      "accelerate", "hyperpodrun",
+                                        "ft_launcher", "dlrover-run", "tune run",   NULL};
+
+    return text_has_one_of(text, parts);
 }
 
 static void read_value(struct job_scope *scope, const struct arg_word *value, struct arg_list *out);
@@ -311,9 +307,7 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     torchrun = torchrun && strcmp(words[first - 1].text, "run") != 0 &&
                strcmp(kube_base_name(words[first - 1].text), "ft_launcher") != 0 &&
                strcmp(kube_base_name(words[first - 1].text), "dlrover-run") != 0;
-    for (size_t i = 0; i < args->count && !torchrun; i++) {
-        struct torchrun_flag *f = &args->flags[i];
-
+    FOREACH(struct torchrun_flag, f, args->flags, torchrun ? 0 : args->count) {
         f->option = accelerate ? f->of_accelerate : f->option;
         if (f->option == TORCHRUN_UNKNOWN)
             f->option = TORCHRUN_OTHER; /* an option of the launcher */
@@ -448,10 +442,9 @@ static bool is_shell_text(const struct yaml_node *text, const char *path)
 
 static bool is_started(const struct job_view *v, const struct kube_object *map, const char *key)
 {
-    struct kube_hits hits = kube_index_find(&v->started, map->name, key, strlen(key));
 
-    for (size_t i = 0; i < hits.count; i++) {
-        if (hits.list[i] == map->index)
+    KUBE_FOREACH_HIT(hit, kube_index_find(&v->started, map->name, key)) {
+        if (*hit.list == map->index)
             return true;
     }
     return false;
@@ -489,7 +482,7 @@ static bool find_in_file(struct job_scope *scope, const struct arg_word *words, 
     if (shell || text_ends_with(words[operand].text, ".sh") || words[operand].text[0] == '$') {
         const char *base = kube_base_name(words[operand].text);
 
-        if (kube_index_find(&scope->written, "", base, strlen(base)).count == 0)
+        if (kube_index_find(&scope->written, "", base).count == 0)
             scope->unread = &words[operand];
     }
     return false;
@@ -647,14 +640,14 @@ void job_find_scripts(struct job_view *v, const struct kube_object *map)
     struct arena *a = &v->bundle->arena;
     const struct yaml_node *data = kube_get(map->node, "data");
 
-    for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
-        const struct yaml_node *text = data->pairs[i].value;
+    YAML_FOREACH_PAIR(entry, data) {
+        const struct yaml_node *text = entry->value;
         struct arg_word whole;
         struct kube_container *c;
         struct kube_pods *p;
         struct job_scope scope = {.view = v};
 
-        const char *key = data->pairs[i].key->text;
+        const char *key = entry->key->text;
 
         if (text->kind != YAML_SCALAR || !may_hold_torchrun(text->text) || is_started(v, map, key))
             continue;

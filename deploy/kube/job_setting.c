@@ -59,13 +59,21 @@ static void set_from_text(struct job_view *v, struct job_run *r, enum torchrun_o
         });
 }
 
+/* The same of a field, if it is there. */
+static void set_from_field(struct job_view *v, struct job_run *r, enum torchrun_option option,
+                           const struct yaml_node *from, const char *key)
+{
+    if (kube_get(from, key) != NULL)
+        set_from_text(v, r, option, kube_get(from, key), kube_text(from, key));
+}
+
 static const char *policy_conf(struct arena *a, const struct yaml_node *list)
 {
     const char *text = "";
 
-    for (size_t i = 0; list->kind == YAML_SEQUENCE && i < list->count; i++)
-        text = arena_text(a, "%s%s%s=%s", text, i == 0 ? "" : ",", kube_text(list->items[i], "key"),
-                          kube_text(list->items[i], "value"));
+    YAML_FOREACH(item, list)
+        text = arena_joined(
+            a, text, ",", arena_text(a, "%s=%s", kube_text(item, "key"), kube_text(item, "value")));
     return text;
 }
 
@@ -75,9 +83,9 @@ const struct yaml_pair *job_policy_stranger(const struct yaml_node *policy)
                                          "rdzvHost",     "rdzvId",      "rdzvConf",    "standalone",
                                          "nProcPerNode", "maxRestarts", "metrics",     NULL};
 
-    for (size_t i = 0; policy != NULL && policy->kind == YAML_MAPPING && i < policy->count; i++) {
-        if (!text_is_one_of(policy->pairs[i].key->text, fields))
-            return &policy->pairs[i];
+    YAML_FOREACH_PAIR(field, policy) {
+        if (!text_is_one_of(field->key->text, fields))
+            return field;
     }
     return NULL;
 }
@@ -85,14 +93,6 @@ const struct yaml_pair *job_policy_stranger(const struct yaml_node *policy)
 /* The variables that the operator makes from elasticPolicy. */
 static void set_from_policy(struct job_view *v, struct job_run *r, const struct yaml_node *policy)
 {
-    static const struct {
-        const char *key;
-        enum torchrun_option option;
-    } copied[] = {
-        {"rdzvId", TORCHRUN_RDZV_ID},
-        {"maxRestarts", TORCHRUN_MAX_RESTARTS},
-        {"nProcPerNode", TORCHRUN_NPROC_PER_NODE},
-    };
     struct arena *a = &v->bundle->arena;
     const struct yaml_node *backend = kube_get(policy, "rdzvBackend");
     const struct yaml_node *host = kube_get(policy, "rdzvHost"),
@@ -108,11 +108,9 @@ static void set_from_policy(struct job_view *v, struct job_run *r, const struct 
                    host == NULL ? "-worker-0" : "", *port == '\0' ? "23456" : port));
     if (conf != NULL)
         set_from_text(v, r, TORCHRUN_RDZV_CONF, conf, policy_conf(a, conf));
-    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
-        if (kube_get(policy, copied[i].key) != NULL)
-            set_from_text(v, r, copied[i].option, kube_get(policy, copied[i].key),
-                          kube_text(policy, copied[i].key));
-    }
+    set_from_field(v, r, TORCHRUN_RDZV_ID, policy, "rdzvId");
+    set_from_field(v, r, TORCHRUN_MAX_RESTARTS, policy, "maxRestarts");
+    set_from_field(v, r, TORCHRUN_NPROC_PER_NODE, policy, "nProcPerNode");
     if (kube_true(policy, "standalone"))
         set_from_text(v, r, TORCHRUN_STANDALONE, kube_get(policy, "standalone"), "1");
 }
@@ -121,13 +119,11 @@ static void set_from_policy(struct job_view *v, struct job_run *r, const struct 
 static void set_from_elastic_job(struct job_view *v, struct job_run *r)
 {
     const struct kube_object *o = r->container->pods->object;
-    const struct yaml_node *endpoint = kube_get(o->spec, "rdzvEndpoint");
     long low = kube_int(o->spec, "minReplicas", -1), high = kube_int(o->spec, "maxReplicas", -1);
 
     set_from_text(v, r, TORCHRUN_RDZV_BACKEND, NULL, "etcd");
     set_from_text(v, r, TORCHRUN_RDZV_ID, NULL, o->name);
-    if (endpoint != NULL)
-        set_from_text(v, r, TORCHRUN_RDZV_ENDPOINT, endpoint, kube_text(o->spec, "rdzvEndpoint"));
+    set_from_field(v, r, TORCHRUN_RDZV_ENDPOINT, o->spec, "rdzvEndpoint");
     if (low >= 0 && high >= 0)
         set_from_text(v, r, TORCHRUN_NNODES, NULL,
                       arena_text(&v->bundle->arena, "%ld:%ld", low, high));
@@ -139,9 +135,8 @@ static void set_from_operator(struct job_view *v, struct job_run *r)
     const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
     const struct job_variable *nnodes = job_variable(v, r->container, "PET_NNODES");
 
-    if (o->type == KUBE_PYTORCHJOB && kube_get(o->spec, "nprocPerNode") != NULL)
-        set_from_text(v, r, TORCHRUN_NPROC_PER_NODE, kube_get(o->spec, "nprocPerNode"),
-                      kube_text(o->spec, "nprocPerNode"));
+    if (o->type == KUBE_PYTORCHJOB)
+        set_from_field(v, r, TORCHRUN_NPROC_PER_NODE, o->spec, "nprocPerNode");
     if (o->type == KUBE_PYTORCHJOB && policy != NULL)
         set_from_policy(v, r, policy);
     if (o->type == KUBE_ELASTIC_JOB)
@@ -192,8 +187,7 @@ static void set_from_script(struct job_scope *scope, struct job_run *r)
 
 static void set_from_flags(struct job_scope *scope, struct job_run *r)
 {
-    for (size_t i = 0; r->args != NULL && i < r->args->count; i++) {
-        const struct torchrun_flag *f = &r->args->flags[i];
+    JOB_FOREACH_FLAG(f, r) {
         const struct arg_word *text = f->value.text == NULL ? &f->flag : &f->value;
         struct job_setting s = {.from = JOB_FROM_FLAG,
                                 .node = text->node,
@@ -312,7 +306,6 @@ static void split_endpoint(struct arena *a, struct job_run *r)
     r->host = colon == NULL ? text : arena_copy(a, text, (size_t)(colon - text));
     if (*r->host == '\0')
         r->host = "localhost";
-    r->port_written = colon != NULL;
     r->port = colon == NULL ? own : read_count(colon + 1, &end);
     if (*end != '\0')
         r->port = -1;

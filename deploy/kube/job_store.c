@@ -78,19 +78,13 @@ static bool listens_as_rdzvd(const struct arg_word *words, size_t count)
 /* The first word that is not a wrapper of the program, or one of its arguments. */
 static size_t program_of(const struct arg_word *words, size_t count)
 {
-    static const char *const wrappers[] = {"exec", "env", "tini", "dumb-init", "nohup", "--", "-g"};
-    size_t i = 0, k = 0;
+    static const char *const wrappers[] = {"exec",  "env", "tini", "dumb-init",
+                                           "nohup", "--",  "-g",   NULL};
+    size_t i = 0;
 
-    while (i < count && k < sizeof wrappers / sizeof *wrappers) {
-        bool assigns = words[i].text[0] != '-' && strchr(words[i].text, '=') != NULL;
-
-        if (assigns || strcmp(kube_base_name(words[i].text), wrappers[k]) == 0) {
-            i++;
-            k = 0;
-        } else {
-            k++;
-        }
-    }
+    while (i < count && (text_is_one_of(kube_base_name(words[i].text), wrappers) ||
+                         (words[i].text[0] != '-' && strchr(words[i].text, '=') != NULL)))
+        i++;
     return i;
 }
 
@@ -101,8 +95,7 @@ static struct store_words words_in_script(struct arena *a, const struct arg_word
     struct shell_script s;
 
     shell_read(a, script, &s);
-    for (size_t i = 0; i < s.count; i++) {
-        const struct shell_command *c = &s.commands[i];
+    FOREACH(const struct shell_command, c, s.commands, s.count) {
         size_t first = program_of(c->words, c->count);
         enum job_store_kind kind =
             first == c->count ? JOB_STORE_NONE : program_kind(c->words[first].text);
@@ -199,7 +192,7 @@ const struct job_store *job_server_in(const struct job_view *v, const struct kub
 const struct job_store *job_server_behind(const struct job_view *v,
                                           const struct kube_object *service)
 {
-    struct kube_selection s = kube_select_among(v->bundle, &v->servers, service);
+    struct kube_selection s = kube_select(v->bundle, &v->servers, service);
     const struct kube_pods *p = kube_select_next(&s);
 
     return p == NULL ? NULL : job_server_in(v, p);
@@ -217,8 +210,7 @@ static void find_selected(struct job_view *v)
     const struct kube_bundle *b = v->bundle;
     struct kube_index known = {0};
 
-    for (size_t i = 0; i < b->count; i++) {
-        const struct kube_object *o = b->objects[i];
+    KUBE_FOREACH(o, b) {
         const struct kube_pods *some;
         struct kube_selection servers;
         const char *selector;
@@ -226,10 +218,10 @@ static void find_selected(struct job_view *v)
         if (o->type != KUBE_SERVICE)
             continue;
         selector = kube_print(&v->bundle->arena, kube_get(o->spec, "selector"));
-        if (kube_index_find(&known, o->namespace, selector, strlen(selector)).count > 0)
+        if (kube_index_find(&known, o->namespace, selector).count > 0)
             continue;
-        kube_index_add(&v->bundle->arena, &known, o->namespace, selector, i);
-        servers = kube_select_among(b, &v->servers, o);
+        kube_index_add(&v->bundle->arena, &known, o->namespace, selector, o->index);
+        servers = kube_select(b, &v->servers, o);
         while ((some = kube_select_next(&servers)) != NULL)
             v->selected[some->index] = true;
     }
@@ -455,9 +447,7 @@ void job_find_behind(struct job_view *v)
 {
     struct job_upstream u;
 
-    for (size_t i = 0; i < v->store_count; i++) {
-        struct job_store *s = &v->stores[i];
-
+    FOREACH(struct job_store, s, v->stores, v->store_count) {
         for (size_t n = 0; s->behind == NULL && job_relay_upstream(v, s, n, &u); n++)
             s->behind = u.store;
     }

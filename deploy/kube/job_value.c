@@ -20,8 +20,8 @@ struct list {
 
 static void add_env(struct list *l, const struct yaml_node *env)
 {
-    for (size_t i = 0; env != NULL && env->kind == YAML_SEQUENCE && i < env->count; i++) {
-        const struct yaml_node *entry = env->items[i], *value = kube_get(entry, "value");
+    YAML_FOREACH(entry, env) {
+        const struct yaml_node *value = kube_get(entry, "value");
         const char *name = kube_text(entry, "name");
 
         if (*name != '\0')
@@ -36,14 +36,12 @@ static void add_env(struct list *l, const struct yaml_node *env)
 
 static void add_config_map(struct list *l, const struct kube_object *map, const char *prefix)
 {
-    const struct yaml_node *data = kube_get(map->node, "data");
-
-    for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
-        const struct yaml_node *value = data->pairs[i].value;
+    YAML_FOREACH_PAIR(entry, kube_get(map->node, "data")) {
+        const struct yaml_node *value = entry->value;
 
         if (value->kind == YAML_SCALAR)
             arena_push(l->arena, l->items, l->count, l->cap) = (struct job_variable){
-                .name = arena_text(l->arena, "%s%s", prefix, data->pairs[i].key->text),
+                .name = arena_text(l->arena, "%s%s", prefix, entry->key->text),
                 .node = value,
                 .value = value,
             };
@@ -53,18 +51,14 @@ static void add_config_map(struct list *l, const struct kube_object *map, const 
 static void add_env_from(struct list *l, const struct kube_bundle *b,
                          const struct kube_container *c)
 {
-    const struct yaml_node *from = kube_get(c->node, "envFrom");
+    YAML_FOREACH(source, kube_get(c->node, "envFrom")) {
+        const char *name = kube_text(source, "configMapRef.name");
 
-    for (size_t i = 0; from != NULL && from->kind == YAML_SEQUENCE && i < from->count; i++) {
-        const char *name = kube_text(from->items[i], "configMapRef.name");
+        KUBE_FOREACH_HIT(hit, kube_index_find(&b->named, "ConfigMap", name)) {
+            const struct kube_object *o = b->objects[*hit.list];
 
-        struct kube_hits maps = kube_index_find(&b->named, "ConfigMap", name, strlen(name));
-
-        for (size_t j = 0; j < maps.count && *name != '\0'; j++) {
-            const struct kube_object *o = b->objects[maps.list[j]];
-
-            if (kube_reads_map(c->pods->object, o))
-                add_config_map(l, o, kube_text(from->items[i], "prefix"));
+            if (*name != '\0' && kube_reads_map(c->pods->object, o))
+                add_config_map(l, o, kube_text(source, "prefix"));
         }
     }
 }
@@ -105,7 +99,7 @@ const struct job_variable *job_variable(struct job_view *v, const struct kube_co
         return copy;
     }
     if (count > FEW) {
-        struct kube_hits hits = kube_index_find(&v->variable_names, "", name, strlen(name));
+        struct kube_hits hits = kube_index_find(&v->variable_names, "", name);
 
         return hits.count == 0 ? NULL : &list[hits.list[hits.count - 1]];
     }
@@ -154,8 +148,7 @@ static const char *field_value(const struct kube_container *c, const char *path)
         return c->pods->object->namespace;
     if (strncmp(path, "metadata.labels", 15) != 0 || key == NULL)
         return NULL;
-    for (size_t i = 0; i < c->pods->label_count; i++) {
-        const struct kube_label *label = &c->pods->labels[i];
+    FOREACH(const struct kube_label, label, c->pods->labels, c->pods->label_count) {
         size_t len = strlen(label->key);
 
         if (strncmp(key + 2, label->key, len) == 0 && strcmp(key + 2 + len, "']") == 0)
@@ -202,7 +195,7 @@ static size_t name_length(const char *text, size_t len)
 const struct job_assignment *job_scope_assigned(const struct job_scope *s, const char *name,
                                                 size_t len)
 {
-    struct kube_hits hits = kube_index_find(&s->names, "", name, len);
+    struct kube_hits hits = kube_index_find_part(&s->names, "", name, len);
 
     return hits.count == 0 ? NULL : &s->assigned[hits.list[hits.count - 1]];
 }

@@ -25,9 +25,7 @@ static bool leads_to_training(const struct job_view *v, const struct job_run *r,
     const struct yaml_node *selector = kube_get(service->spec, "selector");
     size_t found = 0;
 
-    for (size_t i = 0; i < o->pods_count; i++) {
-        const struct kube_pods *p = v->bundle->pods[o->first_pods + i];
-
+    KUBE_FOREACH_PODS_OF(p, v->bundle, o) {
         if (!kube_same_namespace(o, service) || job_server_in(v, p) != NULL ||
             !kube_selects(selector, p))
             continue;
@@ -43,15 +41,14 @@ static const char *why_misnamed(const struct job_view *v, const struct kube_pods
 {
     const struct kube_object *o = p->object;
     const char *domain = p->host_domain;
-    struct kube_hits hits = kube_index_find(&v->bundle->services, "", domain, strlen(domain));
 
     if (kube_is_template(o) || (o->type != KUBE_JOB && o->type != KUBE_STATEFULSET) || o->templated)
         return NULL;
-    if (o->type == KUBE_JOB && strcmp(kube_text(o->spec, "completionMode"), "Indexed") != 0)
+    if (o->type == KUBE_JOB && !kube_is(o->spec, "completionMode", "Indexed"))
         return "the pods of a Job have names with a number only with completionMode: Indexed";
-    for (size_t i = 0; i < hits.count; i++) {
-        if (kube_same_namespace(v->bundle->objects[hits.list[i]], o) &&
-            kube_is_headless(v->bundle->objects[hits.list[i]]))
+    KUBE_FOREACH_HIT(hit, kube_index_find(&v->bundle->services, "", domain)) {
+        if (kube_same_namespace(v->bundle->objects[*hit.list], o) &&
+            kube_is_headless(v->bundle->objects[*hit.list]))
             return NULL;
     }
     return arena_text(&v->bundle->arena,
@@ -68,8 +65,7 @@ static const char *why_own_pod(struct job_view *v, const struct job_run *r)
     const char *domain = r->container->pods->host_domain, *dot = strchr(r->host, '.');
     size_t len = strlen(domain), label = strcspn(r->host, ".");
 
-    for (size_t i = 0; i < o->pods_count; i++) {
-        const struct kube_pods *p = v->bundle->pods[o->first_pods + i];
+    KUBE_FOREACH_PODS_OF(p, v->bundle, o) {
         size_t prefix = p->host_prefix == NULL ? 0 : strlen(p->host_prefix), job = strlen(o->name);
         const char *first;
 
@@ -282,9 +278,9 @@ struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_obj
 
 const struct job_run *job_first_run(struct job_view_runs runs, bool (*is)(const struct job_run *r))
 {
-    for (size_t i = 0; i < runs.count; i++) {
-        if (is(runs.list[i]))
-            return runs.list[i];
+    JOB_FOREACH(r, runs) {
+        if (is(r))
+            return r;
     }
     return NULL;
 }
@@ -293,10 +289,8 @@ long job_training_pods(const struct job_view *v, const struct kube_object *o)
 {
     long sum = 0;
 
-    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
-        const struct kube_pods *p = v->bundle->pods[o->first_pods + i];
-
-        if (job_runs_in(v, p).count > 0)
+    KUBE_FOREACH_PODS_OF(p, v->bundle, o) {
+        if (job_runs_in(v, p).count > 0 && sum >= 0)
             sum = p->replicas < 0 ? -1 : sum + p->replicas;
     }
     return sum;

@@ -58,10 +58,9 @@ struct job_run {
                                          not in these files; NULL: all is read */
     const struct kube_object *map;    /* the ConfigMap with the script, or NULL */
     struct job_setting settings[TORCHRUN_OPTIONS];
-    const char *backend; /* "static" if nothing is set; "" if it is unknown */
-    const char *host;    /* of the endpoint; "" if it is unknown */
-    long port;           /* the default of the backend if it has none; -1: unknown */
-    bool port_written;
+    const char *backend;       /* "static" if nothing is set; "" if it is unknown */
+    const char *host;          /* of the endpoint; "" if it is unknown */
+    long port;                 /* the default of the backend if it has none; -1: unknown */
     long nodes_min, nodes_max; /* -1: not known */
     bool standalone;
     struct kube_target target; /* what the host name leads to in the bundle */
@@ -76,11 +75,17 @@ struct job_run {
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */
 };
 
-/* Runs in the order of the bundle. */
+/* A loop over the options of its command. */
+#define JOB_FOREACH_FLAG(f, r)                                                    \
+    FOREACH(struct torchrun_flag, f, (r)->args == NULL ? NULL : (r)->args->flags, \
+            (r)->args == NULL ? 0 : (r)->args->count)
+
+/* Runs in the order of the bundle, and a loop over them. */
 struct job_view_runs {
     struct job_run **list;
     size_t count;
 };
+#define JOB_FOREACH(r, runs) FOREACH_POINTER(struct job_run, r, (runs).list, (runs).count)
 
 /* A container that serves as a store or, with --upstream and no --journal, in front of one. */
 enum job_store_kind { JOB_STORE_NONE, JOB_STORE_RDZVD, JOB_STORE_RELAY, JOB_STORE_ETCD };

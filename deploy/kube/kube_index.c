@@ -13,17 +13,9 @@ struct kube_index_entry {
     size_t count, cap;
 };
 
-/* FNV-1a; the byte between the texts is none of theirs. */
 static uint64_t index_hash(const char *scope, const char *name, size_t name_len)
 {
-    uint64_t hash = 14695981039346656037u;
-
-    for (const char *p = scope; *p != '\0'; p++)
-        hash = (hash ^ (unsigned char)*p) * 1099511628211u;
-    hash = (hash ^ 0x100) * 1099511628211u;
-    for (size_t i = 0; i < name_len; i++)
-        hash = (hash ^ (unsigned char)name[i]) * 1099511628211u;
-    return hash ^ hash >> 32;
+    return 31 * text_hash(scope, strlen(scope)) + text_hash(name, name_len);
 }
 
 static struct kube_index_entry *index_find_entry(const struct kube_index *i, uint64_t hash,
@@ -76,8 +68,13 @@ void kube_index_add(struct arena *a, struct kube_index *i, const char *scope, co
     arena_push(a, e->list, e->count, e->cap) = value;
 }
 
-struct kube_hits kube_index_find(const struct kube_index *i, const char *scope, const char *name,
-                                 size_t name_len)
+struct kube_hits kube_index_find(const struct kube_index *i, const char *scope, const char *name)
+{
+    return kube_index_find_part(i, scope, name, strlen(name));
+}
+
+struct kube_hits kube_index_find_part(const struct kube_index *i, const char *scope,
+                                      const char *name, size_t name_len)
 {
     const struct kube_index_entry *e =
         index_find_entry(i, index_hash(scope, name, name_len), scope, name, name_len);

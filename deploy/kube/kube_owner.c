@@ -11,11 +11,9 @@ struct owners {
 
 const struct yaml_node *kube_controller(const struct kube_object *o)
 {
-    const struct yaml_node *list = kube_get(o->node, "metadata.ownerReferences");
-
-    for (size_t i = 0; i < yaml_length(list); i++) {
-        if (kube_true(list->items[i], "controller"))
-            return list->items[i];
+    YAML_FOREACH(item, kube_get(o->node, "metadata.ownerReferences")) {
+        if (kube_true(item, "controller"))
+            return item;
     }
     return NULL;
 }
@@ -38,10 +36,8 @@ static const struct kube_object *find_owner(const struct owners *w, const struct
                                             const char *api, const char *kind, const char *uid,
                                             const char *name, size_t len)
 {
-    struct kube_hits hits = kube_index_find(&w->named, kind, name, len);
-
-    for (size_t i = 0; i < hits.count; i++) {
-        const struct kube_object *owner = w->bundle->objects[hits.list[i]];
+    KUBE_FOREACH_HIT(hit, kube_index_find_part(&w->named, kind, name, len)) {
+        const struct kube_object *owner = w->bundle->objects[*hit.list];
         const char *own = kube_text(owner->node, "metadata.uid");
 
         if (owner != o && (*owner->namespace == '\0' || kube_same_namespace(owner, o)) &&
@@ -77,7 +73,7 @@ static const struct kube_object *find_indirect(const struct owners *w, const str
         if (owner != NULL)
             return owner;
     }
-    if (strcmp(kube_text(reference, "kind"), "ReplicaSet") != 0 || hash == NULL)
+    if (!kube_is(reference, "kind", "ReplicaSet") || hash == NULL)
         return NULL;
     return find_owner(w, o, "apps/", "Deployment", "", set, (size_t)(hash - set));
 }
@@ -102,9 +98,9 @@ static bool has_runtime(const struct owners *w, const struct kube_object *train)
     const char *kind = kube_text(train->spec, "runtimeRef.kind");
     const char *name = kube_text(train->spec, "runtimeRef.name");
 
-    return kube_index_find(&w->named, *kind == '\0' ? "ClusterTrainingRuntime" : kind, name,
-                           strlen(name))
-               .count > 0;
+    if (*kind == '\0')
+        kind = "ClusterTrainingRuntime";
+    return kube_index_find(&w->named, kind, name).count > 0;
 }
 
 /* Whether the manifests show the owner's pods completely. The pods of a TrainJob come mostly from

@@ -21,13 +21,11 @@ static void add_made_label(struct pods_maker *m, const char *key, const char *va
 
 static void add_written_labels(struct pods_maker *m)
 {
-    const struct yaml_node *labels = kube_get(m->pods->meta, "labels");
-
-    for (size_t i = 0; labels != NULL && labels->kind == YAML_MAPPING && i < labels->count; i++) {
-        const char *value = yaml_text(labels->pairs[i].value);
+    YAML_FOREACH_PAIR(label, kube_get(m->pods->meta, "labels")) {
+        const char *value = yaml_text(label->value);
 
         if (value != NULL)
-            add_made_label(m, labels->pairs[i].key->text, value);
+            add_made_label(m, label->key->text, value);
     }
 }
 
@@ -72,21 +70,19 @@ static void add_containers(struct pods_maker *m, const struct yaml_node *over)
     p->containers = arena_alloc(&m->bundle->arena, (count + 2) * sizeof *p->containers);
     add_injected(m);
     for (int init = 1; init >= 0; init--) {
-        const struct yaml_node *list = kube_get(p->spec, keys[!init]);
-
-        for (size_t i = 0; i < yaml_length(list); i++) {
+        YAML_FOREACH(item, kube_get(p->spec, keys[!init])) {
             struct kube_container *c = &p->containers[p->count];
 
-            if (list->items[i]->kind != YAML_MAPPING)
+            if (item->kind != YAML_MAPPING)
                 continue;
-            *c = (struct kube_container){.pods = p, .node = list->items[i], .init = init};
+            *c = (struct kube_container){.pods = p, .node = item, .init = init};
             c->name = kube_text(c->node, "name");
             if (!init && strcmp(c->name, "node") == 0)
                 c->over = over;
             c->image = kube_text(c->node, "image");
             if (kube_get(c->over, "image") != NULL)
                 c->image = kube_text(c->over, "image");
-            c->sidecar = init && strcmp(kube_text(c->node, "restartPolicy"), "Always") == 0;
+            c->sidecar = init && kube_is(c->node, "restartPolicy", "Always");
             p->count++;
         }
     }
@@ -247,16 +243,16 @@ static void add_labels_of_each(struct pods_maker *m)
 static void find_replicated(struct pods_maker *m, const struct kube_object *o,
                             const struct kube_object *from, const struct yaml_node *jobset)
 {
-    const struct yaml_node *jobs = kube_get(jobset, "replicatedJobs");
     const char *subdomain = kube_text(jobset, "network.subdomain");
     bool is_train = o->type == KUBE_TRAINJOB;
 
-    for (size_t i = 0; i < yaml_length(jobs); i++) {
-        const struct yaml_node *part = jobs->items[i], *spec = kube_get(part, "template.spec");
-        bool node = o->type != KUBE_JOBSET &&
-                    strcmp(kube_text(part, "template.metadata.labels.trainer\\.kubeflow\\.org/"
-                                           "trainjob-ancestor-step"),
-                           "trainer") == 0;
+    YAML_FOREACH(part, kube_get(jobset, "replicatedJobs")) {
+        const struct yaml_node *spec = kube_get(part, "template.spec");
+        bool node =
+            o->type != KUBE_JOBSET && kube_is(part,
+                                              "template.metadata.labels.trainer\\.kubeflow\\.org/"
+                                              "trainjob-ancestor-step",
+                                              "trainer");
         struct kube_pods *p = make_pods(m, o, part, kube_get(spec, "template"),
                                         node && is_train ? kube_get(o->spec, "trainer") : NULL);
 
@@ -292,10 +288,9 @@ static const struct kube_object *runtime_of(const struct kube_bundle *b,
     const char *written = kube_text(train->spec, "runtimeRef.kind");
     const char *kind = *written == '\0' ? "ClusterTrainingRuntime" : written;
     const char *name = kube_text(train->spec, "runtimeRef.name");
-    struct kube_hits hits = kube_index_find(&b->named, kind, name, strlen(name));
 
-    for (size_t i = 0; i < hits.count; i++) {
-        const struct kube_object *o = b->objects[hits.list[i]];
+    KUBE_FOREACH_HIT(hit, kube_index_find(&b->named, kind, name)) {
+        const struct kube_object *o = b->objects[*hit.list];
 
         if (o->type == KUBE_RUNTIME &&
             (strcmp(kind, "ClusterTrainingRuntime") == 0 || kube_same_namespace(o, train)))
@@ -342,8 +337,8 @@ static void find_jobset(struct pods_maker *m, const struct kube_object *o)
 static void find_used(struct pods_maker *m)
 {
     m->used = arena_alloc(&m->bundle->arena, m->bundle->count + 1);
-    for (size_t i = 0; i < m->bundle->count; i++) {
-        const struct kube_object *o = m->bundle->objects[i], *runtime = NULL;
+    KUBE_FOREACH(o, m->bundle) {
+        const struct kube_object *runtime = NULL;
 
         if (o->type == KUBE_TRAINJOB)
             runtime = runtime_of(m->bundle, o);
@@ -509,14 +504,12 @@ static void bundle_index_objects(struct kube_bundle *b)
 {
     struct arena *a = &b->arena;
 
-    for (size_t i = 0; i < b->count; i++) {
-        const struct kube_object *o = b->objects[i];
-
-        kube_index_add(a, &b->named, o->kind, o->name, i);
+    KUBE_FOREACH(o, b) {
+        kube_index_add(a, &b->named, o->kind, o->name, o->index);
         if (o->type != KUBE_SERVICE)
             continue;
-        kube_index_add(a, &b->services, "", o->name, i);
-        kube_index_add(a, &b->services, arena_text(a, "%s.", o->namespace), o->name, i);
+        kube_index_add(a, &b->services, "", o->name, o->index);
+        kube_index_add(a, &b->services, arena_text(a, "%s.", o->namespace), o->name, o->index);
     }
 }
 
@@ -524,25 +517,27 @@ static void index_pods(struct kube_bundle *b)
 {
     struct arena *a = &b->arena;
 
-    for (size_t i = 0; i < b->pod_count; i++) {
-        const struct kube_pods *p = b->pods[i];
-
+    KUBE_FOREACH_PODS(p, b) {
         kube_index_labels(a, &b->labelled, p);
         if (p->host_prefix == NULL || *p->host_prefix == '\0')
             continue;
-        kube_index_add(a, &b->hosts, "", p->host_prefix, i);
-        kube_index_add(a, &b->hosts, arena_text(a, "%s.", p->object->namespace), p->host_prefix, i);
+        kube_index_add(a, &b->hosts, "", p->host_prefix, p->index);
+        kube_index_add(a, &b->hosts, arena_text(a, "%s.", p->object->namespace), p->host_prefix,
+                       p->index);
     }
+}
+
+struct kube_pods *const *kube_pods_of(const struct kube_bundle *b, const struct kube_object *o)
+{
+    return o->pods_count == 0 ? NULL : b->pods + o->first_pods;
 }
 
 long kube_count_pods(const struct kube_bundle *b, const struct kube_object *o)
 {
     long sum = 0;
 
-    for (size_t i = 0; i < o->pods_count && sum >= 0; i++) {
-        long some = b->pods[o->first_pods + i]->replicas;
-
-        sum = some < 0 ? -1 : sum + some;
+    KUBE_FOREACH_PODS_OF(p, b, o) {
+        sum = p->replicas < 0 || sum < 0 ? -1 : sum + p->replicas;
     }
     return sum;
 }
@@ -554,9 +549,7 @@ void kube_find_pods(struct kube_bundle *b)
     kube_drop_made(b);
     bundle_index_objects(b);
     find_used(&m);
-    for (size_t i = 0; i < b->count; i++) {
-        struct kube_object *o = b->objects[i];
-
+    KUBE_FOREACH(o, b) {
         o->first_pods = b->pod_count;
         if (o->type < sizeof finders / sizeof *finders && finders[o->type] != NULL)
             finders[o->type](&m, o);

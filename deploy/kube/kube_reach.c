@@ -36,8 +36,8 @@ bool kube_selects(const struct yaml_node *selector, const struct kube_pods *p)
 
 static bool has_value(const struct yaml_node *values, const struct kube_label *label)
 {
-    for (size_t i = 0; i < yaml_length(values); i++) {
-        if (label->value == NULL || yaml_is(values->items[i], label->value))
+    YAML_FOREACH(value, values) {
+        if (label->value == NULL || yaml_is(value, label->value))
             return true;
     }
     return false;
@@ -63,8 +63,8 @@ static bool selects(const struct yaml_node *labels, const struct yaml_node *expr
 {
     if (labels != NULL && (labels->kind != YAML_MAPPING || !labels_match(labels, p)))
         return false;
-    for (size_t i = 0; i < yaml_length(expressions); i++) {
-        if (!expression_matches(expressions->items[i], p))
+    YAML_FOREACH(e, expressions) {
+        if (!expression_matches(e, p))
             return false;
     }
     return true;
@@ -79,10 +79,10 @@ bool kube_has_labels(const struct kube_object *o, const struct yaml_node *wanted
 {
     const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
 
-    for (size_t i = 0; wanted != NULL && wanted->kind == YAML_MAPPING && i < wanted->count; i++) {
-        const char *text = yaml_text(wanted->pairs[i].value);
+    YAML_FOREACH_PAIR(label, wanted) {
+        const char *text = yaml_text(label->value);
 
-        if (text == NULL || !yaml_is(yaml_get(labels, wanted->pairs[i].key->text), text))
+        if (text == NULL || !yaml_is(yaml_get(labels, label->key->text), text))
             return false;
     }
     return true;
@@ -105,8 +105,7 @@ static const char *label_name(struct arena *a, char *bytes, size_t size, const c
 void kube_index_labels(struct arena *a, struct kube_index *labelled, const struct kube_pods *p)
 {
     kube_index_add(a, labelled, p->object->namespace, "", p->index);
-    for (size_t i = 0; i < p->label_count; i++) {
-        const struct kube_label *l = &p->labels[i];
+    FOREACH(const struct kube_label, l, p->labels, p->label_count) {
         char bytes[LABEL_MAX];
 
         kube_index_add(a, labelled, p->object->namespace,
@@ -122,38 +121,32 @@ static struct kube_hits find_candidates(const struct kube_index *labelled, const
                                         const struct yaml_node *labels)
 {
     struct arena scratch = {0};
-    struct kube_hits best = kube_index_find(labelled, namespace, "", 0);
+    struct kube_hits best = kube_index_find_part(labelled, namespace, "", 0);
 
-    for (size_t i = 0; labels != NULL && i < labels->count; i++) {
-        const char *key = labels->pairs[i].key->text, *value = yaml_text(labels->pairs[i].value);
+    YAML_FOREACH_PAIR(label, labels) {
+        const char *key = label->key->text, *value = yaml_text(label->value);
         char bytes[LABEL_MAX];
         const char *name =
             label_name(&scratch, bytes, sizeof bytes, key, value == NULL ? "" : value);
-        struct kube_hits found = kube_index_find(labelled, namespace, name, strlen(name));
+        struct kube_hits found = kube_index_find(labelled, namespace, name);
 
-        if (found.count < best.count &&
-            kube_index_find(labelled, namespace, key, strlen(key)).count == 0)
+        if (found.count < best.count && kube_index_find(labelled, namespace, key).count == 0)
             best = found;
     }
     arena_free(&scratch);
     return best;
 }
 
-struct kube_selection kube_select_among(const struct kube_bundle *b,
-                                        const struct kube_index *labelled,
-                                        const struct kube_object *service)
+struct kube_selection kube_select(const struct kube_bundle *b, const struct kube_index *labelled,
+                                  const struct kube_object *service)
 {
     const struct yaml_node *selector = kube_get(service->spec, "selector");
     struct kube_selection s = {.bundle = b, .labels = selector};
 
     if (selector != NULL && selector->kind == YAML_MAPPING && selector->count > 0)
-        s.candidates = find_candidates(labelled, service->namespace, selector);
+        s.candidates = find_candidates(labelled == NULL ? &b->labelled : labelled,
+                                       service->namespace, selector);
     return s;
-}
-
-struct kube_selection kube_select(const struct kube_bundle *b, const struct kube_object *service)
-{
-    return kube_select_among(b, &b->labelled, service);
 }
 
 struct kube_selection kube_select_by(const struct kube_bundle *b, const struct kube_object *o,
@@ -182,7 +175,7 @@ const struct kube_pods *kube_select_next(struct kube_selection *s)
 const struct kube_pods *kube_first_selected(const struct kube_bundle *b,
                                             const struct kube_object *service)
 {
-    struct kube_selection s = kube_select(b, service);
+    struct kube_selection s = kube_select(b, NULL, service);
 
     return kube_select_next(&s);
 }
@@ -264,7 +257,7 @@ static bool is_pod_behind(const struct kube_bundle *b, const struct kube_object 
     if (dot == NULL || !name_matches(dot + 1, service->name, namespace, namespace_len) ||
         !kube_is_headless(service))
         return false;
-    behind = kube_select(b, service);
+    behind = kube_select(b, NULL, service);
     while ((p = kube_select_next(&behind)) != NULL) {
         size_t len = strlen(p->object->name);
 
@@ -336,7 +329,7 @@ static void try_namespace(struct host_search *s, const char *namespace, size_t n
     char scope[256]; /* a longer one is none of Kubernetes */
 
     snprintf(scope, sizeof scope, "%.*s.", (int)namespace_len, namespace);
-    try_hits(s, kube_index_find(index, scope, name, len), services);
+    try_hits(s, kube_index_find_part(index, scope, name, len), services);
 }
 
 /* Tries all objects of this name: in the namespace of the asking pod, without namespace, in the
@@ -344,7 +337,7 @@ static void try_namespace(struct host_search *s, const char *namespace, size_t n
 static void try_name(struct host_search *s, const char *name, size_t len, bool services)
 {
     struct kube_hits anywhere =
-        kube_index_find(services ? &s->bundle->services : &s->bundle->hosts, "", name, len);
+        kube_index_find_part(services ? &s->bundle->services : &s->bundle->hosts, "", name, len);
     const char *dot = strchr(s->host, '.');
 
     if (anywhere.count > 4) {
@@ -393,13 +386,11 @@ long kube_port_number(const struct yaml_node *port, const struct kube_pods *p,
     if (yaml_to_int(port, &number))
         return number > 0 && number < 65536 ? (long)number : -1;
     for (size_t i = 0; i < p->count; i++) {
-        const struct yaml_node *ports = kube_get(p->containers[i].node, "ports");
-
         if (only != NULL && &p->containers[i] != only)
             continue;
-        for (size_t j = 0; ports != NULL && ports->kind == YAML_SEQUENCE && j < ports->count; j++) {
-            if (strcmp(kube_text(ports->items[j], "name"), text) == 0)
-                return kube_int(ports->items[j], "containerPort", -1);
+        YAML_FOREACH(item, kube_get(p->containers[i].node, "ports")) {
+            if (kube_is(item, "name", text))
+                return kube_int(item, "containerPort", -1);
         }
     }
     return -1;

@@ -1,7 +1,7 @@
 /* Knows the kinds of objects, and opens the lists and AppWrappers around them. */
 #include "deploy/kube/kube_view.h"
 
-#include "deploy/yaml/arena.h"
+#include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,11 @@ const char *kube_text(const struct yaml_node *node, const char *path)
     const char *text = yaml_text(kube_get(node, path));
 
     return text == NULL ? "" : text;
+}
+
+bool kube_is(const struct yaml_node *node, const char *path, const char *text)
+{
+    return strcmp(kube_text(node, path), text) == 0;
 }
 
 long kube_int(const struct yaml_node *node, const char *path, long otherwise)
@@ -55,9 +60,9 @@ bool kube_true(const struct yaml_node *node, const char *path)
 
 const struct yaml_node *kube_item(const struct yaml_node *list, const char *path, const char *text)
 {
-    for (size_t i = 0; i < yaml_length(list); i++) {
-        if (yaml_is(kube_get(list->items[i], path), text))
-            return list->items[i];
+    YAML_FOREACH(item, list) {
+        if (yaml_is(kube_get(item, path), text))
+            return item;
     }
     return NULL;
 }
@@ -72,6 +77,16 @@ const struct yaml_node *kube_field(const struct kube_container *c, const char *k
 bool kube_same_namespace(const struct kube_object *a, const struct kube_object *b)
 {
     return strcmp(a->namespace, b->namespace) == 0;
+}
+
+const struct kube_object *kube_named(const struct kube_bundle *b, const char *kind,
+                                     const char *name, const struct kube_object *beside)
+{
+    KUBE_FOREACH_HIT(hit, kube_index_find(&b->named, kind, name)) {
+        if (kube_same_namespace(b->objects[*hit.list], beside))
+            return b->objects[*hit.list];
+    }
+    return NULL;
 }
 
 bool kube_reads_map(const struct kube_object *o, const struct kube_object *map)
@@ -99,30 +114,9 @@ bool kube_is_headless(const struct kube_object *service)
     return strcmp(kube_text(service->spec, "clusterIP"), "None") == 0;
 }
 
-/* Lengths keep apart what scalars could say of structure. */
-static void print_node(struct buf *b, const struct yaml_node *n)
-{
-    if (n == NULL) {
-        buf_add(b, "-", 1);
-    } else if (n->kind == YAML_SCALAR) {
-        buf_print(b, "%zu:", n->len);
-        buf_add(b, n->text, n->len);
-    } else {
-        buf_print(b, "%c%zu", n->kind == YAML_MAPPING ? '{' : '[', n->count);
-        for (size_t i = 0; i < n->count; i++) {
-            if (n->kind == YAML_MAPPING)
-                print_node(b, n->pairs[i].key);
-            print_node(b, yaml_child(n, i));
-        }
-    }
-}
-
 const char *kube_print(struct arena *a, const struct yaml_node *node)
 {
-    struct buf b = {.arena = a};
-
-    print_node(&b, node);
-    return b.text;
+    return node == NULL ? "" : yaml_text_of(a, node, yaml_write);
 }
 
 /* --- What a container finds at a path. --- */
@@ -132,15 +126,15 @@ const struct yaml_node *kube_mount_of(const struct kube_container *container, co
     const struct yaml_node *mounts = kube_get(container->node, "volumeMounts"), *best = NULL;
     size_t best_len = 0;
 
-    for (size_t i = 0; i < yaml_length(mounts); i++) {
-        const char *at = kube_text(mounts->items[i], "mountPath");
+    YAML_FOREACH(mount, mounts) {
+        const char *at = kube_text(mount, "mountPath");
         size_t len = strlen(at);
 
         while (len > 0 && at[len - 1] == '/')
             len--;
         if (len > best_len && strncmp(path, at, len) == 0 &&
             (path[len] == '\0' || path[len] == '/')) {
-            best = mounts->items[i];
+            best = mount;
             best_len = len;
         }
     }
@@ -163,19 +157,18 @@ static void find_file(const struct kube_bundle *b, const struct kube_container *
 {
     const char *name = kube_text(source, "name"), *sub = kube_text(mount, "subPath");
     const char *folder = kube_text(mount, "mountPath");
-    struct kube_hits maps = kube_index_find(&b->named, "ConfigMap", name, strlen(name));
     const struct yaml_node *items = kube_get(source, "items");
     size_t len = strlen(folder);
 
     while (len > 0 && folder[len - 1] == '/')
         len--;
-    for (size_t i = 0; i < maps.count; i++) {
-        const struct kube_object *map = b->objects[maps.list[i]];
-        const struct yaml_node *data = kube_get(map->node, "data");
-        size_t count = data == NULL || data->kind != YAML_MAPPING ? 0 : data->count;
+    KUBE_FOREACH_HIT(hit, kube_index_find(&b->named, "ConfigMap", name)) {
+        const struct kube_object *map = b->objects[*hit.list];
 
-        for (size_t k = 0; k < count && kube_reads_map(c->pods->object, map); k++) {
-            struct kube_file file = {data->pairs[k].value, map, data->pairs[k].key->text};
+        if (!kube_reads_map(c->pods->object, map))
+            continue;
+        YAML_FOREACH_PAIR(entry, kube_get(map->node, "data")) {
+            struct kube_file file = {entry->value, map, entry->key->text};
             const struct yaml_node *item = kube_item(items, "key", file.key);
             const char *below = item == NULL ? file.key : kube_text(item, "path");
             const char *rest = strncmp(path, folder, len) == 0 ? path + len : NULL;
@@ -203,12 +196,10 @@ struct kube_file kube_file_at(const struct kube_bundle *b, const struct kube_con
     for (size_t i = 0; i < yaml_length(mounts) && *path != '\0'; i++) {
         const struct yaml_node *mount = mounts->items[i];
         const struct yaml_node *volume = kube_item(volumes, "name", kube_text(mount, "name"));
-        const struct yaml_node *sources = kube_get(volume, "projected.sources");
 
         find_file(b, container, kube_get(volume, "configMap"), mount, path, by_name, &found);
-        for (size_t k = 0; k < yaml_length(sources); k++)
-            find_file(b, container, kube_get(sources->items[k], "configMap"), mount, path, by_name,
-                      &found);
+        YAML_FOREACH(source, kube_get(volume, "projected.sources"))
+            find_file(b, container, kube_get(source, "configMap"), mount, path, by_name, &found);
     }
     return found;
 }

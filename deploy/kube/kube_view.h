@@ -28,8 +28,12 @@ struct kube_hits {
 /* The texts are copied. */
 void kube_index_add(struct arena *a, struct kube_index *i, const char *scope, const char *name,
                     size_t value);
-struct kube_hits kube_index_find(const struct kube_index *i, const char *scope, const char *name,
-                                 size_t name_len);
+struct kube_hits kube_index_find(const struct kube_index *i, const char *scope, const char *name);
+struct kube_hits kube_index_find_part(const struct kube_index *i, const char *scope,
+                                      const char *name, size_t name_len);
+/* Loops over them: each number is *hit.list. */
+#define KUBE_FOREACH_HIT(hit, found) \
+    for (struct kube_hits hit = found; hit.count > 0; hit.list++, hit.count--)
 
 /* --- Objects. --- */
 
@@ -132,6 +136,14 @@ struct kube_bundle {
     struct kube_index labelled; /* pods by namespace and label: see kube_select() */
 };
 
+/* Loops over the objects of a bundle, over its pods, and over the pods of one object. */
+#define KUBE_FOREACH(o, b)      FOREACH_POINTER(struct kube_object, o, (b)->objects, (b)->count)
+#define KUBE_FOREACH_PODS(p, b) FOREACH_POINTER(struct kube_pods, p, (b)->pods, (b)->pod_count)
+#define KUBE_FOREACH_PODS_OF(p, b, o) \
+    FOREACH_POINTER(struct kube_pods, p, kube_pods_of(b, o), (o)->pods_count)
+/* The first of `pods_count`, or NULL. */
+struct kube_pods *const *kube_pods_of(const struct kube_bundle *b, const struct kube_object *o);
+
 /* The caller keeps the files, longer than the bundle. */
 void kube_add_file(struct kube_bundle *b, const struct yaml_file *file);
 /* Call this after all files: it leaves out what controllers made, and finds the pods. */
@@ -144,12 +156,14 @@ void kube_free(struct kube_bundle *b);
 const struct yaml_node *kube_get(const struct yaml_node *node, const char *path);
 /* The text of the scalar at the path, or "". */
 const char *kube_text(const struct yaml_node *node, const char *path);
+/* Whether it is this text. */
+bool kube_is(const struct yaml_node *node, const char *path, const char *text);
 /* The number there, or `otherwise`. A number in quotes counts, too. */
 long kube_int(const struct yaml_node *node, const char *path, long otherwise);
 bool kube_true(const struct yaml_node *node, const char *path);
 
 /* All that a node says (NULL: nothing), as one text: that of another node is the same only if it
- * says the same. It is no YAML. */
+ * says the same. */
 const char *kube_print(struct arena *a, const struct yaml_node *node);
 
 /* The first item of a list that has the text at the path, or NULL. */
@@ -160,6 +174,9 @@ const struct yaml_node *kube_field(const struct kube_container *c, const char *k
 
 /* Whether both have the same namespace. A missing one equals only another missing one. */
 bool kube_same_namespace(const struct kube_object *a, const struct kube_object *b);
+/* The first object of this kind and name in the namespace of another object, or NULL. */
+const struct kube_object *kube_named(const struct kube_bundle *b, const char *kind,
+                                     const char *name, const struct kube_object *beside);
 /* Whether pods of `o` find the ConfigMap: no pod starts without it, so a missing namespace fits. */
 bool kube_reads_map(const struct kube_object *o, const struct kube_object *map);
 
@@ -181,12 +198,10 @@ struct kube_selection {
     size_t at; /* among these */
 };
 
-/* The pods that a Service selects, of the whole bundle */
-struct kube_selection kube_select(const struct kube_bundle *b, const struct kube_object *service);
-/* or only of the pods that kube_index_labels() has added to `labelled`. */
-struct kube_selection kube_select_among(const struct kube_bundle *b,
-                                        const struct kube_index *labelled,
-                                        const struct kube_object *service);
+/* The pods that a Service selects, of those that kube_index_labels() has added to `labelled`; NULL:
+ * of the whole bundle. */
+struct kube_selection kube_select(const struct kube_bundle *b, const struct kube_index *labelled,
+                                  const struct kube_object *service);
 void kube_index_labels(struct arena *a, struct kube_index *labelled, const struct kube_pods *p);
 /* Those of an object's namespace, by a selector with matchLabels and matchExpressions. */
 struct kube_selection kube_select_by(const struct kube_bundle *b, const struct kube_object *o,

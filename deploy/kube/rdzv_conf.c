@@ -1,6 +1,8 @@
 /* Splits a conf as torch does, except what a shell replaces first. */
 #include "deploy/kube/rdzv_conf.h"
 
+#include "proto/nearest.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -120,9 +122,15 @@ int rdzv_conf_backend(const char *name)
                                           : 0;
 }
 
-const char *rdzv_conf_key(size_t index)
+const char *rdzv_conf_near(const char *key, int backends)
 {
-    return index < sizeof conf_keys / sizeof *conf_keys ? conf_keys[index].key : NULL;
+    struct nearest n = nearest_to(key);
+
+    for (size_t i = 0; i < sizeof conf_keys / sizeof *conf_keys; i++) {
+        if (backends == 0 || (conf_keys[i].backends & backends) != 0)
+            nearest_try(&n, conf_keys[i].key);
+    }
+    return strcmp(key, "heartbeat") == 0 ? "heartbeat_timeout" : n.found;
 }
 
 int rdzv_conf_readers(const char *key, size_t len)

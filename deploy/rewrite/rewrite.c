@@ -164,10 +164,8 @@ static size_t move_jobs(struct rewrite *w)
 /* Whether an object of the result is a job that moved. */
 static bool is_rewritten(const struct rewrite *w, const struct kube_object *o)
 {
-    for (size_t i = 0; i < w->bundle.count; i++) {
-        const struct kube_object *before = w->bundle.objects[i];
-
-        if (w->marks[i].moved && strcmp(before->kind, o->kind) == 0 &&
+    KUBE_FOREACH(before, &w->bundle) {
+        if (w->marks[before->index].moved && strcmp(before->kind, o->kind) == 0 &&
             strcmp(before->name, o->name) == 0 && kube_same_namespace(before, o))
             return true;
     }
@@ -208,8 +206,7 @@ static void note_faults(struct rewrite *w)
 {
     struct check c = check_files(w, true, NULL);
 
-    for (size_t i = 0; i < c.count; i++) {
-        const struct check_finding *f = &c.findings[i];
+    FOREACH(const struct check_finding, f, c.findings, c.count) {
         bool blocked = strcmp(f->rule->id, "store-blocked") == 0;
 
         if (blocked && !was_closed(w, f->rule, f->object))
@@ -262,9 +259,7 @@ static void save_changed(struct rewrite *w)
     const char *failed;
     size_t count = 0;
 
-    for (size_t i = 0; i < w->file_count; i++) {
-        const struct rewrite_file *f = &w->files[i];
-
+    FOREACH(const struct rewrite_file, f, w->files, w->file_count) {
         if (rewrite_changed(f))
             list[count++] =
                 (struct save){.path = f->path, .bytes = f->result.bytes, .len = f->result.len};
@@ -288,9 +283,7 @@ static void print_result(struct rewrite *w)
         rewrite_function_print(stdout, w);
     else if (!o->diff && !o->in_place)
         print_files(w);
-    for (size_t i = 0; o->diff && !o->plan && i < w->file_count; i++) {
-        const struct rewrite_file *f = &w->files[i];
-
+    FOREACH(const struct rewrite_file, f, w->files, o->diff && !o->plan ? w->file_count : 0) {
         text_diff_print(stdout, f->yaml.name, f->yaml.bytes, f->yaml.len, f->result.bytes,
                         f->result.len);
     }

@@ -1,7 +1,82 @@
-/* The rewrite of a bundle, and the forms in which the verb gives it out. */
+/* The files of `rewrite` as one bundle, as `check` sees them, with the edits of each file; its
+ * rewrite, and the forms in which the verb gives it out. */
 #pragma once
 
-#include "deploy/rewrite/rewrite_input.h"
+#include "deploy/kube/job_view.h"
+#include "deploy/yaml/diag.h"
+#include "deploy/yaml/text_edit.h"
+
+#define REWRITE_IMAGE "registry.example/rdzvd:0.1.0"
+
+struct rewrite_options {
+    bool keep_backend; /* jobs stay on etcd-v2 */
+    bool keep_kind;    /* a Pod stays a Pod */
+    bool diff, in_place, show;
+    bool agent_store;          /* --wiring=agent-store */
+    bool relay;                /* --rdzv=relay, and --rdzv=replicas */
+    bool replicas;             /* --rdzv=replicas */
+    bool from_etcd, from_c10d; /* only these; neither: both */
+    const char *etcd;          /* NAME or NAMESPACE/NAME, or NULL */
+    const char *image;
+    const char *metrics; /* "annotations"; NULL: nothing says where metrics are */
+    char **paths;
+    size_t path_count;
+    bool exit_code;                 /* 1 when there is nothing to rewrite */
+    bool plan;                      /* print what to do on the cluster */
+    const struct yaml_node *wishes; /* settings of rdzv.* for the pod of the store, or NULL */
+};
+
+/* Sets an option that has a value, or a switch to `true` or `false`. Returns NULL or, after a wrong
+ * word (or none: NULL), what to write instead; "" if there is no option of that name. */
+const char *rewrite_choose(struct rewrite_options *o, const char *name, const char *word);
+
+struct rewrite_file {
+    struct yaml_file yaml;
+    const char *path, *eol;
+    struct text_edits edits;
+    struct text_result result;
+    struct yaml_file again; /* the result, parsed again; empty if nothing was edited */
+};
+
+struct rewrite_mark {
+    bool trains;       /* it has runs */
+    bool moved;        /* a job that meets at rdzvd after the rewrite */
+    bool restarted;    /* an unchanged job whose store is replaced */
+    bool edited;       /* a Service or policy that has its edits */
+    const char *store; /* the name of the store that the job got, or NULL */
+};
+
+struct rewrite {
+    struct arena arena;
+    struct diag *diag;
+    const struct rewrite_options *options;
+    struct rewrite_file *files;
+    size_t file_count;
+    struct kube_bundle bundle;
+    struct job_view jobs;
+    struct rewrite_mark *marks; /* by index of objects */
+    bool has_moved;             /* one of them */
+    bool has_left;              /* an etcd or a job stays, and a note says why */
+};
+
+/* Reads and parses the files, and looks into them. False: there is an error in diag. */
+bool rewrite_read(struct rewrite *w);
+/* The same for files that are parsed already. */
+bool rewrite_look(struct rewrite *w);
+void rewrite_free(struct rewrite *w);
+
+/* Whether the file has a new text, and another one. */
+bool rewrite_changed(const struct rewrite_file *f);
+
+/* The file that contains a node. */
+struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_node *n);
+
+/* Notes a finding or a change at this node, or advice for the user. */
+#define rewrite_note(m, ...)  yaml_note((m)->diag, __VA_ARGS__)
+#define rewrite_error(m, ...) yaml_error((m)->diag, __VA_ARGS__)
+
+/* Notes that the image is the placeholder, if it is. */
+void rewrite_note_image(struct rewrite *w);
 
 /* Returns the number of things to rewrite. After errors, which are in diag, no file has a new text.
  * Otherwise each file has its `result`, which may equal the old text. */

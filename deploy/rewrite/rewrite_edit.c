@@ -3,7 +3,7 @@
  * edits are safe. */
 #include "deploy/rewrite/rewrite_edit.h"
 
-#include "deploy/yaml/yaml_position.h"
+#include "deploy/yaml/yaml_doc.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
@@ -600,9 +600,7 @@ static bool is_edit_for_all_uses(const struct rewrite *w, const struct rewrite_f
 
     for (size_t i = 0; i < f->yaml.count; i++)
         uses += count_uses(anchored, f->yaml.docs[i].root);
-    for (size_t i = 0; i < w->bundle.pod_count; i++) {
-        const struct kube_pods *p = w->bundle.pods[i];
-
+    KUBE_FOREACH_PODS(p, &w->bundle) {
         if (w->marks[p->object->index].moved && p->part->file == anchored->file)
             good += count_good(w, p, anchored);
     }
@@ -615,8 +613,7 @@ static void check_shared(struct rewrite *w, const struct rewrite_file *f, const 
 {
     if (n->alias)
         return;
-    for (size_t i = 0; n->anchor != NULL && i < f->edits.count; i++) {
-        const struct text_edit *e = &f->edits.list[i];
+    FOREACH(const struct text_edit, e, f->edits.list, n->anchor != NULL ? f->edits.count : 0) {
         size_t from = n->start.offset, to = n->end.offset;
 
         if (e->at < to && e->at + e->len > from && !(e->at <= from && e->at + e->len >= to) &&
@@ -641,8 +638,7 @@ static void check_shared(struct rewrite *w, const struct rewrite_file *f, const 
 static void check_templates(struct rewrite *w, const struct rewrite_file *f,
                             const struct yaml_node *n)
 {
-    for (size_t i = 0; n->kind == YAML_SCALAR && i < f->edits.count; i++) {
-        const struct text_edit *e = &f->edits.list[i];
+    FOREACH(const struct text_edit, e, f->edits.list, n->kind == YAML_SCALAR ? f->edits.count : 0) {
         size_t from = e->at > n->start.offset ? e->at : n->start.offset;
         size_t to = e->at + e->len < n->end.offset ? e->at + e->len : n->end.offset;
 
@@ -689,9 +685,7 @@ bool edit_apply(struct rewrite *w, struct rewrite_file *f)
     bool anchors = contains(f, "&"), templates = contains(f, "{{");
     size_t where;
 
-    for (size_t i = 0; f->yaml.twice_count > 0 && i < f->edits.count; i++) {
-        const struct text_edit *e = &f->edits.list[i];
-
+    FOREACH(const struct text_edit, e, f->edits.list, f->edits.count) {
         if (yaml_refuse_twice(&f->yaml, e->at, e->at + e->len, w->diag))
             return false;
     }

@@ -3,7 +3,7 @@
  * diag, with its place. */
 #pragma once
 
-#include "deploy/rewrite/rewrite_input.h"
+#include "deploy/rewrite/rewrite.h"
 #include "deploy/yaml/arena.h"
 
 /* Sets a new value, in the quotes of the old one. An empty value (`key:`) gets one. */

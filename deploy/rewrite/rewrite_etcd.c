@@ -80,8 +80,7 @@ static bool note_scaler(const struct referrer *r)
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         const struct yaml_node *target = kube_get(r->object->spec, paths[i]);
 
-        if (strcmp(kube_text(target, "kind"), etcd->kind) != 0 ||
-            strcmp(kube_text(target, "name"), etcd->name) != 0)
+        if (!kube_is(target, "kind", etcd->kind) || !kube_is(target, "name", etcd->name))
             continue;
         if (strcmp(r->kind, etcd->kind) != 0)
             rewrite_note(r->w, target,
@@ -156,8 +155,7 @@ static bool note_route(const struct referrer *r)
 
 static void note_mention(const struct referrer *r)
 {
-    for (size_t i = 0; i < r->etcd->service_count; i++) {
-        const struct kube_object *s = r->etcd->services[i];
+    FOREACH_POINTER(const struct kube_object, s, r->etcd->services, r->etcd->service_count) {
         const struct yaml_node *at = named_in(r->object->node, "", s->name);
 
         if (at == NULL)
@@ -178,8 +176,7 @@ static void note_mention(const struct referrer *r)
  * workload of this kind, replaces the etcd. rewrite changes none of these objects. */
 static void note_referrers(struct rewrite *w, const struct etcd *e, const char *kind)
 {
-    for (size_t i = 0; i < w->bundle.count; i++) {
-        const struct kube_object *o = w->bundle.objects[i];
+    KUBE_FOREACH(o, &w->bundle) {
         struct referrer r = {w, e, kind, o};
 
         if (may_refer(w, e, o) && !note_scaler(&r) && !note_monitor(&r) && !note_route(&r))
@@ -277,9 +274,7 @@ static void find_services(struct rewrite *w, struct etcd *e)
 
     e->services = arena_alloc(&w->arena, size);
     e->wanted = arena_alloc(&w->arena, size);
-    for (size_t i = 0; i < w->bundle.count; i++) {
-        const struct kube_object *o = w->bundle.objects[i];
-
+    KUBE_FOREACH(o, &w->bundle) {
         if (o->type == KUBE_SERVICE && kube_same_namespace(o, e->object) &&
             kube_selects(kube_get(o->spec, "selector"), e->container->pods))
             e->services[e->service_count++] = o;
@@ -291,9 +286,7 @@ static void find_services(struct rewrite *w, struct etcd *e)
 /* Something of the bundle, beside jobs that meet there, that uses the etcd, too; or NULL. */
 static const struct kube_object *other_user(const struct rewrite *w, const struct etcd *e)
 {
-    for (size_t i = 0; i < w->bundle.count; i++) {
-        const struct kube_object *o = w->bundle.objects[i];
-
+    KUBE_FOREACH(o, &w->bundle) {
         if (!may_refer(w, e, o))
             continue;
         for (size_t k = 0; k < e->service_count; k++) {
@@ -497,12 +490,11 @@ static bool may_lead_to_etcd(const struct etcd *e, const struct kube_object *o,
 {
     const struct yaml_node *peers = kube_get(rule, "to");
 
-    for (size_t i = 0; i < yaml_length(peers); i++) {
-        const struct yaml_node *pods = kube_get(peers->items[i], "podSelector");
+    YAML_FOREACH(peer, peers) {
+        const struct yaml_node *pods = kube_get(peer, "podSelector");
 
-        if (kube_get(peers->items[i], "ipBlock") != NULL ||
-            ((kube_get(peers->items[i], "namespaceSelector") != NULL ||
-              kube_same_namespace(o, e->object)) &&
+        if (kube_get(peer, "ipBlock") != NULL ||
+            ((kube_get(peer, "namespaceSelector") != NULL || kube_same_namespace(o, e->object)) &&
              (pods == NULL || kube_selects_by(pods, e->container->pods))))
             return true;
     }
@@ -517,11 +509,10 @@ static void open_c10d_port(struct rewrite *w, const struct etcd *e, const struct
     const struct yaml_node *rules = kube_get(o->spec, ingress ? "ingress" : "egress");
     size_t at;
 
-    for (size_t r = 0; r < yaml_length(rules); r++) {
-        if (!has_etcd_port(e, rules->items[r], &at) ||
-            (!ingress && !may_lead_to_etcd(e, o, rules->items[r])))
+    YAML_FOREACH(rule, rules) {
+        if (!has_etcd_port(e, rule, &at) || (!ingress && !may_lead_to_etcd(e, o, rule)))
             continue;
-        edit_add_item(w, kube_get(rules->items[r], "ports"), at, false,
+        edit_add_item(w, kube_get(rule, "ports"), at, false,
                       arena_text(&w->arena, "protocol: TCP\nport: %d\n", C10D_PORT));
         rewrite_note(w, o->node, "%s: it now %s to port %d, too", o->title,
                      ingress ? "admits clients" : "lets its pods out", C10D_PORT);
@@ -532,8 +523,7 @@ static void open_c10d_port(struct rewrite *w, const struct etcd *e, const struct
 static bool is_of_clients(const struct rewrite *w, const struct etcd *e,
                           const struct kube_object *policy)
 {
-    for (size_t i = 0; i < w->jobs.count; i++) {
-        const struct job_run *r = w->jobs.runs[i];
+    FOREACH_POINTER(struct job_run, r, w->jobs.runs, w->jobs.count) {
         const struct kube_pods *p = r->container->pods;
 
         if (etcd_serves(e, r) && kube_same_namespace(p->object, policy) &&
@@ -545,18 +535,16 @@ static bool is_of_clients(const struct rewrite *w, const struct etcd *e,
 
 static void rewrite_policies(struct rewrite *w, const struct etcd *e)
 {
-    for (size_t i = 0; i < w->bundle.count; i++) {
-        const struct kube_object *o = w->bundle.objects[i];
-
-        if (o->type != KUBE_NETWORK_POLICY || w->marks[i].edited)
+    KUBE_FOREACH(o, &w->bundle) {
+        if (o->type != KUBE_NETWORK_POLICY || w->marks[o->index].edited)
             continue;
         if (kube_same_namespace(o, e->object) &&
             kube_selects_by(kube_get(o->spec, "podSelector"), e->container->pods)) {
-            w->marks[i].edited = true;
+            w->marks[o->index].edited = true;
             open_c10d_port(w, e, o, true);
         }
         if (is_of_clients(w, e, o)) {
-            w->marks[i].edited = true;
+            w->marks[o->index].edited = true;
             open_c10d_port(w, e, o, false);
         }
     }
@@ -573,9 +561,7 @@ static bool is_wanted_service(const struct etcd *e, const struct kube_object *s)
 
 static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
 {
-    for (size_t i = 0; i < e->service_count; i++) {
-        const struct kube_object *s = e->services[i];
-
+    FOREACH_POINTER(const struct kube_object, s, e->services, e->service_count) {
         if (w->marks[s->index].edited)
             continue; /* it selects an earlier etcd, too */
         w->marks[s->index].edited = true;
@@ -637,14 +623,12 @@ static const char *service_name(const struct etcd *e)
 static const char *etcd_port_name(const struct etcd *e)
 {
     for (size_t i = 0; i < e->service_count; i++) {
-        const struct yaml_node *ports = kube_get(e->services[i]->spec, "ports");
-
-        for (size_t p = 0; p < yaml_length(ports); p++) {
-            const struct yaml_node *target = kube_get(ports->items[p], "targetPort");
+        YAML_FOREACH(port, kube_get(e->services[i]->spec, "ports")) {
+            const struct yaml_node *target = kube_get(port, "targetPort");
             int64_t n;
 
             if (yaml_text(target) != NULL && !yaml_to_int(target, &n) &&
-                leads_to(e, ports->items[p], "targetPort", e->ports[0]))
+                leads_to(e, port, "targetPort", e->ports[0]))
                 return yaml_text(target);
         }
     }
@@ -722,7 +706,7 @@ static struct yaml_node *describe_found(struct rewrite *w, const struct etcd *e,
     yaml_put(a, found, "podFields", pod_fields(w, e));
     yaml_put_text(&w->arena, found, "portName", etcd_port_name(e));
     for (size_t i = 1; i < e->port_count; i++)
-        yaml_append(a, ports, yaml_new_plain(a, arena_text(a, "%ld", e->ports[i])));
+        yaml_append(a, ports, yaml_new_number(a, e->ports[i]));
     yaml_put(a, found, "morePorts", ports);
     return found;
 }

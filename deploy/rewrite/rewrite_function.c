@@ -17,7 +17,7 @@ bool rewrite_is_function(const struct rewrite *w)
     const struct yaml_node *root = root_of(w);
 
     return strncmp(kube_text(root, "apiVersion"), "config.kubernetes.io/", 21) == 0 &&
-           strcmp(kube_text(root, "kind"), "ResourceList") == 0;
+           kube_is(root, "kind", "ResourceList");
 }
 
 /* --- Options. --- */
@@ -41,8 +41,8 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
 
     if (data == NULL)
         data = yaml_get(config, "spec");
-    for (size_t i = 0; data != NULL && data->kind == YAML_MAPPING && i < data->count; i++) {
-        const struct yaml_node *key = data->pairs[i].key, *value = data->pairs[i].value;
+    YAML_FOREACH_PAIR(entry, data) {
+        const struct yaml_node *key = entry->key, *value = entry->value;
         const char *word = yaml_text(value), *instead;
         bool set;
 
@@ -61,22 +61,14 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
 
 /* --- Results. --- */
 
-static void put_if_any(struct rewrite *w, struct yaml_node *mapping, const char *key,
-                       const char *text)
-{
-    if (*text != '\0')
-        yaml_put_text(&w->arena, mapping, key, text);
-}
-
 /* The object at a place of the input, or NULL. */
 static const struct kube_object *object_at(const struct rewrite *w, const struct diag_entry *e)
 {
     const struct kube_object *found = NULL;
 
-    for (size_t i = 0; e->mark.line > 0 && i < w->bundle.count; i++) {
-        const struct kube_object *o = w->bundle.objects[i];
-
-        if (o->node->start.offset <= e->mark.offset && e->mark.offset < o->node->end.offset)
+    KUBE_FOREACH(o, &w->bundle) {
+        if (e->mark.line > 0 && o->node->start.offset <= e->mark.offset &&
+            e->mark.offset < o->node->end.offset)
             found = o; /* the innermost: a wrapper stands before its parts */
     }
     return found;
@@ -87,15 +79,15 @@ static struct yaml_node *result_of_entry(struct rewrite *w, const struct diag_en
     const struct kube_object *o = object_at(w, e);
     struct yaml_node *result = yaml_new(&w->arena, YAML_MAPPING), *ref;
 
-    put_if_any(w, result, "message", e->text);
-    put_if_any(w, result, "severity", e->kind == DIAG_ERROR ? "error" : "info");
+    yaml_put_filled(&w->arena, result, "message", e->text);
+    yaml_put_filled(&w->arena, result, "severity", e->kind == DIAG_ERROR ? "error" : "info");
     if (o == NULL)
         return result;
     ref = yaml_new(&w->arena, YAML_MAPPING);
-    put_if_any(w, ref, "apiVersion", kube_text(o->node, "apiVersion"));
-    put_if_any(w, ref, "kind", o->kind);
-    put_if_any(w, ref, "name", o->name);
-    put_if_any(w, ref, "namespace", o->namespace);
+    yaml_put_filled(&w->arena, ref, "apiVersion", kube_text(o->node, "apiVersion"));
+    yaml_put_filled(&w->arena, ref, "kind", o->kind);
+    yaml_put_filled(&w->arena, ref, "name", o->name);
+    yaml_put_filled(&w->arena, ref, "namespace", o->namespace);
     yaml_put(&w->arena, result, "resourceRef", ref);
     return result;
 }
@@ -104,9 +96,7 @@ static struct yaml_node *results_of(struct rewrite *w)
 {
     struct yaml_node *list = yaml_new(&w->arena, YAML_SEQUENCE);
 
-    for (size_t i = 0; i < w->diag->count; i++) {
-        const struct diag_entry *e = &w->diag->entries[i];
-
+    FOREACH(const struct diag_entry, e, w->diag->entries, w->diag->count) {
         if (w->diag->errors == 0 || e->kind == DIAG_ERROR)
             yaml_append(&w->arena, list, result_of_entry(w, e));
     }

@@ -1,5 +1,5 @@
 /* Reads the files, with the same view of them as check. */
-#include "deploy/rewrite/rewrite_input.h"
+#include "deploy/rewrite/rewrite.h"
 
 #include "deploy/kube/kube_view.h"
 
@@ -23,25 +23,32 @@ void rewrite_note_image(struct rewrite *w)
 struct choice {
     const char *name;
     const char *words[4]; /* none: any text */
+    const char **text;
+    bool *second; /* whether it is the second word */
     const char *instead;
-};
-
-static const struct choice choices[] = {
-    {"image", {NULL}, "the image of rdzvd"},
-    {"etcd", {NULL}, "the name of an etcd"},
-    {"rdzv",
-     {"service", "relay", "replicas"},
-     "service, relay or replicas; emit has other placements"},
-    {"backend", {"c10d", "etcd-v2"}, "c10d or etcd-v2"},
-    {"from", {"etcd", "c10d"}, "etcd or c10d"},
-    {"wiring", {"torchrun", "agent-store"}, "torchrun or agent-store"},
-    {"metrics", {"annotations"}, "annotations; emit makes a ServiceMonitor, too"},
-    {"keep-backend", {"true", "false"}, "true or false"},
-    {"keep-kind", {"true", "false"}, "true or false"},
 };
 
 const char *rewrite_choose(struct rewrite_options *o, const char *name, const char *word)
 {
+    const struct choice choices[] = {
+        {"image", {NULL}, &o->image, NULL, "the image of rdzvd"},
+        {"etcd", {NULL}, &o->etcd, NULL, "the name of an etcd"},
+        {"metrics",
+         {"annotations"},
+         &o->metrics,
+         NULL,
+         "annotations; emit makes a ServiceMonitor, too"},
+        {"rdzv",
+         {"service", "relay", "replicas"},
+         NULL,
+         NULL,
+         "service, relay or replicas; emit has other placements"},
+        {"from", {"etcd", "c10d"}, NULL, NULL, "etcd or c10d"},
+        {"backend", {"c10d", "etcd-v2"}, NULL, &o->keep_backend, "c10d or etcd-v2"},
+        {"wiring", {"torchrun", "agent-store"}, NULL, &o->agent_store, "torchrun or agent-store"},
+        {"keep-backend", {"false", "true"}, NULL, &o->keep_backend, "true or false"},
+        {"keep-kind", {"false", "true"}, NULL, &o->keep_kind, "true or false"},
+    };
     const struct choice *c = choices, *end = choices + sizeof choices / sizeof *choices;
 
     while (c < end && strcmp(c->name, name) != 0)
@@ -54,22 +61,12 @@ const char *rewrite_choose(struct rewrite_options *o, const char *name, const ch
         o->replicas = strcmp(word, "replicas") == 0;
         o->relay = strcmp(word, "service") != 0;
     }
-    if (strcmp(name, "image") == 0)
-        o->image = word;
-    else if (strcmp(name, "etcd") == 0)
-        o->etcd = word;
-    else if (strcmp(name, "metrics") == 0)
-        o->metrics = word;
-    else if (strcmp(name, "backend") == 0)
-        o->keep_backend = strcmp(word, "etcd-v2") == 0;
-    else if (strcmp(name, "from") == 0)
+    if (strcmp(name, "from") == 0)
         *(strcmp(word, "etcd") == 0 ? &o->from_etcd : &o->from_c10d) = true;
-    else if (strcmp(name, "wiring") == 0)
-        o->agent_store = strcmp(word, "agent-store") == 0;
-    else if (strcmp(name, "keep-backend") == 0)
-        o->keep_backend = strcmp(word, "true") == 0;
-    else if (strcmp(name, "keep-kind") == 0)
-        o->keep_kind = strcmp(word, "true") == 0;
+    if (c->text != NULL)
+        *c->text = word;
+    if (c->second != NULL)
+        *c->second = strcmp(word, c->words[1]) == 0;
     return NULL;
 }
 

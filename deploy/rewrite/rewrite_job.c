@@ -14,9 +14,10 @@ bool rewrite_next_job(const struct rewrite *w, size_t *at, struct rewrite_job *o
 
     if (*at == v->all_count)
         return false;
-    *out = (struct rewrite_job){.object = job_run_object(v->runs[*at]), .runs = v->runs + *at};
+    *out = (struct rewrite_job){.object = job_run_object(v->runs[*at]),
+                                .runs = {.list = v->runs + *at}};
     for (; *at < v->all_count && job_run_object(v->runs[*at]) == out->object; ++*at)
-        out->count++;
+        out->runs.count++;
     if (out->object->type == KUBE_PYTORCHJOB)
         out->policy = kube_get(out->object->spec, "elasticPolicy");
     if (out->policy != NULL && out->policy->kind != YAML_MAPPING)
@@ -29,11 +30,11 @@ static long count_job_pods(const struct rewrite_job *j, bool *all)
 {
     long count = 0;
 
-    *all = j->count > 0;
-    for (size_t i = 0; i < j->count; i++) {
-        const struct kube_pods *p = j->runs[i]->container->pods;
+    *all = j->runs.count > 0;
+    for (size_t i = 0; i < j->runs.count; i++) {
+        const struct kube_pods *p = j->runs.list[i]->container->pods;
 
-        if (i > 0 && p == j->runs[i - 1]->container->pods)
+        if (i > 0 && p == j->runs.list[i - 1]->container->pods)
             continue;
         *all = *all && p->replicas > 0;
         count += p->replicas > 0 ? p->replicas : 0;
@@ -59,14 +60,12 @@ static bool have_two_hosts(const struct job_run *a, const struct job_run *b)
 /* Fields that tell the pods of one part of a job from those of another one. */
 static bool names_part(const struct job_value *id)
 {
-    static const char *const names[] = {"replicatedjob-name", "job-key", "job-name", "task-spec"};
+    static const char *const names[] = {"replicatedjob-name", "job-key", "job-name", "task-spec",
+                                        NULL};
 
     for (size_t i = 0; i < id->field_count; i++) {
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-            if (strstr(id->fields[i], names[k]) != NULL &&
-                strstr(id->fields[i], "jobset-name") == NULL)
-                return true;
-        }
+        if (text_has_one_of(id->fields[i], names) && strstr(id->fields[i], "jobset-name") == NULL)
+            return true;
     }
     return false;
 }
@@ -82,11 +81,11 @@ static bool have_one_id(const struct job_run *a, const struct job_run *b)
 
 const struct job_run *rewrite_job_merged(const struct rewrite_job *j, const struct job_run **with)
 {
-    for (size_t i = 1; i < j->count; i++) {
+    for (size_t i = 1; i < j->runs.count; i++) {
         for (size_t k = 0; k < i; k++) {
-            *with = j->runs[k];
-            if (have_two_hosts(*with, j->runs[i]) && have_one_id(*with, j->runs[i]))
-                return j->runs[i];
+            *with = j->runs.list[k];
+            if (have_two_hosts(*with, j->runs.list[i]) && have_one_id(*with, j->runs.list[i]))
+                return j->runs.list[i];
         }
     }
     return NULL;
@@ -98,10 +97,10 @@ static long count_pods_with(const struct rewrite_job *j, const struct job_run *r
     const struct kube_pods *last = NULL;
     long count = 0;
 
-    for (size_t i = 0; i < j->count; i++) {
-        const struct kube_pods *p = j->runs[i]->container->pods;
+    JOB_FOREACH(other, j->runs) {
+        const struct kube_pods *p = other->container->pods;
 
-        if (p == last || have_two_hosts(r, j->runs[i]) || !have_one_id(r, j->runs[i]))
+        if (p == last || have_two_hosts(r, other) || !have_one_id(r, other))
             continue;
         last = p;
         count += p->replicas;
@@ -112,18 +111,16 @@ static long count_pods_with(const struct rewrite_job *j, const struct job_run *r
 long rewrite_job_pods(const struct rewrite_job *j)
 {
     bool all;
-    long count = count_job_pods(j, &all);
+    long count = count_job_pods(j, &all), each;
 
     if (!all)
         return 0;
-    if (count_pods_with(j, j->runs[0]) == count)
-        return count;
-    count = count_pods_with(j, j->runs[0]);
-    for (size_t i = 1; i < j->count; i++) {
-        if (count_pods_with(j, j->runs[i]) != count)
+    each = count_pods_with(j, j->runs.list[0]);
+    JOB_FOREACH(r, j->runs) {
+        if (each != count && count_pods_with(j, r) != each)
             return 0;
     }
-    return count;
+    return each;
 }
 
 long rewrite_job_nodes(const struct rewrite_job *j)
@@ -131,9 +128,9 @@ long rewrite_job_nodes(const struct rewrite_job *j)
     bool all;
     long most = 1, pods = count_job_pods(j, &all);
 
-    for (size_t i = 0; i < j->count; i++) {
-        if (j->runs[i]->nodes_max > most)
-            most = j->runs[i]->nodes_max;
+    JOB_FOREACH(r, j->runs) {
+        if (r->nodes_max > most)
+            most = r->nodes_max;
     }
     return pods > most ? pods : most;
 }
@@ -151,10 +148,8 @@ static bool is_static_at_own_pod(const struct rewrite_job *j, const struct job_r
 
 bool rewrite_is_self_hosted(const struct rewrite_job *j)
 {
-    for (size_t i = 0; i < j->count; i++) {
-        const struct job_run *r = j->runs[i];
-
-        /* A training pod serves the endpoint, or all pods look for rank 0 at one of them. */
+    JOB_FOREACH(r, j->runs) { /* A training pod serves the endpoint, or all pods look for
+                                           rank 0 at one of them. */
         if (r->hosted && (job_is_set(r, TORCHRUN_RDZV_ENDPOINT) || is_static_at_own_pod(j, r)))
             return j->object->type != KUBE_CONFIG_MAP && !kube_is_template(j->object);
     }
@@ -330,9 +325,8 @@ bool rewrite_obeys_policy(const struct rewrite_job *j, const struct job_run *r)
 /* Whether a run that obeys the policy lacks restarts. */
 static bool policy_lacks_restarts(const struct rewrite_job *j)
 {
-    for (size_t i = 0; i < j->count; i++) {
-        if (rewrite_obeys_policy(j, j->runs[i]) &&
-            rewrite_restarts_of(j->runs[i]) == RESTARTS_ADDED)
+    JOB_FOREACH(r, j->runs) {
+        if (rewrite_obeys_policy(j, r) && rewrite_restarts_of(r) == RESTARTS_ADDED)
             return true;
     }
     return false;
@@ -426,13 +420,13 @@ void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
         rewrite_error(w, old->value, "env is a list of variables: write it as one, or remove it");
         return;
     }
-    for (size_t i = 0; i < yaml_length(env); i++) {
-        const char *name = kube_text(env->items[i], "name");
+    YAML_FOREACH(entry, env) {
+        const char *name = kube_text(entry, "name");
 
         if (!is_said(r, name) && !is_variable_of_id(r, env, name) &&
             kube_item(kube_get(c->node, "env"), "name", name) == NULL &&
             kube_item(kube_get(c->over, "env"), "name", name) == NULL)
-            yaml_append(&w->arena, added, env->items[i]);
+            yaml_append(&w->arena, added, entry);
     }
     for (size_t i = 0; old != NULL && i < added->count; i++)
         edit_append_item(w, old->value, rewrite_text(w, added->items[i]));

@@ -1,13 +1,12 @@
 /* A job of a bundle, and the edits that move it to a c10d store. */
 #pragma once
 
-#include "deploy/rewrite/rewrite_input.h"
+#include "deploy/rewrite/rewrite.h"
 
 /* An object with all runs in its containers, or a ConfigMap with scripts that start torch. */
 struct rewrite_job {
     const struct kube_object *object;
-    struct job_run **runs;
-    size_t count;
+    struct job_view_runs runs;
     const struct yaml_node *policy; /* the elasticPolicy of a PyTorchJob, or NULL */
 };
 

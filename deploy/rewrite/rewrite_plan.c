@@ -27,9 +27,9 @@ static bool moves(const struct job_run *r, const struct etcd *e)
 static bool has_partner_that_moves(const struct rewrite_job *j, const struct job_run *r,
                                    const struct etcd *e)
 {
-    for (size_t i = 0; i < j->count; i++) {
-        if (moves(j->runs[i], e) && (j->object->type != KUBE_CONFIG_MAP ||
-                                     strcmp(j->runs[i]->container->name, r->container->name) == 0))
+    JOB_FOREACH(other, j->runs) {
+        if (moves(other, e) && (j->object->type != KUBE_CONFIG_MAP ||
+                                strcmp(other->container->name, r->container->name) == 0))
             return true;
     }
     return false;
@@ -39,8 +39,7 @@ static bool has_partner_that_moves(const struct rewrite_job *j, const struct job
  * another run meet: they may be those that the runs which move have to meet with. */
 static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e)
 {
-    for (size_t i = 0; i < j->count; i++) {
-        const struct job_run *r = j->runs[i];
+    JOB_FOREACH(r, j->runs) {
         const struct yaml_node *at = r->settings[TORCHRUN_RDZV_ENDPOINT].node;
 
         if (!job_is_dynamic(r) || !job_is_multi_node(r) || moves(r, e) || r->hosted || r->found ||
@@ -75,8 +74,7 @@ static void refuse_unread(struct rewrite *w, const struct rewrite_job *j, const 
 {
     const char *keep = e == NULL ? "" : ", or use --keep-backend";
 
-    for (size_t i = 0; i < j->count; i++) {
-        const struct job_run *r = j->runs[i];
+    JOB_FOREACH(r, j->runs) {
         const struct kube_object *other = r->args == NULL ? NULL : other_user(w, r);
         const struct job_run *parted = job_parted_from(&w->jobs, r);
 
@@ -109,10 +107,10 @@ static void refuse_unread(struct rewrite *w, const struct rewrite_job *j, const 
 /* Says of a job that stays what keeps rewrite from judging it. */
 static void note_unread(struct rewrite *w, const struct rewrite_job *j)
 {
-    for (size_t i = 0; i < j->count; i++) {
-        const char *text = job_unread(j->runs[i]);
+    JOB_FOREACH(r, j->runs) {
+        const char *text = job_unread(r);
 
-        if (text == NULL || !job_is_multi_node(j->runs[i]))
+        if (text == NULL || !job_is_multi_node(r))
             continue;
         rewrite_note(w, j->object->node,
                      "%s: rewrite leaves it as it is: where it meets depends on `%s`, and these "
@@ -145,8 +143,8 @@ static void refuse_merged_runs(struct rewrite *w, const struct rewrite_job *j)
 
 static bool is_on_host_network(const struct rewrite_job *j)
 {
-    for (size_t i = 0; i < j->count; i++) {
-        if (j->runs[i]->container->pods->host_network)
+    JOB_FOREACH(r, j->runs) {
+        if (r->container->pods->host_network)
             return true;
     }
     return false;
@@ -170,10 +168,10 @@ static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
 /* Whether the pods are a YAML alias of earlier pods: edits of the earlier pods apply to both. */
 static bool is_alias_of_earlier(const struct rewrite_job *j, size_t i)
 {
-    const struct yaml_node *spec = j->runs[i]->container->pods->spec;
+    const struct yaml_node *spec = j->runs.list[i]->container->pods->spec;
 
     for (size_t k = 0; spec->alias && k < i; k++) {
-        if (j->runs[k]->container->pods->spec->pairs == spec->pairs)
+        if (j->runs.list[k]->container->pods->spec->pairs == spec->pairs)
             return true;
     }
     return false;
@@ -193,8 +191,8 @@ static void give_relays(struct rewrite *w, const struct rewrite_job *j, const st
 {
     const struct kube_pods *last = NULL;
 
-    for (size_t i = 0; i < j->count; i++) {
-        const struct job_run *r = j->runs[i];
+    for (size_t i = 0; i < j->runs.count; i++) {
+        const struct job_run *r = j->runs.list[i];
 
         if (!moves(r, e) || r->container->pods == last || is_alias_of_earlier(j, i))
             continue;
@@ -222,9 +220,9 @@ static const char *platform_or_pods(const struct kube_object *o)
 /* The first run of the job that meets at the etcd, or NULL. */
 static const struct job_run *first_run_at(const struct etcd *e, const struct rewrite_job *j)
 {
-    for (size_t i = 0; i < j->count; i++) {
-        if (etcd_serves(e, j->runs[i]))
-            return j->runs[i];
+    JOB_FOREACH(r, j->runs) {
+        if (etcd_serves(e, r))
+            return r;
     }
     return NULL;
 }
@@ -258,14 +256,14 @@ static bool relays_to_etcd(struct rewrite *w, const struct rewrite_job *j, const
 /* An etcd backend at an unknown endpoint still works: rdzvd speaks etcd v2. */
 static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j)
 {
-    for (size_t i = 0; i < j->count; i++) {
-        if (!job_is_etcd(j->runs[i]) || j->runs[i]->found)
+    JOB_FOREACH(r, j->runs) {
+        if (!job_is_etcd(r) || r->found)
             continue;
         rewrite_note(
             w, j->object->node,
             "%s meets over %s at an endpoint that leads to nothing in these files: rewrite "
             "leaves it as it is",
-            j->object->title, j->runs[i]->backend);
+            j->object->title, r->backend);
         return;
     }
 }
@@ -286,12 +284,12 @@ static void note_restarts(struct rewrite *w, const struct rewrite_job *j, const 
     };
     bool noted[sizeof said / sizeof *said] = {false};
 
-    for (size_t i = 0; i < j->count; i++) {
-        enum rewrite_restarts what = rewrite_restarts_of(j->runs[i]);
+    JOB_FOREACH(r, j->runs) {
+        enum rewrite_restarts what = rewrite_restarts_of(r);
 
-        if (moves(j->runs[i], e) && said[what] != NULL && !noted[what])
+        if (moves(r, e) && said[what] != NULL && !noted[what])
             rewrite_note(w, j->object->node, "%s: %s", j->object->title, said[what]);
-        noted[what] = noted[what] || moves(j->runs[i], e);
+        noted[what] = noted[what] || moves(r, e);
     }
 }
 
@@ -302,9 +300,7 @@ static void move_runs(struct rewrite *w, const struct rewrite_job *j, const stru
 {
     bool policy = false;
 
-    for (size_t i = 0; i < j->count; i++) {
-        const struct job_run *r = j->runs[i];
-
+    JOB_FOREACH(r, j->runs) {
         if (!moves(r, e))
             continue;
         if (!policy && rewrite_obeys_policy(j, r)) {
@@ -320,9 +316,7 @@ static void note_shared_store(struct rewrite *w, const struct rewrite_job *j)
 {
     static const char variable[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
 
-    for (size_t i = 0; i < j->count; i++) {
-        const struct job_run *r = j->runs[i];
-
+    JOB_FOREACH(r, j->runs) {
         if ((r->nodes_max >= 0 && !job_is_elastic(r)) ||
             job_variable(&w->jobs, r->container, variable) != NULL)
             continue;
@@ -343,9 +337,9 @@ static struct etcd *join_etcds(struct etcd *etcds, size_t count, const struct re
     for (size_t k = 0; k < count; k++) {
         if (first_run_at(&etcds[k], j) == NULL)
             continue;
-        for (size_t i = 0; i < j->count; i++) {
-            if (etcd_serves(&etcds[k], j->runs[i]))
-                etcd_want(&etcds[k], j->runs[i]);
+        JOB_FOREACH(r, j->runs) {
+            if (etcd_serves(&etcds[k], r))
+                etcd_want(&etcds[k], r);
         }
         etcds[k].nodes += rewrite_job_nodes(j);
         if (first == NULL)
@@ -418,8 +412,8 @@ static void make_list(struct rewrite *w, const struct kube_object *o,
 {
     const char *text = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n";
 
-    for (size_t i = 0; i < yaml_length(documents); i++)
-        text = arena_text(&w->arena, "%s%s,\n", text, rewrite_json(w, documents->items[i]));
+    YAML_FOREACH(document, documents)
+        text = arena_text(&w->arena, "%s%s,\n", text, rewrite_json(w, document));
     edit_wrap(w, o->node, text, "]}");
 }
 
@@ -453,12 +447,8 @@ static bool is_taken(struct rewrite *w, const struct kube_object *job, const cha
                                         "PodDisruptionBudget", "NetworkPolicy"};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        struct kube_hits hits = kube_index_find(&w->bundle.named, kinds[i], name, strlen(name));
-
-        for (size_t k = 0; k < hits.count; k++) {
-            if (kube_same_namespace(w->bundle.objects[hits.list[k]], job))
-                return true;
-        }
+        if (kube_named(&w->bundle, kinds[i], name, job) != NULL)
+            return true;
     }
     return false;
 }
@@ -471,7 +461,7 @@ static bool has_store_already(struct rewrite *w, const struct kube_object *job)
         const struct yaml_node *labels = kube_get(p->meta, "labels");
 
         if (w->jobs.stores[i].kind != JOB_STORE_RDZVD || !kube_same_namespace(p->object, job) ||
-            strcmp(kube_text(labels, "rdzvd"), job->name) != 0)
+            !kube_is(labels, "rdzvd", job->name))
             continue;
         rewrite_error(
             w, p->object->node,
@@ -497,17 +487,17 @@ static const char *free_name(struct rewrite *w, const struct kube_object *job)
  * An object of another kind is another job, but its store would have the same labels. */
 static const char *given_before(struct rewrite *w, const struct kube_object *job)
 {
-    for (size_t i = 0; i < w->bundle.count; i++) {
-        const struct kube_object *o = w->bundle.objects[i];
+    KUBE_FOREACH(o, &w->bundle) {
+        const struct rewrite_mark *mark = &w->marks[o->index];
 
-        if (!w->marks[i].moved || w->marks[i].store == NULL || strcmp(o->name, job->name) != 0 ||
+        if (!mark->moved || mark->store == NULL || strcmp(o->name, job->name) != 0 ||
             !kube_same_namespace(o, job))
             continue;
         if (o->type != job->type)
             rewrite_error(w, job->node,
                           "%s has the name of %s, and the stores of both would have it: rename one",
                           job->title, o->title);
-        return w->marks[i].store;
+        return mark->store;
     }
     return NULL;
 }
@@ -525,8 +515,8 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
         rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", o->title,
                      host ? "a policy cannot select pods on the host network"
                           : "rewrite does not know the label of its pods");
-    for (size_t i = 0; i < j->count; i++)
-        is_static = is_static && !job_is_set(j->runs[i], TORCHRUN_RDZV_BACKEND);
+    JOB_FOREACH(r, j->runs)
+        is_static = is_static && !job_is_set(r, TORCHRUN_RDZV_BACKEND);
     if (is_static)
         rewrite_note(
             w, o->node,
@@ -589,9 +579,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
         if (before == NULL)
             put_in_front(w, o, emit_job_part(&job, "documents"));
         note_store(w, j, name, host);
-        for (size_t i = 0; i < j->count; i++) {
-            const struct job_run *r = j->runs[i];
-
+        JOB_FOREACH(r, j->runs) {
             if (r->hosted &&
                 (!job_is_set(r, TORCHRUN_RDZV_ENDPOINT) ||
                  (strcmp(r->backend, "static") == 0 && r->container->pods->host_network &&
@@ -609,9 +597,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
 /* Jobs whose launcher has no rendezvous that could move. */
 static void note_foreign(struct rewrite *w)
 {
-    for (size_t i = 0; i < w->jobs.closed_count; i++) {
-        const struct job_closed *closed = &w->jobs.closed[i];
-
+    FOREACH(const struct job_closed, closed, w->jobs.closed, w->jobs.closed_count) {
         if (closed->remedy != NULL)
             rewrite_note(w, closed->program->node, "%s: rewrite leaves %s as it is: %s",
                          closed->container->pods->object->title, closed->program->text,
@@ -718,9 +704,7 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
     for (size_t i = 0; i < w->bundle.pod_count; i++)
         s.nodes += w->bundle.pods[i]->object == o ? w->bundle.pods[i]->replicas : 0;
     if (rewrite_open_store(w, o, &s, &job)) {
-        for (size_t i = 0; i < w->bundle.pod_count; i++) {
-            const struct kube_pods *p = w->bundle.pods[i];
-
+        KUBE_FOREACH_PODS(p, &w->bundle) {
             if (p->object != o || !can_have_agent_store(w, p))
                 continue;
             set_restart_policy(w, p);
@@ -753,8 +737,7 @@ size_t move_to_agent_store(struct rewrite *w, bool look)
 {
     size_t found = 0;
 
-    for (size_t i = 0; i < w->bundle.pod_count; i++) {
-        const struct kube_pods *p = w->bundle.pods[i];
+    KUBE_FOREACH_PODS(p, &w->bundle) {
         const struct kube_object *o = p->object;
 
         if (o->type != KUBE_PYTORCHJOB || strcmp(p->role, "Master") != 0 ||

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "deploy/emit/emit_job.h"
-#include "deploy/rewrite/rewrite_input.h"
+#include "deploy/rewrite/rewrite.h"
 
 /* --- Etcds: found, replaced by rdzvd, with edits of the Services that lead to them. --- */
 

@@ -167,10 +167,9 @@ static void add_variable(struct rewrite *w, const struct job_run *r,
     for (size_t i = 0; i < w->bundle.count; i++) {
         const struct yaml_node *data = kube_get(w->bundle.objects[i]->node, "data");
 
-        for (size_t k = 0; data != NULL && data->kind == YAML_MAPPING && k < data->count; k++) {
-            if (data->pairs[k].value == beside->node)
-                edit_add_pair(w, data, &data->pairs[k],
-                              arena_text(&w->arena, "%s: %s\n", name, value));
+        YAML_FOREACH_PAIR(entry, data) {
+            if (entry->value == beside->node)
+                edit_add_pair(w, data, entry, arena_text(&w->arena, "%s: %s\n", name, value));
         }
     }
 }

@@ -25,10 +25,8 @@ static struct yaml_file *file_now(struct rewrite_file *f)
 
 static const struct kube_object *twin(const struct steps *s, const struct kube_object *o)
 {
-    struct kube_hits hits = kube_index_find(&s->after.named, o->kind, o->name, strlen(o->name));
-
-    for (size_t i = 0; i < hits.count; i++) {
-        const struct kube_object *new = s->after.objects[hits.list[i]];
+    KUBE_FOREACH_HIT(hit, kube_index_find(&s->after.named, o->kind, o->name)) {
+        const struct kube_object *new = s->after.objects[*hit.list];
 
         if (kube_same_namespace(o, new) &&
             strcmp(kube_text(o->node, "apiVersion"), kube_text(new->node, "apiVersion")) == 0)
@@ -41,8 +39,7 @@ static const struct kube_object *twin(const struct steps *s, const struct kube_o
 static const char *bytes_of_object(const struct steps *s, const struct yaml_node *n, bool now,
                                    size_t *len)
 {
-    for (size_t i = 0; i < s->w->file_count; i++) {
-        struct rewrite_file *f = &s->w->files[i];
+    FOREACH(struct rewrite_file, f, s->w->files, s->w->file_count) {
         struct yaml_file *file = now ? file_now(f) : &f->yaml;
 
         if (file->name != n->file)
@@ -140,9 +137,7 @@ static void print_step(struct steps *s, enum step step, const char *why)
     const struct kube_bundle *b = step == STEP_WAIT ? &s->after : &s->w->bundle;
 
     s->printed = 0;
-    for (size_t i = 0; i < b->count; i++) {
-        const struct kube_object *o = b->objects[i];
-
+    KUBE_FOREACH(o, b) {
         if (o->wrapper != NULL || *o->name == '\0')
             continue;
         if (step == STEP_STOP     ? !is_stopped(s, o)

@@ -66,13 +66,13 @@ const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *
                           "%s: this verb makes no job: --set is for rdzv.* alone",
                           settings->pairs[i].key->text);
     }
-    for (size_t i = 0; rdzv != NULL && i < rdzv->count; i++) {
-        if (!text_is_one_of(rdzv->pairs[i].key->text, keys))
+    YAML_FOREACH_PAIR(wish, rdzv) {
+        if (!text_is_one_of(wish->key->text, keys))
             rewrite_error(
-                w, rdzv->pairs[i].value,
+                w, wish->value,
                 "rdzv.%s: this follows from the manifests: leave it out, or see --help for "
                 "an option",
-                rdzv->pairs[i].key->text);
+                wish->key->text);
     }
     return rdzv;
 }
@@ -84,14 +84,12 @@ static bool label_selects(const struct rewrite *w, const struct kube_object *job
     static const char *const paths[] = {"selector", "selector.matchLabels",
                                         "podSelector.matchLabels"};
 
-    for (size_t i = 0; i < w->bundle.count; i++) {
-        const struct kube_object *o = w->bundle.objects[i];
-
+    KUBE_FOREACH(o, &w->bundle) {
         for (size_t k = 0; k < 3 && !kube_makes_pods(o->type) && kube_same_namespace(o, job); k++) {
             const struct yaml_node *labels = kube_get(o->spec, paths[k]);
 
             if (labels != NULL && labels->kind == YAML_MAPPING && labels->count == 1 &&
-                strcmp(kube_text(labels, "app\\.kubernetes\\.io/instance"), job->name) == 0)
+                kube_is(labels, "app\\.kubernetes\\.io/instance", job->name))
                 return true;
         }
     }
@@ -109,7 +107,7 @@ bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
         all->pairs[0].value->file = name->file;
         all->pairs[0].value->start = name->start;
     }
-    yaml_put_text(&w->arena, all, "namespace", *o->namespace == '\0' ? NULL : o->namespace);
+    yaml_put_filled(&w->arena, all, "namespace", o->namespace);
     yaml_put_text(&w->arena, all, "platform", s->platform);
     if (s->name != NULL && label_selects(w, o))
         yaml_put_text(&w->arena, all, "instance", s->name);

@@ -27,7 +27,7 @@ static struct yaml_node *truth(struct expr_reader *w, bool value)
 static struct yaml_node *bad(struct expr_reader *w, const char *what)
 {
     w->p = w->end;
-    return template_error(w->t, w->at, "%s: mend the template", what);
+    return template_error(w->t, w->at, "%s", what);
 }
 
 /* --- Words of the text. --- */
@@ -150,9 +150,7 @@ static struct yaml_node *read_parts(struct expr_reader *w, struct yaml_node *val
 static struct yaml_node *scope_get(const struct scope *s, const char *name, size_t len)
 {
     for (; s != NULL; s = s->up) {
-        for (size_t i = 0; i < s->vars->count; i++) {
-            const struct yaml_pair *pair = &s->vars->pairs[i];
-
+        YAML_FOREACH_PAIR(pair, s->vars) {
             if (pair->key->len == len && memcmp(pair->key->text, name, len) == 0)
                 return pair->value;
         }
@@ -181,8 +179,7 @@ static struct yaml_node *read_named_value(struct expr_reader *w)
         return NULL;
     value = scope_get(w->scope, name, len);
     if (value == NULL)
-        return template_error(w->t, w->at, "%.*s is not defined: mend the template", (int)len,
-                              name);
+        return template_error(w->t, w->at, "%.*s is not defined", (int)len, name);
     return read_parts(w, value);
 }
 
@@ -248,11 +245,10 @@ static struct yaml_node *read_sum(struct expr_reader *w)
 
             if (over)
                 return bad(w, "the number is too large");
-            left = yaml_new_plain(w->t->arena, arena_text(w->t->arena, "%lld", (long long)a));
+            left = yaml_new_number(w->t->arena, a);
         } else if (op == '+' && yaml_text(left) != NULL && yaml_text(right) != NULL) {
-            const char *sum = arena_text(w->t->arena, "%s%s", left->text, right->text);
-
-            left = yaml_new_text(w->t->arena, sum, strlen(sum));
+            left = yaml_new_string(w->t->arena,
+                                   arena_text(w->t->arena, "%s%s", left->text, right->text));
         } else {
             return bad(w, "these two cannot be added");
         }
@@ -324,8 +320,8 @@ struct yaml_node *expr_eval(struct template_state *t, const char *text, size_t l
 
     skip_blanks(&w);
     if (w.p < w.end && !t->failed)
-        return template_error(t, at, "`%.*s` after the end of an expression: mend the template",
-                              (int)(w.end - w.p), w.p);
+        return template_error(t, at, "`%.*s` after the end of an expression", (int)(w.end - w.p),
+                              w.p);
     return t->failed ? NULL : value;
 }
 
@@ -364,11 +360,10 @@ struct yaml_node *expr_interpolate(struct template_state *t, const struct yaml_n
         }
         close = find_close(p);
         if (close == NULL)
-            return template_error(t, text, "a ${ does not end in }: mend the template");
+            return template_error(t, text, "a ${ does not end in }");
         value = expr_eval(t, p + 2, (size_t)(close - p - 2), s, text);
         if (value != NULL && value->kind != YAML_SCALAR)
-            return template_error(t, text,
-                                  "a collection stands inside of a text: mend the template");
+            return template_error(t, text, "a collection stands inside of a text");
         if (t->failed)
             return NULL;
         if (value != NULL)

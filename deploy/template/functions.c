@@ -16,7 +16,7 @@ struct yaml_node *template_error(struct template_state *t, const struct yaml_nod
 
     va_start(args, format);
     if (!t->failed) /* the first error causes the others */
-        diag_add(t->diag, DIAG_ERROR, at->file, at->start, format, args);
+        yaml_error(t->diag, at, "%s: mend the template", arena_vtext(t->arena, format, args));
     va_end(args);
     t->failed = true;
     return NULL;
@@ -73,21 +73,6 @@ struct call {
 
 typedef struct yaml_node *(*function)(const struct call *c);
 
-static struct yaml_node *new_text(const struct call *c, const char *text)
-{
-    return yaml_new_text(c->arena, text, strlen(text));
-}
-
-static struct yaml_node *new_int(const struct call *c, int64_t value)
-{
-    return yaml_new_plain(c->arena, arena_text(c->arena, "%lld", (long long)value));
-}
-
-static bool is_list(const struct yaml_node *n)
-{
-    return n != NULL && n->kind == YAML_SEQUENCE;
-}
-
 /* if(c, a) or if(c, a, b) */
 static struct yaml_node *fn_if(const struct call *c)
 {
@@ -99,7 +84,8 @@ static struct yaml_node *fn_len(const struct call *c)
 {
     const struct yaml_node *n = c->args[0];
 
-    return new_int(c, n == NULL ? 0 : (int64_t)(n->kind == YAML_SCALAR ? n->len : n->count));
+    return yaml_new_number(c->arena,
+                           n == NULL ? 0 : (int64_t)(n->kind == YAML_SCALAR ? n->len : n->count));
 }
 
 /* join(list, separator): the texts of a list, or key=value of a mapping */
@@ -116,7 +102,7 @@ static struct yaml_node *fn_join(const struct call *c)
                           list->kind == YAML_MAPPING ? list->pairs[i].key->text : "",
                           list->kind == YAML_MAPPING ? "=" : "", part == NULL ? "" : part);
     }
-    return new_text(c, text);
+    return yaml_new_string(c->arena, text);
 }
 
 /* str(x): a scalar as text */
@@ -124,7 +110,7 @@ static struct yaml_node *fn_str(const struct call *c)
 {
     const char *text = yaml_text(c->args[0]);
 
-    return new_text(c, text == NULL ? "" : text);
+    return yaml_new_string(c->arena, text == NULL ? "" : text);
 }
 
 /* some(x): x, or null if it is empty */
@@ -138,8 +124,8 @@ static struct yaml_node *fn_names(const struct call *c)
 {
     struct yaml_node *names = yaml_new(c->arena, YAML_SEQUENCE);
 
-    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
-        struct yaml_node *name = yaml_get(c->args[0]->items[i], "name");
+    YAML_FOREACH(item, c->args[0]) {
+        struct yaml_node *name = yaml_get(item, "name");
 
         if (name != NULL)
             yaml_append(c->arena, names, name);
@@ -153,8 +139,8 @@ static struct yaml_node *fn_concat(const struct call *c)
     struct yaml_node *all = yaml_new(c->arena, YAML_SEQUENCE);
 
     for (size_t i = 0; i < c->count; i++) {
-        for (size_t j = 0; is_list(c->args[i]) && j < c->args[i]->count; j++)
-            yaml_append(c->arena, all, c->args[i]->items[j]);
+        YAML_FOREACH(item, c->args[i])
+            yaml_append(c->arena, all, item);
     }
     return all;
 }
@@ -196,10 +182,9 @@ static struct yaml_node *fn_keep(const struct call *c)
     if (n->kind == YAML_SCALAR)
         return command_line_escape(c->arena, n);
     list = yaml_new(c->arena, YAML_SEQUENCE);
-    for (size_t i = 0; i < n->count; i++)
+    YAML_FOREACH(item, n)
         yaml_append(c->arena, list,
-                    n->items[i]->kind == YAML_SCALAR ? command_line_escape(c->arena, n->items[i])
-                                                     : n->items[i]);
+                    item->kind == YAML_SCALAR ? command_line_escape(c->arena, item) : item);
     return list;
 }
 
@@ -231,7 +216,7 @@ static struct yaml_node *fn_kind(const struct call *c)
     static const char *const kinds[] = {
         [YAML_SCALAR] = "text", [YAML_MAPPING] = "mapping", [YAML_SEQUENCE] = "list"};
 
-    return c->args[0] == NULL ? NULL : new_text(c, kinds[c->args[0]->kind]);
+    return c->args[0] == NULL ? NULL : yaml_new_string(c->arena, kinds[c->args[0]->kind]);
 }
 
 /* pairs(list): a mapping made of items {key, value}, or of texts, each with an empty value */
@@ -239,11 +224,9 @@ static struct yaml_node *fn_pairs(const struct call *c)
 {
     struct yaml_node *m = yaml_new(c->arena, YAML_MAPPING);
 
-    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
-        const struct yaml_node *item = c->args[0]->items[i];
-
+    YAML_FOREACH(item, c->args[0]) {
         if (item->kind == YAML_SCALAR)
-            yaml_put(c->arena, m, item->text, new_text(c, ""));
+            yaml_put(c->arena, m, item->text, yaml_new_string(c->arena, ""));
         else if (yaml_text(yaml_get(item, "key")) != NULL)
             yaml_put(c->arena, m, yaml_get(item, "key")->text, yaml_get(item, "value"));
     }
@@ -255,13 +238,11 @@ static struct yaml_node *fn_repeated(const struct call *c)
 {
     struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
 
-    for (size_t i = 0; is_list(c->args[0]) && i < c->args[0]->count; i++) {
-        for (size_t j = 0; j < i; j++) {
-            if (!expr_equal(c->args[0]->items[i], c->args[0]->items[j]))
-                continue;
+    for (size_t i = 0, j; i < yaml_length(c->args[0]); i++) {
+        for (j = 0; j < i && !expr_equal(c->args[0]->items[i], c->args[0]->items[j]); j++)
+            ;
+        if (j < i)
             yaml_append(c->arena, list, c->args[0]->items[i]);
-            break;
-        }
     }
     return list;
 }
@@ -270,15 +251,11 @@ static struct yaml_node *fn_repeated(const struct call *c)
 static struct yaml_node *fn_hash(const struct call *c)
 {
     const char *text = yaml_text(c->args[0]);
-    uint64_t h = 14695981039346656037u;
     int64_t n;
 
     if (text == NULL || !yaml_to_int(c->args[1], &n) || n < 1)
-        return template_error(c->template, c->at,
-                              "hash() takes a text and a number: mend the template");
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return new_int(c, (int64_t)((h ^ h >> 32) % (uint64_t)n));
+        return template_error(c->template, c->at, "hash() takes a text and a number");
+    return yaml_new_number(c->arena, (int64_t)(text_hash(text, strlen(text)) % (uint64_t)n));
 }
 
 #define GROUPS_MAX 4
@@ -294,8 +271,7 @@ static struct yaml_node *fn_match(const struct call *c)
     int result;
 
     if (pattern == NULL || regcomp(&regex, pattern, REG_EXTENDED) != 0)
-        return template_error(c->template, c->at,
-                              "match() takes a regular expression: mend the template");
+        return template_error(c->template, c->at, "match() takes a regular expression");
     result = text == NULL ? REG_NOMATCH : regexec(&regex, text, GROUPS_MAX, hits, 0);
     for (size_t i = 0; result == 0 && i <= regex.re_nsub && i < GROUPS_MAX; i++) {
         regmatch_t hit = hits[i].rm_so < 0 ? (regmatch_t){0} : hits[i];
@@ -330,9 +306,9 @@ static struct yaml_node *fn_range(const struct call *c)
     int64_t n;
 
     if (!yaml_to_int(c->args[0], &n) || n > 100000)
-        return template_error(c->template, c->at, "range() takes a number: mend the template");
+        return template_error(c->template, c->at, "range() takes a number");
     for (int64_t i = 0; i < n; i++)
-        yaml_append(c->arena, list, new_int(c, i));
+        yaml_append(c->arena, list, yaml_new_number(c->arena, i));
     return list;
 }
 
@@ -341,7 +317,7 @@ static struct yaml_node *fn_int(const struct call *c)
 {
     const char *text = yaml_text(c->args[0]);
 
-    return new_int(c, text == NULL ? 0 : strtoll(text, NULL, 10));
+    return yaml_new_number(c->arena, text == NULL ? 0 : strtoll(text, NULL, 10));
 }
 
 static const struct {
@@ -384,9 +360,9 @@ struct yaml_node *function_call(struct template_state *t, const struct yaml_node
         if (strlen(functions[i].name) != len || memcmp(functions[i].name, name, len) != 0)
             continue;
         if (count < functions[i].min || count > functions[i].max)
-            return template_error(t, at, "%s() takes %zu to %zu arguments: mend the template",
-                                  functions[i].name, functions[i].min, functions[i].max);
+            return template_error(t, at, "%s() takes %zu to %zu arguments", functions[i].name,
+                                  functions[i].min, functions[i].max);
         return functions[i].run(&c);
     }
-    return template_error(t, at, "there is no function %.*s(): mend the template", (int)len, name);
+    return template_error(t, at, "there is no function %.*s()", (int)len, name);
 }

@@ -38,8 +38,7 @@ static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node 
     n->comment = over->comment != NULL ? over->comment : base->comment;
     for (size_t i = 0; i < base->count; i++)
         yaml_add(a, n, base->pairs[i].key, base->pairs[i].value);
-    for (size_t i = 0; i < over->count; i++) {
-        const struct yaml_pair *pair = &over->pairs[i];
+    YAML_FOREACH_PAIR(pair, over) {
         struct yaml_pair *below = yaml_get_pair(n, pair->key->text);
 
         if (yaml_is_null(pair->value) && how != MERGE_FILES)
@@ -111,8 +110,7 @@ static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *ba
         return merge_terms(a, base, over);
     for (size_t i = 0; i < base->count; i++)
         yaml_append(a, n, base->items[i]);
-    for (size_t i = 0; i < over->count; i++) {
-        struct yaml_node *item = over->items[i];
+    YAML_FOREACH(item, over) {
         bool found = false;
 
         for (size_t j = 0; j < base->count && !found; j++) {

@@ -74,11 +74,9 @@ static bool follows(const struct yaml_node *base, const char *name, const char *
 static void pull_along(struct arena *a, struct yaml_node *out, const struct yaml_node *base,
                        const struct yaml_node *over, const char *from, const char *to)
 {
-    const struct yaml_node *given = yaml_get(over, from);
-
-    for (size_t i = 0; given != NULL && i < given->count; i++) {
-        const char *name = given->pairs[i].key->text;
-        const struct yaml_node *value = given->pairs[i].value, *part = yaml_get(out, to);
+    YAML_FOREACH_PAIR(given_pair, yaml_get(over, from)) {
+        const char *name = given_pair->key->text;
+        const struct yaml_node *value = given_pair->value, *part = yaml_get(out, to);
         struct yaml_node *filled;
 
         if (yaml_text(value) == NULL || amount_of(over, to, name) != NULL ||
@@ -129,11 +127,9 @@ static bool is_conflict(const char *name, const char *request, const char *limit
 
 struct yaml_node *quantity_conflicts(struct arena *a, const struct yaml_node *resources)
 {
-    const struct yaml_node *requests = yaml_get(resources, "requests");
     struct yaml_node *list = yaml_new(a, YAML_SEQUENCE);
 
-    for (size_t i = 0; requests != NULL && i < requests->count; i++) {
-        const struct yaml_pair *pair = &requests->pairs[i];
+    YAML_FOREACH_PAIR(pair, yaml_get(resources, "requests")) {
         const struct yaml_node *limit = yaml_get(yaml_get(resources, "limits"), pair->key->text);
 
         if (yaml_text(pair->value) != NULL &&

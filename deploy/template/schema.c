@@ -1,5 +1,5 @@
-/* Checks settings against their description, by walking through both in parallel. See schema.h for
- * the contract. */
+/* Checks settings against their description, by walking through both in parallel, with the place
+ * `at` of each for messages: "rdzv.conf", "volumes[2].name". See schema.h for the contract. */
 #include "deploy/template/schema.h"
 
 #include "deploy/yaml/yaml_write.h"
@@ -8,18 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The place of a setting, for messages: "rdzv.conf", "volumes[2].name". */
-static const char *at_key(struct schema *s, const char *up, const char *key)
-{
-    return arena_text(s->arena, "%s%s%s", up, *up == '\0' ? "" : ".", key);
-}
-
 const char *schema_nearest(const struct yaml_node *keys, const char *name)
 {
     struct nearest n = nearest_to(name);
 
-    for (size_t i = 0; keys != NULL && i < keys->count; i++)
-        nearest_try(&n, keys->pairs[i].key->text);
+    YAML_FOREACH_PAIR(key, keys)
+        nearest_try(&n, key->key->text);
     return n.found;
 }
 
@@ -61,8 +55,7 @@ static struct yaml_node *check_int(struct schema *s, const struct yaml_node *sch
                    number < limit ? "more" : "less");
         return NULL;
     }
-    return copy_marks(yaml_new_plain(s->arena, arena_text(s->arena, "%lld", (long long)number)),
-                      value);
+    return copy_marks(yaml_new_number(s->arena, number), value);
 }
 
 static struct yaml_node *check_bool(struct schema *s, const struct yaml_node *value, const char *at)
@@ -110,11 +103,8 @@ static struct yaml_node *check_text(struct schema *s, const struct yaml_node *sc
     text = yaml_new_text(s->arena, value->text, value->len);
     /* Custom resources accept quantities as integers or texts, not as fractions. */
     if (strcmp(name, "quantity") == 0 && value->len < 18 &&
-        strspn(value->text, "0123456789") == value->len) {
-        long long number = strtoll(value->text, NULL, 10);
-
-        text = yaml_new_plain(s->arena, arena_text(s->arena, "%lld", number));
-    }
+        strspn(value->text, "0123456789") == value->len)
+        text = yaml_new_number(s->arena, strtoll(value->text, NULL, 10));
     return copy_marks(text, value);
 }
 
@@ -148,10 +138,9 @@ static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node 
 {
     struct yaml_node *n = new_mapping(s, value, at);
 
-    for (size_t i = 0; n != NULL && i < value->count; i++) {
-        const struct yaml_pair *pair = &value->pairs[i];
+    YAML_FOREACH_PAIR(pair, value) {
         const struct yaml_node *schema = yaml_get(keys, pair->key->text);
-        const char *below = at_key(s, at, pair->key->text);
+        const char *below = arena_joined(s->arena, at, ".", pair->key->text);
         struct yaml_node *result;
 
         if (schema == NULL) {
@@ -168,13 +157,13 @@ static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node 
 static void find_missing(struct schema *s, const struct yaml_node *keys,
                          const struct yaml_node *value, const char *file, const char *at)
 {
-    for (size_t i = 0; keys != NULL && i < keys->count; i++) {
-        const char *key = keys->pairs[i].key->text;
-        const char *below = at_key(s, at, key);
-        const struct yaml_node *example = yaml_get(keys->pairs[i].value, "example");
+    YAML_FOREACH_PAIR(pair, keys) {
+        const char *key = pair->key->text;
+        const char *below = arena_joined(s->arena, at, ".", key);
+        const struct yaml_node *example = yaml_get(pair->value, "example");
         bool required = false;
 
-        yaml_to_bool(yaml_get(keys->pairs[i].value, "required"), &required);
+        yaml_to_bool(yaml_get(pair->value, "required"), &required);
         if (required && yaml_is_null(yaml_get(value, key)))
             diag_error(s->diag, value->file != NULL ? value->file : file,
                        value->file != NULL ? value->start : (struct yaml_mark){0, 1, 1},
@@ -215,9 +204,8 @@ static struct yaml_node *check_map(struct schema *s, const struct yaml_node *sch
     const struct yaml_node *key_type = yaml_get(schema, "key");
     struct yaml_node *n = new_mapping(s, value, at);
 
-    for (size_t i = 0; n != NULL && i < value->count; i++) {
-        const struct yaml_pair *pair = &value->pairs[i];
-        const char *below = at_key(s, at, pair->key->text);
+    YAML_FOREACH_PAIR(pair, value) {
+        const char *below = arena_joined(s->arena, at, ".", pair->key->text);
         struct yaml_node *result = check_setting(s, yaml_get(schema, "each"), pair->value, below);
 
         if (key_type != NULL)
@@ -324,11 +312,6 @@ struct yaml_node *schema_check(struct schema *s, const struct yaml_node *keys,
 
 static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *setting, bool null);
 
-static void append_text(struct arena *a, struct yaml_node *list, const char *text)
-{
-    yaml_append(a, list, yaml_new_text(a, text, strlen(text)));
-}
-
 /* `type`, of which null is always one: it switches a default off. An item of a list cannot be null.
  */
 static void put_types(struct arena *a, struct yaml_node *schema, const char *const *types,
@@ -337,9 +320,9 @@ static void put_types(struct arena *a, struct yaml_node *schema, const char *con
     struct yaml_node *list = yaml_put_new(a, schema, "type", YAML_SEQUENCE);
 
     for (; *types != NULL; types++)
-        append_text(a, list, *types);
+        yaml_append(a, list, yaml_new_string(a, *types));
     if (null)
-        append_text(a, list, "null");
+        yaml_append(a, list, yaml_new_string(a, "null"));
 }
 
 static void schema_put_number(struct arena *a, struct yaml_node *schema, const char *key,
@@ -364,8 +347,8 @@ static void put_text_form(struct arena *a, struct yaml_node *schema,
         return;
     }
     list = yaml_put_new(a, schema, "enum", YAML_SEQUENCE);
-    for (size_t i = 0; i < values->count; i++)
-        append_text(a, list, values->items[i]->text);
+    YAML_FOREACH(value, values)
+        yaml_append(a, list, yaml_new_string(a, value->text));
     if (null)
         yaml_append(a, list, yaml_new_plain(a, "null"));
 }
@@ -375,16 +358,16 @@ static void put_keys(struct arena *a, struct yaml_node *schema, const struct yam
     struct yaml_node *properties = yaml_put_new(a, schema, "properties", YAML_MAPPING);
     struct yaml_node *list = NULL;
 
-    for (size_t i = 0; keys != NULL && i < keys->count; i++) {
-        const char *key = keys->pairs[i].key->text;
-        const struct yaml_node *setting = keys->pairs[i].value;
+    YAML_FOREACH_PAIR(pair, keys) {
+        const char *key = pair->key->text;
+        const struct yaml_node *setting = pair->value;
         bool required = false;
 
         yaml_to_bool(yaml_get(setting, "required"), &required);
         if (required && list == NULL)
             list = yaml_put_new(a, schema, "required", YAML_SEQUENCE);
         if (required)
-            append_text(a, list, key);
+            yaml_append(a, list, yaml_new_string(a, key));
         yaml_put(a, properties, key, schema_of(a, setting, !required));
     }
     yaml_put(a, schema, "additionalProperties", yaml_new_plain(a, "false"));
@@ -438,8 +421,8 @@ static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *sett
         return schema;
     }
     list = yaml_put_new(a, schema, "anyOf", YAML_SEQUENCE);
-    for (size_t i = 0; i < either->count; i++)
-        yaml_append(a, list, schema_of(a, either->items[i], null));
+    YAML_FOREACH(form, either)
+        yaml_append(a, list, schema_of(a, form, null));
     return schema;
 }
 

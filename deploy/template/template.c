@@ -11,14 +11,23 @@
 bool template_fill_variables(struct template_state *t, const struct yaml_node *let,
                              const struct scope *s)
 {
-    for (size_t i = 0; let != NULL && i < let->count && !t->failed; i++) {
-        const struct yaml_node *value = template_fill(t, let->pairs[i].value, s);
+    YAML_FOREACH_PAIR(variable, let) {
+        const struct yaml_node *value = template_fill(t, variable->value, s);
 
         if (value == NULL) /* a variable that is null is defined: a template may use it */
             value = yaml_new_plain(t->arena, "null");
-        yaml_put(t->arena, s->vars, let->pairs[i].key->text, value);
+        yaml_put(t->arena, s->vars, variable->key->text, value);
     }
     return !t->failed;
+}
+
+/* Whether a mapping's $if is true or absent. */
+static bool is_wanted(struct template_state *t, const struct yaml_node *node, const struct scope *s)
+{
+    const struct yaml_node *condition = yaml_get(node, "$if");
+
+    return condition == NULL ||
+           expr_true(expr_eval(t, condition->text, condition->len, s, condition));
 }
 
 static struct yaml_node *with_comment(struct template_state *t, struct yaml_node *n,
@@ -50,8 +59,7 @@ static struct yaml_node *fill_keys(struct template_state *t, const struct yaml_n
 {
     struct yaml_node *n = yaml_new(t->arena, YAML_MAPPING);
 
-    for (size_t i = 0; i < node->count && !t->failed; i++) {
-        const struct yaml_pair *pair = &node->pairs[i];
+    YAML_FOREACH_PAIR(pair, node) {
         const struct yaml_node *key;
         struct yaml_node *value;
 
@@ -74,8 +82,8 @@ static const struct yaml_node *merge_all(struct template_state *t, const struct 
 
     if (list == NULL || list->kind != YAML_SEQUENCE)
         return merge_nodes(MERGE_VALUES, t->arena, base, list);
-    for (size_t i = 0; i < list->count; i++)
-        base = merge_nodes(MERGE_VALUES, t->arena, base, list->items[i]);
+    YAML_FOREACH(item, list)
+        base = merge_nodes(MERGE_VALUES, t->arena, base, item);
     return base;
 }
 
@@ -94,8 +102,7 @@ static struct yaml_node *fill_body(struct template_state *t, const struct yaml_n
         const struct yaml_node *part = yaml_get(t->parts, include->text);
 
         if (part == NULL)
-            return template_error(t, include, "there is no part %s: mend the template",
-                                  include->text);
+            return template_error(t, include, "there is no part %s", include->text);
         base = template_fill(t, part, s);
         if (base == NULL || base->kind != YAML_MAPPING)
             return (struct yaml_node *)base;
@@ -114,8 +121,7 @@ static struct yaml_node *fill_body(struct template_state *t, const struct yaml_n
 static struct yaml_node *fill_one(struct template_state *t, const struct yaml_node *node,
                                   const struct scope *s)
 {
-    const struct yaml_node *condition = yaml_get(node, "$if"), *vars = yaml_get(node, "$vars");
-    const struct yaml_node *comment = yaml_get(node, "$comment");
+    const struct yaml_node *vars = yaml_get(node, "$vars"), *comment = yaml_get(node, "$comment");
     struct scope inner = {NULL, s};
     struct yaml_node *result;
 
@@ -125,12 +131,8 @@ static struct yaml_node *fill_one(struct template_state *t, const struct yaml_no
             return NULL;
         s = &inner;
     }
-    if (condition != NULL &&
-        !expr_true(expr_eval(t, condition->text, condition->len, s, condition))) {
-        const struct yaml_node *other = yaml_get(node, "$else");
-
-        return t->failed || other == NULL ? NULL : template_fill(t, other, s);
-    }
+    if (!is_wanted(t, node, s))
+        return template_fill(t, yaml_get(node, "$else"), s);
     result = t->failed ? NULL : fill_body(t, node, s);
     if (comment != NULL && result != NULL)
         comment = expr_interpolate(t, comment, s);
@@ -161,7 +163,7 @@ bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
     if (t->failed)
         return false;
     if (in == NULL) {
-        template_error(t, loop, "$for is `name in expression`: mend the template");
+        template_error(t, loop, "$for is `name in expression`");
         return false;
     }
     if (l->index == 0)
@@ -194,31 +196,24 @@ static void fill_for(struct template_state *t, struct yaml_node *list, const str
 static void append_item(struct template_state *t, struct yaml_node *list,
                         const struct yaml_node *item, const struct scope *s)
 {
-    const struct yaml_node *condition, *concat;
+    const struct yaml_node *concat = yaml_get(item, "$concat");
     struct yaml_node *value;
 
     if (yaml_get(item, "$for") != NULL) {
         fill_for(t, list, item, s);
         return;
     }
-    concat = yaml_get(item, "$concat");
     if (concat == NULL) {
         value = template_fill(t, item, s);
         if (value != NULL)
             yaml_append(t->arena, list, value);
         return;
     }
-    condition = yaml_get(item, "$if");
-    if (condition != NULL &&
-        !expr_true(expr_eval(t, condition->text, condition->len, s, condition)))
-        return;
-    value = template_fill(t, concat, s);
-    if (value != NULL && value->kind != YAML_SEQUENCE) {
-        template_error(t, concat, "$concat takes a list: mend the template");
-        return;
-    }
-    for (size_t i = 0; value != NULL && i < value->count; i++)
-        yaml_append(t->arena, list, value->items[i]);
+    value = is_wanted(t, item, s) ? template_fill(t, concat, s) : NULL;
+    if (value != NULL && value->kind != YAML_SEQUENCE)
+        template_error(t, concat, "$concat takes a list");
+    YAML_FOREACH(part, value)
+        yaml_append(t->arena, list, part);
 }
 
 static struct yaml_node *fill_any(struct template_state *t, const struct yaml_node *node,
@@ -238,8 +233,8 @@ static struct yaml_node *fill_any(struct template_state *t, const struct yaml_no
     list = at(yaml_new(t->arena, YAML_SEQUENCE), node);
     if (node->kind == YAML_MAPPING)
         fill_for(t, list, node, s);
-    for (size_t i = 0; node->kind == YAML_SEQUENCE && i < node->count && !t->failed; i++)
-        append_item(t, list, node->items[i], s);
+    YAML_FOREACH(item, node)
+        append_item(t, list, item, s);
     return list->count > 0 ? list : NULL;
 }
 
@@ -251,7 +246,7 @@ struct yaml_node *template_fill(struct template_state *t, const struct yaml_node
     if (t->failed || node == NULL)
         return NULL;
     if (t->depth == FILL_DEPTH_MAX)
-        return template_error(t, node, "parts include each other in a circle: mend the template");
+        return template_error(t, node, "parts include each other in a circle");
     t->depth++;
     result = fill_any(t, node, s);
     t->depth--;

@@ -62,6 +62,7 @@ struct yaml_node *function_call(struct template_state *t, const struct yaml_node
 
 extern const size_t function_count;
 
-/* Reports an error in a template, at the node that is being filled in. Returns NULL. */
+/* Reports an error in a template, which is to be mended, at the node that is being filled in.
+ * Returns NULL. */
 struct yaml_node *template_error(struct template_state *t, const struct yaml_node *at,
                                  const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -95,6 +95,11 @@ char *arena_text(struct arena *a, const char *format, ...)
     return text;
 }
 
+const char *arena_joined(struct arena *a, const char *left, const char *between, const char *right)
+{
+    return *left == '\0' ? right : arena_text(a, "%s%s%s", left, between, right);
+}
+
 void arena_free(struct arena *a)
 {
     while (a->blocks != NULL) {
@@ -107,9 +112,32 @@ void arena_free(struct arena *a)
 
 /* --- Texts. --- */
 
+uint64_t text_hash(const char *text, size_t len)
+{
+    uint64_t h = 14695981039346656037u;
+
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
+    return h ^ h >> 32;
+}
+
 bool text_is_one_of(const char *text, const char *const *words)
 {
     while (*words != NULL && strcmp(text, *words) != 0)
+        words++;
+    return *words != NULL;
+}
+
+bool text_begins_with_one_of(const char *text, const char *const *words)
+{
+    while (*words != NULL && strncmp(text, *words, strlen(*words)) != 0)
+        words++;
+    return *words != NULL;
+}
+
+bool text_has_one_of(const char *text, const char *const *words)
+{
+    while (*words != NULL && strstr(text, *words) == NULL)
         words++;
     return *words != NULL;
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct arena_block;
 
@@ -26,6 +27,16 @@ void *arena_room(struct arena *a, void *list, size_t count, size_t *cap, size_t 
 #define arena_push(a, list, count, cap) \
     (*((list) = arena_room(a, list, count, &(cap), sizeof *(list)), &(list)[(count)++]))
 
+/* Loops over the items of a list, and over those of a list of pointers. An empty list may be NULL.
+ */
+#define FOREACH(type, item, list, count)                                          \
+    for (type *item = (list), *item##_end = (count) == 0 ? item : item + (count); \
+         item != item##_end; item++)
+#define FOREACH_POINTER(type, item, list, count)                                                 \
+    for (type *const *item##_at = (list),                                                        \
+                     *const *item##_end = (count) == 0 ? item##_at : item##_at + (count), *item; \
+         item##_at != item##_end && (item = *item##_at) != NULL; item##_at++)
+
 /* A copy of len bytes, with a NUL after them. */
 char *arena_copy(struct arena *a, const char *text, size_t len);
 
@@ -34,10 +45,19 @@ char *arena_text(struct arena *a, const char *format, ...) __attribute__((format
 char *arena_vtext(struct arena *a, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
+/* Both texts, with `between` between them; if the left one is empty, the right one alone. */
+const char *arena_joined(struct arena *a, const char *left, const char *between, const char *right);
+
 void arena_free(struct arena *a);
+
+/* FNV-1a. */
+uint64_t text_hash(const char *text, size_t len);
 
 /* Whether the text is one of the words, which end with NULL. */
 bool text_is_one_of(const char *text, const char *const *words);
+/* The same for its beginning, and for a part of it. */
+bool text_begins_with_one_of(const char *text, const char *const *words);
+bool text_has_one_of(const char *text, const char *const *words);
 bool text_ends_with(const char *text, const char *end);
 
 /* A text that grows. */

@@ -11,8 +11,7 @@
 
 static bool is_repeated(const struct diag *d, const struct diag_entry *e)
 {
-    for (size_t i = 0; i < d->count; i++) {
-        const struct diag_entry *old = &d->entries[i];
+    FOREACH(const struct diag_entry, old, d->entries, d->count) {
         bool same_file = old->file == NULL || e->file == NULL ? old->file == e->file
                                                               : strcmp(old->file, e->file) == 0;
 
@@ -49,9 +48,7 @@ void diag_report(struct diag *d, enum diag_kind kind, const char *file, struct y
 
 void diag_append(struct diag *d, const struct diag *more)
 {
-    for (size_t i = 0; i < more->count; i++) {
-        const struct diag_entry *e = &more->entries[i];
-
+    FOREACH(const struct diag_entry, e, more->entries, more->count) {
         diag_report(d, e->kind, e->file, e->mark, "%s", e->text);
     }
 }
@@ -72,9 +69,7 @@ void diag_print(const struct diag *d, FILE *out)
 {
     enum diag_kind kind = d->errors > 0 ? DIAG_ERROR : DIAG_NOTE;
 
-    for (size_t i = 0; i < d->count; i++) {
-        const struct diag_entry *e = &d->entries[i];
-
+    FOREACH(const struct diag_entry, e, d->entries, d->count) {
         if (e->kind != kind)
             continue;
         diag_put(out, e->file == NULL ? "rdzv-manifest" : e->file);

@@ -44,8 +44,8 @@ static bool edits_settle(struct text_edits *e, size_t *where)
 
     if (e->count > 0)
         qsort(e->list, e->count, sizeof *e->list, compare_edits);
-    for (size_t i = 0; i < e->count; i++) {
-        struct text_edit *next = &e->list[i], *last = kept > 0 ? &e->list[kept - 1] : NULL;
+    FOREACH(struct text_edit, next, e->list, e->count) {
+        struct text_edit *last = kept > 0 ? &e->list[kept - 1] : NULL;
 
         if (has_edit(e, kept, next))
             continue;
@@ -70,9 +70,7 @@ bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, 
     for (size_t i = 0; i < e->count; i++)
         size += e->list[i].text_len; /* more than enough: removed bytes are not subtracted */
     r.bytes = arena_alloc(a, size + 1);
-    for (size_t i = 0; i < e->count; i++) {
-        const struct text_edit *edit = &e->list[i];
-
+    FOREACH(const struct text_edit, edit, e->list, e->count) {
         memcpy(r.bytes + r.len, bytes + from, edit->at - from);
         r.len += edit->at - from;
         memcpy(r.bytes + r.len, edit->text, edit->text_len);

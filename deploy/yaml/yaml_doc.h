@@ -101,6 +101,17 @@ struct yaml_node *yaml_get(const struct yaml_node *mapping, const char *key);
 struct yaml_pair *yaml_get_pair(const struct yaml_node *mapping, const char *key);
 struct yaml_node *yaml_at(const struct yaml_node *sequence, size_t index);
 size_t yaml_length(const struct yaml_node *sequence);
+/* Loops over the items of a sequence, and over the pairs of a mapping. */
+#define YAML_FOREACH(item, sequence)                                       \
+    for (struct yaml_node *const *item##_end,                              \
+             *const *item##_at = yaml_items(sequence, &item##_end), *item; \
+         item##_at != item##_end && (item = *item##_at) != NULL; item##_at++)
+#define YAML_FOREACH_PAIR(pair, mapping)                                          \
+    for (struct yaml_pair * pair##_end, *pair = yaml_pairs(mapping, &pair##_end); \
+         pair != pair##_end; pair++)
+struct yaml_node *const *yaml_items(const struct yaml_node *sequence,
+                                    struct yaml_node *const **end);
+struct yaml_pair *yaml_pairs(const struct yaml_node *mapping, struct yaml_pair **end);
 /* An item of a sequence, or a value of a mapping; the index is below `count`. */
 struct yaml_node *yaml_child(const struct yaml_node *collection, size_t index);
 
@@ -121,6 +132,17 @@ void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at
 #define yaml_error(d, ...) yaml_report(d, DIAG_ERROR, __VA_ARGS__)
 #define yaml_note(d, ...)  yaml_report(d, DIAG_NOTE, __VA_ARGS__)
 
+/* --- Places: the line of an option within a block of script. --- */
+
+/* The mark of a byte behind another one. This is slow: use it for one message. */
+struct yaml_mark yaml_mark_forward(struct yaml_mark from, const char *bytes, size_t offset);
+
+/* The place of byte `at` of the scalar's text. The place is exact for every style except folded
+ * ones: there, the search follows joined lines as far as the text allows. The place of an alias is
+ * where the alias is written. A node that no file contains has none (line 0). */
+struct yaml_mark scalar_position(const struct yaml_file *f, const struct yaml_node *scalar,
+                                 size_t at);
+
 /* --- What scalars mean. Collections and NULL have the type YAML_STRING and no value. --- */
 
 enum yaml_type yaml_type(const struct yaml_node *node);
@@ -132,7 +154,9 @@ bool yaml_to_int(const struct yaml_node *node, int64_t *out); /* false when it d
 
 struct yaml_node *yaml_new(struct arena *a, enum yaml_kind kind);
 struct yaml_node *yaml_new_text(struct arena *a, const char *text, size_t len); /* a string */
+struct yaml_node *yaml_new_string(struct arena *a, const char *text);
 struct yaml_node *yaml_new_plain(struct arena *a, const char *text); /* a number, true, null */
+struct yaml_node *yaml_new_number(struct arena *a, int64_t number);
 void yaml_append(struct arena *a, struct yaml_node *sequence, struct yaml_node *item);
 /* Replaces the value of the key, or adds the pair. NULL puts nothing. */
 void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key,
@@ -141,6 +165,8 @@ void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key,
 struct yaml_node *yaml_put_new(struct arena *a, struct yaml_node *to, const char *key,
                                enum yaml_kind kind);
 void yaml_put_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
+/* The same, but an empty text puts nothing, either. */
+void yaml_put_filled(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
 void yaml_put_plain(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
 void yaml_put_number(struct arena *a, struct yaml_node *mapping, const char *key, long number);
 /* Adds a pair. The caller knows that the key is not there yet. */

@@ -1,6 +1,6 @@
 /* Walks through the source of a scalar and its value in parallel: the styles differ in the bytes of
  * the source that are not part of the value. */
-#include "deploy/yaml/yaml_position.h"
+#include "deploy/yaml/yaml_doc.h"
 
 #include <string.h>
 

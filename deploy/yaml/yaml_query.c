@@ -36,6 +36,25 @@ struct yaml_node *yaml_at(const struct yaml_node *sequence, size_t index)
     return sequence->items[index];
 }
 
+struct yaml_node *const *yaml_items(const struct yaml_node *sequence, struct yaml_node *const **end)
+{
+    static struct yaml_node *const none[1];
+    struct yaml_node *const *first = yaml_length(sequence) == 0 ? none : sequence->items;
+
+    *end = first + yaml_length(sequence);
+    return first;
+}
+
+struct yaml_pair *yaml_pairs(const struct yaml_node *mapping, struct yaml_pair **end)
+{
+    static struct yaml_pair none[1];
+    bool empty = mapping == NULL || mapping->kind != YAML_MAPPING || mapping->count == 0;
+    struct yaml_pair *first = empty ? none : mapping->pairs;
+
+    *end = empty ? first : first + mapping->count;
+    return first;
+}
+
 struct yaml_node *yaml_child(const struct yaml_node *collection, size_t index)
 {
     return collection->kind == YAML_MAPPING ? collection->pairs[index].value
@@ -89,8 +108,8 @@ bool yaml_is(const struct yaml_node *node, const char *text)
 
 bool yaml_contains(const struct yaml_node *sequence, const char *text)
 {
-    for (size_t i = 0; i < yaml_length(sequence); i++) {
-        if (yaml_is(sequence->items[i], text))
+    YAML_FOREACH(item, sequence) {
+        if (yaml_is(item, text))
             return true;
     }
     return false;
@@ -255,12 +274,22 @@ struct yaml_node *yaml_new_text(struct arena *a, const char *text, size_t len)
     return n;
 }
 
+struct yaml_node *yaml_new_string(struct arena *a, const char *text)
+{
+    return yaml_new_text(a, text, strlen(text));
+}
+
 struct yaml_node *yaml_new_plain(struct arena *a, const char *text)
 {
-    struct yaml_node *n = yaml_new_text(a, text, strlen(text));
+    struct yaml_node *n = yaml_new_string(a, text);
 
     n->style = YAML_PLAIN;
     return n;
+}
+
+struct yaml_node *yaml_new_number(struct arena *a, int64_t number)
+{
+    return yaml_new_plain(a, arena_text(a, "%lld", (long long)number));
 }
 
 void yaml_append(struct arena *a, struct yaml_node *sequence, struct yaml_node *item)
@@ -303,7 +332,12 @@ struct yaml_node *yaml_put_new(struct arena *a, struct yaml_node *to, const char
 void yaml_put_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
 {
     if (text != NULL)
-        yaml_put(a, mapping, key, yaml_new_text(a, text, strlen(text)));
+        yaml_put(a, mapping, key, yaml_new_string(a, text));
+}
+
+void yaml_put_filled(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
+{
+    yaml_put_text(a, mapping, key, text != NULL && *text != '\0' ? text : NULL);
 }
 
 void yaml_put_plain(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
@@ -314,7 +348,7 @@ void yaml_put_plain(struct arena *a, struct yaml_node *mapping, const char *key,
 
 void yaml_put_number(struct arena *a, struct yaml_node *mapping, const char *key, long number)
 {
-    yaml_put(a, mapping, key, yaml_new_plain(a, arena_text(a, "%ld", number)));
+    yaml_put(a, mapping, key, yaml_new_number(a, number));
 }
 
 bool yaml_remove(struct yaml_node *mapping, const char *key)
@@ -335,10 +369,9 @@ struct yaml_node *yaml_without(struct arena *a, const struct yaml_node *mapping,
 {
     struct yaml_node *out = yaml_new(a, YAML_MAPPING);
 
-    for (size_t i = 0; mapping != NULL && mapping->kind == YAML_MAPPING && i < mapping->count;
-         i++) {
-        if (!text_is_one_of(mapping->pairs[i].key->text, keys))
-            yaml_put(a, out, mapping->pairs[i].key->text, mapping->pairs[i].value);
+    YAML_FOREACH_PAIR(pair, mapping) {
+        if (!text_is_one_of(pair->key->text, keys))
+            yaml_put(a, out, pair->key->text, pair->value);
     }
     return out;
 }

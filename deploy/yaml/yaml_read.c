@@ -1,7 +1,7 @@
 /* Reads YAML files, and builds trees from libyaml's events. It is stricter than libyaml wherever
  * two readers of one file could disagree: keys do not repeat, aliases form no cycles and do not
  * grow without bound. */
-#include "deploy/yaml/yaml_position.h"
+#include "deploy/yaml/yaml_doc.h"
 
 #include <errno.h>
 #include <search.h>
@@ -28,10 +28,18 @@ struct yaml_builder {
     size_t expanded; /* for which aliases stand, so far */
 };
 
-static bool fail_at(struct yaml_builder *r, struct yaml_mark at, const char *what)
+/* Returns NULL, which is false, too. */
+static void *fail_at(struct yaml_builder *r, struct yaml_mark at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void *fail_at(struct yaml_builder *r, struct yaml_mark at, const char *format, ...)
 {
-    diag_error(r->diag, r->file->name, at, "%s", what);
-    return false;
+    va_list args;
+
+    va_start(args, format);
+    diag_add(r->diag, DIAG_ERROR, r->file->name, at, format, args);
+    va_end(args);
+    return NULL;
 }
 
 static bool is_inside_character(const struct yaml_builder *r)
@@ -94,8 +102,7 @@ static bool fail_event(struct yaml_builder *r)
         if (strstr(problem, remedies[i].part) != NULL)
             remedy = remedies[i].remedy;
     }
-    diag_error(r->diag, r->file->name, at, "%s: %s", problem, remedy);
-    return false;
+    return fail_at(r, at, "%s: %s", problem, remedy);
 }
 
 static bool read_event(struct yaml_builder *r)
@@ -143,18 +150,14 @@ static struct yaml_node *build_alias(struct yaml_builder *r)
 
         if (strcmp(a->name, name) != 0)
             continue;
-        if (a->open) {
-            diag_error(r->diag, r->file->name, at,
-                       "*%s is part of the node that it refers to: write the text out", name);
-            return NULL;
-        }
+        if (a->open)
+            return fail_at(r, at, "*%s is part of the node that it refers to: write the text out",
+                           name);
         r->expanded += a->node->weight;
-        if (r->expanded > YAML_EXPANDED_MAX) {
-            diag_error(r->diag, r->file->name, at,
-                       "the aliases up to *%s stand for more than %d values: write the text out",
-                       name, YAML_EXPANDED_MAX);
-            return NULL;
-        }
+        if (r->expanded > YAML_EXPANDED_MAX)
+            return fail_at(
+                r, at, "the aliases up to *%s stand for more than %d values: write the text out",
+                name, YAML_EXPANDED_MAX);
         n = arena_alloc(&r->file->arena, sizeof *n);
         *n = *a->node;
         n->alias = true;
@@ -163,10 +166,9 @@ static struct yaml_node *build_alias(struct yaml_builder *r)
         n->end = end;
         return n;
     }
-    diag_error(r->diag, r->file->name, at,
-               "no &%s stands before *%s: define it, or quote a value that starts with *", name,
-               name);
-    return NULL;
+    return fail_at(r, at,
+                   "no &%s stands before *%s: define it, or quote a value that starts with *", name,
+                   name);
 }
 
 static struct yaml_node *build_scalar(struct yaml_builder *r)
@@ -186,10 +188,8 @@ static struct yaml_node *build_scalar(struct yaml_builder *r)
     n->text =
         arena_copy(&r->file->arena, (const char *)e->data.scalar.value, e->data.scalar.length);
     n->len = e->data.scalar.length;
-    if (memchr(n->text, '\0', n->len) != NULL) {
-        fail_at(r, n->start, "there is a NUL character in this text: remove it");
-        return NULL;
-    }
+    if (memchr(n->text, '\0', n->len) != NULL)
+        return fail_at(r, n->start, "there is a NUL character in this text: remove it");
     add_anchor(r, e->data.scalar.anchor, n, false);
     return n;
 }
@@ -260,9 +260,7 @@ static bool merge_one(struct yaml_builder *r, struct yaml_node *n, const struct 
     if (from->kind != YAML_MAPPING)
         return fail_at(r, from->start,
                        "<<: takes a mapping, or a list of them: write the keys out");
-    for (size_t i = 0; i < from->count; i++) {
-        const struct yaml_pair *pair = &from->pairs[i];
-
+    YAML_FOREACH_PAIR(pair, from) {
         if (yaml_get_pair(n, pair->key->text) != NULL)
             continue;
         yaml_add(&r->file->arena, n, pair->key, pair->value);
@@ -345,16 +343,11 @@ static struct yaml_node *build_node(struct yaml_builder *r, unsigned depth)
 {
     struct yaml_mark at = file_mark(r, r->event.start_mark);
 
-    if (depth > YAML_DEPTH_MAX) {
-        diag_error(r->diag, r->file->name, at,
-                   "more than %d levels of nesting: no manifest needs more", YAML_DEPTH_MAX);
-        return NULL;
-    }
-    if (++r->nodes > YAML_NODES_MAX) {
-        diag_error(r->diag, r->file->name, at, "more than %d values: split the file",
-                   YAML_NODES_MAX);
-        return NULL;
-    }
+    if (depth > YAML_DEPTH_MAX)
+        return fail_at(r, at, "more than %d levels of nesting: no manifest needs more",
+                       YAML_DEPTH_MAX);
+    if (++r->nodes > YAML_NODES_MAX)
+        return fail_at(r, at, "more than %d values: split the file", YAML_NODES_MAX);
     switch (r->event.type) {
     case YAML_ALIAS_EVENT:
         return build_alias(r);
@@ -386,7 +379,8 @@ static bool build_document(struct yaml_builder *r, size_t *cap)
 
     doc.body = end.offset;
     if (version != NULL && (version->major != 1 || version->minor > 2))
-        return fail_at(r, file_mark(r, r->event.start_mark), "not a version of YAML: remove %YAML");
+        return fail_at(r, file_mark(r, r->event.start_mark),
+                       "not a version of YAML: remove %%YAML");
     r->anchor_count = 0;
     if (!read_event(r))
         return false;

@@ -272,9 +272,7 @@ static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, 
 
 static void write_sequence(FILE *out, const struct yaml_node *n, unsigned depth)
 {
-    for (size_t i = 0; i < n->count; i++) {
-        const struct yaml_node *item = n->items[i];
-
+    YAML_FOREACH(item, n) {
         write_comment(out, item->comment, depth);
         if (item->kind == YAML_MAPPING && item->count > 0) {
             write_comment(out, item->pairs[0].value->comment, depth);

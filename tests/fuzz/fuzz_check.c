@@ -11,7 +11,7 @@
 #include "deploy/check/check.h"
 #include "deploy/check/check_verb.h"
 #include "deploy/yaml/shell_words.h"
-#include "deploy/yaml/yaml_position.h"
+#include "deploy/yaml/yaml_doc.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Trees that aliases make large take their time, and show nothing new. */

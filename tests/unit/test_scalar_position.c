@@ -1,7 +1,7 @@
 /* deploy/yaml/scalar_position: in every style of YAML, the byte of the file that a byte of a value
  * is.
  */
-#include "deploy/yaml/yaml_position.h"
+#include "deploy/yaml/yaml_doc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
