@@ -278,21 +278,30 @@ const struct history_loss *history_find_loss(const struct history *h, const stru
 
 /* --- Notes of the policy. --- */
 
-static void history_note_lost(struct history *h, const struct note *note, const char *peer,
-                              int64_t now_us)
+/* False: a spare, or a node that waits: the round goes on without it. */
+static bool history_is_of_round(const struct note *note)
+{
+    return strcmp(note->previous, "participant") == 0;
+}
+
+static enum loss_kind loss_kind_of(enum note_kind kind)
+{
+    return kind == NOTE_NODE_DISCONNECTED ? LOSS_DISCONNECTED
+           : kind == NOTE_NODE_REPLACED   ? LOSS_REPLACED
+                                          : LOSS_SILENT;
+}
+
+static void add_loss_reason(struct history *h, const struct note *note)
 {
     char words[NODE_TEXT_MAX], by[NODE_TEXT_MAX];
     const char *node = node_words(note->node, words);
-    enum loss_kind kind = LOSS_SILENT;
 
     switch (note->kind) {
     case NOTE_NODE_DISCONNECTED:
         history_add_reason(h, REASON_ALSO, "%s was lost: its connection ended", node);
-        kind = LOSS_DISCONNECTED;
         break;
     case NOTE_NODE_REPLACED:
         history_add_reason(h, REASON_ALSO, "%s was started again under the same name", node);
-        kind = LOSS_REPLACED;
         break;
     case NOTE_NODE_SILENT:
         history_add_reason(h, REASON_ALSO, "%s was lost: nothing came of it for %lld s", node,
@@ -304,7 +313,6 @@ static void history_note_lost(struct history *h, const struct note *note, const 
                            node, (long long)note->ms / 1000, node_words(note->by_node, by));
         break;
     }
-    history_lose(h, note->node, kind, peer, now_us);
 }
 
 void history_note(struct history *h, const struct run *run, const struct note *note,
@@ -320,14 +328,17 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         history_join(h, note->node, strcmp(note->role, "waiting") == 0);
         break;
     case NOTE_NODE_LEFT:
-        history_leave(h, note->node, now_us);
+        if (history_is_of_round(note))
+            history_leave(h, note->node, now_us);
         history_reach(h, note->round, now_us);
         break;
     case NOTE_NODE_DISCONNECTED:
     case NOTE_NODE_SILENT:
     case NOTE_NODE_PRESUMED_DEAD:
     case NOTE_NODE_REPLACED:
-        history_note_lost(h, note, peer, now_us);
+        if (history_is_of_round(note))
+            add_loss_reason(h, note);
+        history_lose(h, note->node, loss_kind_of(note->kind), peer, now_us);
         history_reach(h, note->round, now_us);
         break;
     case NOTE_NODES_RESTARTED:

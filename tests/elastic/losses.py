@@ -557,6 +557,25 @@ def a_finished_agent_does_not_wait_for_a_lost_node():
 
 
 @case
+def the_loss_of_a_spare_ends_no_round():
+    with daemon() as server:
+        a, b = meet(server.port, "job", "ab")
+        c = Agent(server.port, "job", "c")
+        a.step_out()
+        c.wait_in_line()
+        a.wait_in_line()
+        b.step_out()
+        b.join()
+        c.read()
+        c.join(complete=True)
+        server.wait_log("event=node_joined.*node=a/.* role=spare previous=waiting")
+        a.close()
+        server.wait_log("event=node_disconnected .*node=a/.* previous=spare")
+        newest = status_of(server.port)[0]["rounds"][0]
+        same((newest["round"], "why" in newest), (1, False), newest)
+
+
+@case
 def a_node_beyond_max_is_a_spare_until_a_place_is_free():
     """MAX is 2. The workers of a fail; while a is out of the round, c asks for its place."""
     with daemon() as server:
