@@ -63,7 +63,7 @@ const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *
     for (size_t i = 0; i < settings->count; i++) {
         if (strcmp(settings->pairs[i].key->text, "rdzv") != 0)
             rewrite_error(w, settings->pairs[i].value,
-                          "%s: this verb makes no job: --set is for rdzv.* alone",
+                          "%s: rewrite makes no job, and policy none: --set is for rdzv.* alone",
                           settings->pairs[i].key->text);
     }
     YAML_FOREACH_PAIR(wish, rdzv) {
