@@ -35,12 +35,6 @@ static size_t find_byte(struct slice s, char c)
     return at == NULL ? s.len : (size_t)(at - s.ptr);
 }
 
-/* True when two hexadecimal digits follow the '%' at s.ptr[at]. */
-static bool is_escape(struct slice s, size_t at)
-{
-    return s.len - at >= 3 && hex_digits[s.ptr[at + 1]] != 0 && hex_digits[s.ptr[at + 2]] != 0;
-}
-
 /* The byte that a good escape stands for. */
 static uint8_t escaped_byte(const uint8_t *escape)
 {
@@ -77,8 +71,8 @@ __attribute__((noinline)) static size_t check_escapes(struct slice s, size_t at)
     if (at < s.len && s.ptr[at] != '%')
         at += find_byte(slice_from(s, at), '%');
     while (at < s.len) {
-        if (!is_escape(s, at))
-            return at;
+        if (s.len - at < 3 || hex_digits[s.ptr[at + 1]] == 0 || hex_digits[s.ptr[at + 2]] == 0)
+            return at; /* two hexadecimal digits do not follow the '%' */
         at += 3;
         for (size_t end = at + 16; at < s.len && at < end && s.ptr[at] != '%';)
             at++;

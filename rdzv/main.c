@@ -102,14 +102,6 @@ static void log_start(const struct config *config)
                                         : "with --sync=off, a restart starts empty"));
 }
 
-/* malloc() puts small freed blocks into "fast bins", and joins all these blocks at once when it
- * needs a large piece: with a million blocks that takes a quarter of a second. Without fast bins
- * malloc() joins each block with its neighbours in free(). */
-static void keep_malloc_even(void)
-{
-    mallopt(M_MXFAST, 0);
-}
-
 static void limit_memory(const struct config *config)
 {
     const struct memory_limit limit =
@@ -200,7 +192,10 @@ static int run_daemon(struct config *config)
     if (server == NULL)
         return 1;
     log_start(config);
-    keep_malloc_even();
+    /* malloc() puts small freed blocks into "fast bins", and joins all these blocks at once when it
+     * needs a large piece: with a million blocks that takes a quarter of a second. Without fast
+     * bins malloc() joins each block with its neighbours in free(). */
+    mallopt(M_MXFAST, 0);
     limit_memory(config);
     code = run_servers(config, server);
     free(server);

@@ -146,13 +146,6 @@ static void note_journal_refusal(struct server *s)
         rendezvous_note_refusal(&store->rendezvous, refuses);
 }
 
-/* True: there are more of them. */
-static bool release_held(struct store_parts *store)
-{
-    return store->rendezvous.refuses_since_ms == 0 && relay_links_hold_some(&store->links) &&
-           relay_links_continue(&store->links);
-}
-
 static void on_leads(void *arg)
 {
     serve_clients(arg);
@@ -277,7 +270,9 @@ static void store_role_tick(struct server *s)
 /* The work of a store with a journal. True: more remains. */
 static bool work_journal(struct server *s)
 {
-    bool goes_on = release_held(&s->store);
+    struct relay_links *links = &s->store.links;
+    bool goes_on = s->store.rendezvous.refuses_since_ms == 0 && relay_links_hold_some(links) &&
+                   relay_links_continue(links); /* more of them are held */
 
     if (s->net.draining) /* the next replica starts to lead only when this one has closed all
                             clients */

@@ -71,12 +71,6 @@ static enum rdzv_status add_values(struct rdzv_client *c, struct table *t, cJSON
     return RDZV_OK;
 }
 
-/* More than the library takes in one answer, or than the store sends. */
-static bool is_too_much(enum rdzv_status status)
-{
-    return status == RDZV_PROTOCOL || status == RDZV_LOST;
-}
-
 /* The sizes of values are unknown until they come: if they are large, asks for fewer at once. */
 static enum rdzv_status add_all_values(struct rdzv_client *c, struct table *t, cJSON *list,
                                        const struct rdzv_bytes *keys, size_t count)
@@ -87,8 +81,8 @@ static enum rdzv_status add_all_values(struct rdzv_client *c, struct table *t, c
         size_t n = count - at < at_once ? count - at : at_once;
         enum rdzv_status status = add_values(c, t, list, keys + at, n);
 
-        if (is_too_much(status) && n > 1)
-            at_once = n / 2;
+        if ((status == RDZV_PROTOCOL || status == RDZV_LOST) && n > 1)
+            at_once = n / 2; /* more than the library takes in one answer, or the store sends */
         else if (status != RDZV_OK)
             return status;
         else

@@ -17,22 +17,10 @@ struct monitoring {
     bool has_head;
 };
 
-static bool is_in_space(const struct ctl *ctl, const cJSON *request)
-{
-    return ctl->space == NULL || strcmp(member_text(request, "space"), ctl->space) == 0;
-}
-
-/* "12:34:56.789012" of a time as the store writes it. */
-static void print_time(const char *time)
-{
-    const char *clock = strchr(time, 'T');
-
-    printf("%-15.15s", clock == NULL ? time : clock + 1);
-}
-
 static void print_request(const struct ctl *ctl, const cJSON *request)
 {
-    const char *key = member_text(request, "key");
+    const char *key = member_text(request, "key"), *time = member_text(request, "time");
+    const char *clock = strchr(time, 'T'); /* "12:34:56.789012" stands behind it */
 
     if (ctl->output == OUTPUT_JSON) {
         char *line = ctl_memory(cJSON_PrintUnformatted(request));
@@ -41,10 +29,9 @@ static void print_request(const struct ctl *ctl, const cJSON *request)
         free(line);
         return;
     }
-    print_time(member_text(request, "time"));
-    printf("  %-21s  %-10s  %-11s  %7ld  ", member_text(request, "peer"),
-           member_text(request, "space"), member_text(request, "operation"),
-           member_number(request, "bytes"));
+    printf("%-15.15s  %-21s  %-10s  %-11s  %7ld  ", clock == NULL ? time : clock + 1,
+           member_text(request, "peer"), member_text(request, "space"),
+           member_text(request, "operation"), member_number(request, "bytes"));
     text_safe(stdout, key, strlen(key), strlen(key));
     if (member_number(request, "keys") > 1)
         printf(" and %ld more", member_number(request, "keys") - 1);
@@ -66,6 +53,7 @@ static void say_more(struct monitoring *m, bool now)
  * of the sample is not counted in `more`. */
 static void print_requests(struct monitoring *m, const cJSON *json)
 {
+    const char *space = m->ctl->space;
     const cJSON *request;
     double all = member_double(json, "c10d_requests") + member_double(json, "http_requests");
     double shown = member_double(json, "shown");
@@ -74,7 +62,7 @@ static void print_requests(struct monitoring *m, const cJSON *json)
     {
         if (m->left == 0)
             return;
-        if (!is_in_space(m->ctl, request))
+        if (space != NULL && strcmp(member_text(request, "space"), space) != 0)
             continue;
         print_request(m->ctl, request);
         m->left -= m->left > 0;

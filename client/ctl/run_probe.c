@@ -325,12 +325,6 @@ static bool try_once(const struct ctl *ctl, struct preflight *p)
     return passed;
 }
 
-/* Without TLS, there is no such step. */
-static bool is_step(const struct ctl *ctl, int step)
-{
-    return step != STEP_TLS || ctl->tls;
-}
-
 /* Of the step that has failed. */
 static const char *preflight_failure(const struct preflight *p)
 {
@@ -358,8 +352,8 @@ static void print_preflight(const struct ctl *ctl, const struct preflight *p, bo
     for (int i = 0; i < STEPS; i++) {
         cJSON *step;
 
-        if (!is_step(ctl, i))
-            continue;
+        if (i == STEP_TLS && !ctl->tls)
+            continue; /* without TLS, there is no such step */
         step = ctl_memory(cJSON_CreateObject());
         cJSON_AddStringToObject(step, "step", step_names[i]);
         cJSON_AddStringToObject(step, "state", states[p->steps[i].state]);

@@ -329,11 +329,9 @@ static struct check_position at_entry(struct check *c, const struct job_run *r, 
 
     if (s->node == NULL)
         return at;
-    for (size_t i = 0; s->node->kind == YAML_SEQUENCE && i < s->node->count; i++) {
-        const struct yaml_node *key = kube_get(s->node->items[i], "key");
-
-        if (yaml_is(key, name))
-            return check_at(key);
+    YAML_FOREACH(entry, s->node) {
+        if (kube_is(entry, "key", name))
+            return check_at(kube_get(entry, "key"));
     }
     if (s->node->kind == YAML_SCALAR && strcmp(written, s->value.text) == 0)
         at.at += e->start;

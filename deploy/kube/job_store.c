@@ -148,18 +148,15 @@ void job_find_stores(struct job_view *v)
     struct arena *a = &v->bundle->arena;
 
     v->first_store = arena_alloc(a, (v->bundle->pod_count + 1) * sizeof *v->first_store);
-    for (size_t i = 0; i < v->bundle->pod_count; i++) {
-        const struct kube_pods *p = v->bundle->pods[i];
-
-        for (size_t j = 0; j < p->count; j++) {
-            struct job_store store = {.kind = job_store_kind(a, &p->containers[j]),
-                                      .container = &p->containers[j]};
+    KUBE_FOREACH_PODS(p, v->bundle) {
+        FOREACH(const struct kube_container, c, p->containers, p->count) {
+            struct job_store store = {.kind = job_store_kind(a, c), .container = c};
 
             if (store.kind == JOB_STORE_NONE)
                 continue;
             arena_push(a, v->stores, v->store_count, v->store_cap) = store;
-            if (v->first_store[i] == 0)
-                v->first_store[i] = v->store_count;
+            if (v->first_store[p->index] == 0)
+                v->first_store[p->index] = v->store_count;
         }
         if (job_server_in(v, p) != NULL)
             kube_index_labels(a, &v->servers, p);

@@ -58,9 +58,7 @@ static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j, co
 /* Another job that starts the same script of a ConfigMap, or NULL. */
 static const struct kube_object *other_user(struct rewrite *w, const struct job_run *r)
 {
-    for (size_t i = 0; r->map != NULL && i < w->jobs.all_count; i++) {
-        const struct job_run *other = w->jobs.runs[i];
-
+    FOREACH_POINTER(struct job_run, other, w->jobs.runs, r->map == NULL ? 0 : w->jobs.all_count) {
         if (other->map == r->map && job_run_object(other) != job_run_object(r) &&
             other->args->command.node == r->args->command.node)
             return job_run_object(other);

@@ -11,13 +11,9 @@ struct yaml_pair *yaml_get_pair(const struct yaml_node *mapping, const char *key
 {
     size_t len = strlen(key);
 
-    if (mapping == NULL || mapping->kind != YAML_MAPPING)
-        return NULL;
-    for (size_t i = 0; i < mapping->count; i++) {
-        const struct yaml_node *k = mapping->pairs[i].key;
-
-        if (k->len == len && memcmp(k->text, key, len) == 0)
-            return &mapping->pairs[i];
+    YAML_FOREACH_PAIR(pair, mapping) {
+        if (pair->key->len == len && memcmp(pair->key->text, key, len) == 0)
+            return pair;
     }
     return NULL;
 }

@@ -340,14 +340,6 @@ const char *tls_why(SSL *ssl, char text[TLS_WHY_MAX])
 
 /* --- Bytes. --- */
 
-/* Read bytes come before the end or a failure, which the next call then finds. */
-static ssize_t return_read_bytes(SSL *ssl, size_t got, int error)
-{
-    if (error != -EAGAIN)
-        end_reading(ssl);
-    return (ssize_t)got;
-}
-
 ssize_t tls_recv(SSL *ssl, void *bytes, size_t len)
 {
     size_t got = 0, n = 0;
@@ -358,8 +350,10 @@ ssize_t tls_recv(SSL *ssl, void *bytes, size_t len)
         errno = 0;
         if (SSL_read_ex(ssl, (char *)bytes + got, len - got, &n) != 1) {
             error = error_of(ssl, 0);
+            if (got > 0 && error != -EAGAIN)
+                end_reading(ssl); /* after these bytes, the next call finds the end or failure */
             if (got > 0)
-                return return_read_bytes(ssl, got, error);
+                return (ssize_t)got;
             errno = -error;
             return error == 0 ? 0 : -1;
         }

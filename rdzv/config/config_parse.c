@@ -41,13 +41,6 @@ static void set_defaults(struct config *c)
     c->initial_cluster_token = config_copy_text("etcd-cluster", 12);
 }
 
-/* An etcd answers every name, and tells every web page. */
-static void set_etcd_defaults(struct config *c)
-{
-    string_list_add(&c->cors, "*", 1);
-    string_list_add(&c->host_whitelist, "*", 1);
-}
-
 static bool apply_settings(struct parse *p)
 {
     for (size_t i = 0; i < p->settings.count; i++) {
@@ -136,8 +129,10 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
     *error = (struct config_error){.exit_code = 2};
     set_defaults(&p.draft.config);
     p.is_named_etcd = p.as_etcd = argc > 0 && is_named_etcd(argv[0]);
-    if (p.as_etcd)
-        set_etcd_defaults(&p.draft.config);
+    if (p.as_etcd) { /* an etcd answers every name, and tells every web page */
+        string_list_add(&p.draft.config.cors, "*", 1);
+        string_list_add(&p.draft.config.host_whitelist, "*", 1);
+    }
     ok = config_collect(&p, argc, argv, environment);
     help = ok ? config_last_setting(&p, "help") : NULL;
     if (help != NULL) {

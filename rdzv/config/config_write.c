@@ -136,12 +136,6 @@ static bool is_localhost_pair(const struct config *c, size_t i)
            c->listeners[i + 1].optional && c->listeners[i + 1].port == c->listeners[i].port;
 }
 
-/* What stands before its address in --listen. */
-static const char *wire_prefix(const struct listen_spec *spec)
-{
-    return spec->wire == LISTEN_TLS ? "tls:" : spec->wire == LISTEN_PLAIN ? "plain:" : "";
-}
-
 static void write_listeners(FILE *out, const struct config *c)
 {
     fputs("listen:", out);
@@ -158,7 +152,10 @@ static void write_listeners(FILE *out, const struct config *c)
         } else {
             config_format_address(spec, text);
         }
-        fprintf(out, "  - \"%s", wire_prefix(spec));
+        fprintf(out, "  - \"%s",
+                spec->wire == LISTEN_TLS     ? "tls:"
+                : spec->wire == LISTEN_PLAIN ? "plain:"
+                                             : "");
         write_escaped(out, text);
         if (spec->space_named)
             fprintf(out, "/%s", spec->space);

@@ -122,12 +122,6 @@ bool etcd_flag_apply(struct draft *d, const struct setting *setting)
     return config_apply_option(d, &s);
 }
 
-static bool is_literal_address(const char *host)
-{
-    return config_is_address(AF_INET, host, strlen(host)) ||
-           config_is_address(AF_INET6, host, strlen(host));
-}
-
 /* A listener for a URL that etcd would bind. For etcd, URLs with one address are one listener. */
 static bool add_url_listener(struct draft *d, const struct setting *from, const char *url,
                              bool metrics)
@@ -152,7 +146,8 @@ static bool add_url_listener(struct draft *d, const struct setting *from, const 
              parts.host);
     if (strcmp(host, "localhost") == 0)
         strcpy(host, "127.0.0.1");
-    if (!is_literal_address(host))
+    if (!config_is_address(AF_INET, host, strlen(host)) &&
+        !config_is_address(AF_INET6, host, strlen(host)))
         return config_fail_check(d, from,
                                  "expected IP in URL for binding (%s); write an address "
                                  "of this machine, localhost, or 0.0.0.0 for all",

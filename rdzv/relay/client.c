@@ -44,13 +44,6 @@ static struct relay *relay_of_conn(const struct conn *c)
 /* What the store says is committed there: a replica that has begun to lead meanwhile commits other
  * things (conn_note_independent()). */
 
-/* The daemon may stop, and have waited for this. The end of the iteration sends all of it. */
-static void finish_when_draining(struct conn *c)
-{
-    if (conn_net(c)->draining)
-        conn_finish(c);
-}
-
 static void client_answer(void *client, struct slice bytes)
 {
     struct conn *c = client;
@@ -58,7 +51,8 @@ static void client_answer(void *client, struct slice bytes)
     if (bytes.len != 0)
         conn_put(c, bytes.ptr, bytes.len);
     conn_note_independent(c);
-    finish_when_draining(c);
+    if (conn_net(c)->draining)
+        conn_finish(c); /* the daemon has waited for this; the iteration's end sends all of it */
 }
 
 static void client_answer_blob(void *client, struct blob *piece)
@@ -104,15 +98,6 @@ static enum relay_taken take_ping(struct conn *c, const struct c10d_request *req
     bytes_put_u32(conn_reserve(c, 4), req->nonce);
     conn_note_independent(c);
     return RELAY_TAKEN;
-}
-
-/* One whole request, which begins there. */
-static enum relay_taken client_take(struct conn *c, const struct c10d_request *req,
-                                    const uint8_t *start, size_t size)
-{
-    if (req->op == C10D_PING)
-        return take_ping(c, req);
-    return relay_take(client_of_conn(c)->session, req, start, size);
 }
 
 /* The result for the protocol. `left`: the bytes that have come from the request's start on. */
@@ -169,7 +154,10 @@ static enum protocol_result client_next_request(struct conn *c, struct slice in,
         return client_refuse(c, DROP_MALFORMED, "a relay does not pass on WATCH_KEY", req.key);
     conn_charge(c, REQUEST_COST + size / BYTES_A_NS);
     client->op = (uint8_t)req.op;
-    return end_take(c, client_take(c, &req, in.ptr, size), size, in.len, progress);
+    return end_take(c,
+                    req.op == C10D_PING ? take_ping(c, &req)
+                                        : relay_take(client->session, &req, in.ptr, size),
+                    size, in.len, progress);
 }
 
 static enum protocol_result client_read_requests(struct conn *c, uint8_t *in, size_t len,

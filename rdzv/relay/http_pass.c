@@ -254,13 +254,6 @@ static void pass_put_body(struct http_pass *p, struct slice data)
         conn_put(p->client, "\r\n", 2);
 }
 
-/* True: the watch continues with the next event of the history. A stream would get one such event,
- * and then none. */
-static bool is_behind_history(const struct http_pass *p)
-{
-    return p->is_stream && p->resumed && p->trace.last <= p->head_index;
-}
-
 /* False: the store's connection has ended, and something else goes on. */
 static bool watch_put_events(struct http_pass *p, struct slice data)
 {
@@ -273,7 +266,9 @@ static bool watch_put_events(struct http_pass *p, struct slice data)
             return false;
         }
         pass_put_body(p, out);
-        if (whole && is_behind_history(p)) {
+        /* The watch continues with the next event of the history. A stream would get one such
+         * event, and then none. */
+        if (whole && p->is_stream && p->resumed && p->trace.last <= p->head_index) {
             watch_resume(p);
             store_conn_drop(&p->user);
             pass_start(p);

@@ -276,14 +276,6 @@ void relay_link_continue(struct relay_link *link)
         conn_set_output(s->conn, OUTPUT_QUEUED);
 }
 
-/* Those who came before go on first, if there is room. */
-static int block_session(struct relay_session *s)
-{
-    set_turn(s, TURN_WAITS);
-    relay_link_continue(s->link);
-    return -EAGAIN;
-}
-
 static void forget_answers(struct relay_session *s)
 {
     s->answers[0] = s->answers[1] = (struct link_answer){0};
@@ -340,8 +332,11 @@ static int send_session(struct conn *c, size_t max)
     while (session_has_more(s) && sent < RELAY_PAYLOAD_MAX) {
         size_t before = link->conn->out.bytes;
 
-        if (is_full(link) || (s->turn != TURN_TAKEN && !TAILQ_EMPTY(&link->blocked)))
-            return block_session(s);
+        if (is_full(link) || (s->turn != TURN_TAKEN && !TAILQ_EMPTY(&link->blocked))) {
+            set_turn(s, TURN_WAITS);
+            relay_link_continue(link); /* those who came before go on first, if there is room */
+            return -EAGAIN;
+        }
         put_next(s);
         sent += link->conn->out.bytes - before;
     }
@@ -817,13 +812,6 @@ static const char *why_no_room(const struct relay_link *link)
     return NULL;
 }
 
-/* The OPEN comes late, on a link that the relay has already replaced. That link will end by itself;
- * until then, its further frames name an unknown channel. */
-static bool is_stale(const struct relay_session *s, const struct relay_opening *o)
-{
-    return s != NULL && o->link != 0 && o->link < s->link_number;
-}
-
 /* Takes the session from its old link, whose loss the relay has noticed before this store. */
 static void take_session_over(struct relay_session *s)
 {
@@ -857,7 +845,9 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
     const char *why = NULL;
     bool is_new, was_dropped;
 
-    if (is_stale(s, o))
+    /* The OPEN comes late, on a link that the relay has already replaced. That link will end by
+     * itself; until then, its further frames name an unknown channel. */
+    if (s != NULL && o->link != 0 && o->link < s->link_number)
         return;
     if (s != NULL && s->link != NULL && !relay_session_was_dropped(s))
         take_session_over(s);

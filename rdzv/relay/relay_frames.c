@@ -350,12 +350,6 @@ static bool has_gone_back(const struct relay_client *s, const struct relay_frame
     return opened->flags & RELAY_KNOWN && opened->number < s->changed;
 }
 
-/* True if the client has gone and has no unconfirmed requests. */
-static bool is_over(const struct relay_client *s)
-{
-    return s->client == NULL && TAILQ_EMPTY(&s->requests);
-}
-
 /* Why a session cannot continue after the store's report; NULL: it can. Requests that the store has
  * never seen, or lost with their answers, are simply sent again. */
 static const char *why_lost(const struct relay_client *s, const struct relay_frame *opened)
@@ -439,7 +433,8 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
 
     if (s->state != SESSION_ASKING)
         return NULL; /* of a session that was new to the store */
-    why = is_over(s) ? NULL : why_lost(s, frame);
+    /* A client that has gone and has no unconfirmed requests loses nothing. */
+    why = s->client == NULL && TAILQ_EMPTY(&s->requests) ? NULL : why_lost(s, frame);
     if (why != NULL) {
         s->state = SESSION_OPEN;
         lose_session(s, has_gone_back(s, frame) ? LOST_GONE_BACK : LOST_UNKNOWN, why);

@@ -186,15 +186,7 @@ static void drop_directory(struct tree *t, struct node *top)
     tree_free_later(t);
 }
 
-/* Takes a directory off the tree. */
-static void cut_directory(struct tree *t, struct node *top)
-{
-    uncount_nodes(t, top);
-    TAILQ_REMOVE(&top->parent->children, top, sibling);
-    drop_directory(t, top);
-}
-
-/* The same for a node that snapshots may see. */
+/* Takes a node that snapshots may see off the tree. */
 static void bury_node(struct tree *t, struct node *n)
 {
     uncount_nodes(t, n);
@@ -489,7 +481,9 @@ static void remove_node(struct tree *t, struct node *n, enum etcd_action action,
         remove_all(t, n, e);
     } else {
         notify_all(t, n, e);
-        cut_directory(t, n);
+        uncount_nodes(t, n);
+        TAILQ_REMOVE(&n->parent->children, n, sibling);
+        drop_directory(t, n);
     }
     publish_event(t, e, out);
 }
