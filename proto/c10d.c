@@ -257,3 +257,10 @@ bool c10d_next_blob(struct slice *items, struct slice *out)
     *items = slice_from(*items, r.at);
     return true;
 }
+
+struct slice c10d_first_key(const struct c10d_request *req)
+{
+    struct slice rest = req->items, key = {0};
+
+    return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
+}

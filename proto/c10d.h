@@ -121,6 +121,8 @@ enum parse_result c10d_parse(struct slice in, enum c10d_version version,
 /* Takes the next blob off a checked list: a key of CHECK, WAIT and MULTI_GET; a key, then its
  * value, of MULTI_SET. False at the end. */
 bool c10d_next_blob(struct slice *items, struct slice *out);
+/* The first key that a request names; empty: it names none. */
+struct slice c10d_first_key(const struct c10d_request *req);
 
 /* For logs: "SET", "c10d-legacy". Static text. */
 const char *c10d_op_name(enum c10d_op op);

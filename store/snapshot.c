@@ -85,12 +85,6 @@ static void release_event(struct event_refs *e)
     tree_event_unref(e->items[e->next++]);
 }
 
-static void free_events(struct event_refs *e)
-{
-    account_free(ACCOUNT_SNAPSHOT, e->items, e->count * sizeof *e->items);
-    *e = (struct event_refs){0};
-}
-
 /* --- The beginning. --- */
 
 static struct space_state state_of(const struct space *space)
@@ -461,7 +455,8 @@ static size_t snapshot_free_some(struct lazy_free *f, struct lazy *l, size_t cou
             release_event(e);
             return 1;
         }
-        free_events(e);
+        account_free(ACCOUNT_SNAPSHOT, e->items, e->count * sizeof *e->items);
+        *e = (struct event_refs){0};
     }
     lazy_free_remove(f, l);
     account_free(ACCOUNT_SNAPSHOT, s, s->size);

@@ -212,7 +212,6 @@ void check_find_idle_certificate(struct check *c, const struct kube_object *o)
 
 static bool secret_is_made(struct check *c, const struct kube_object *user, const char *secret)
 {
-
     return kube_named(&c->bundle, "Secret", secret, user) != NULL ||
            certificate_naming_secret(c, user, secret) != NULL;
 }

@@ -60,13 +60,6 @@ static void add_sample(struct monitor *m, const struct sample *s)
 
 /* --- c10d. --- */
 
-static struct slice first_key_of(const struct c10d_request *req)
-{
-    struct slice rest = req->items, key = {0};
-
-    return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
-}
-
 /* Where the sample of a request ends, in the input and in the text. */
 struct noted {
     size_t used, len;
@@ -88,7 +81,7 @@ static size_t note_c10d_requests(struct monitor *m, struct conn *c, struct slice
         add_sample(m, &(struct sample){.conn = c,
                                        .protocol = "c10d",
                                        .operation = c10d_op_name(req.op),
-                                       .key = first_key_of(&req),
+                                       .key = c10d_first_key(&req),
                                        .keys = req.count,
                                        .bytes = size});
         at += size;

@@ -198,11 +198,6 @@ static void feed_free(struct event_stream *s)
     account_free(ACCOUNT_WATCHES, f, sizeof *f);
 }
 
-static bool feed_is_of(const struct status_feed *f, const struct status_scope *scope)
-{
-    return f->scope.space == scope->space && f->scope.is_single == scope->is_single;
-}
-
 static struct status_feed *feed_find_or_add(struct status_feeds *feeds,
                                             const struct status_scope *scope)
 {
@@ -211,7 +206,7 @@ static struct status_feed *feed_find_or_add(struct status_feeds *feeds,
     struct status_feed *f;
 
     TAILQ_FOREACH(f, &feeds->list, entry) {
-        if (feed_is_of(f, scope))
+        if (f->scope.space == scope->space && f->scope.is_single == scope->is_single)
             return f;
     }
     f = account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_SMALL, sizeof *f);

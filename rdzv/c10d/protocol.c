@@ -30,36 +30,17 @@ static void end_c10d(struct conn *c)
 
 /* --- Hooks. --- */
 
-/* The first key that a request names; empty: it names none. */
-static struct slice first_key(const struct c10d_request *req)
-{
-    struct slice rest = req->items, key = {0};
-
-    return req->key.ptr != NULL || !c10d_next_blob(&rest, &key) ? req->key : key;
-}
-
-/* True if the client is known to be no agent, so the rendezvous need not see its requests. */
-static inline bool is_no_agent(const struct c10d_session *s)
-{
-    return s->role == C10D_PLAIN || s->role == C10D_WORKER;
-}
-
-/* True if the session waits for a key of the space, so it must not change to a worker store. */
-static bool uses_keys(const struct c10d_session *s)
-{
-    return s->waiter != NULL || s->watches != NULL;
-}
-
 /* Says who the client is, and lets the hooks see an agent's request first. */
 __attribute__((noinline)) static enum c10d_verdict ask_hooks(struct conn *c,
                                                              const struct c10d_request *req)
 {
     const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
     struct c10d_session *s = c10d_session(c);
-    struct slice key = first_key(req);
+    struct slice key = c10d_first_key(req);
 
     if (s->role < C10D_PLAIN && key.ptr != NULL) {
-        bool stays = s->role == C10D_UNBOUND && uses_keys(s);
+        /* A session that waits for a key of the space must not change to a worker store. */
+        bool stays = s->role == C10D_UNBOUND && (s->waiter != NULL || s->watches != NULL);
 
         if (s->role == C10D_UNBOUND)
             s->role = C10D_PLAIN;
@@ -154,10 +135,12 @@ static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_r
     bool is_relayed = c->backend != NULL;
     enum relayed relayed = RELAYED_PROCEED;
     enum c10d_verdict verdict;
+    uint8_t role;
 
     if (is_relayed && (relayed = relayed_begin_request(c, req, &changes)) != RELAYED_PROCEED)
         return end_relayed(c, relayed);
-    verdict = is_no_agent(c10d_session(c)) ? C10D_PROCEED : ask_hooks(c, req);
+    role = c10d_session(c)->role; /* other requests than those of agents need no rendezvous */
+    verdict = role == C10D_PLAIN || role == C10D_WORKER ? C10D_PROCEED : ask_hooks(c, req);
     if (verdict == C10D_HELD) {
         charge_request(c, req, size, engine, before);
         return PROTOCOL_PARKED;

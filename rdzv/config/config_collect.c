@@ -379,12 +379,6 @@ static const struct etcd_flag *find_grouped(const char *key)
     return etcd_flag_find(name, strlen(name));
 }
 
-static bool is_group(const char *key)
-{
-    return strcmp(key, "client-transport-security") == 0 ||
-           strcmp(key, "peer-transport-security") == 0;
-}
-
 /* Turns the entries of a parsed file into settings. */
 static bool add_entries(struct parse *p, bool etcd_file)
 {
@@ -397,8 +391,9 @@ static bool add_entries(struct parse *p, bool etcd_file)
                             .at = entry->at};
         size_t len = strlen(entry->key);
 
-        if (etcd_file && is_group(entry->key))
-            continue;
+        if (etcd_file && (strcmp(entry->key, "client-transport-security") == 0 ||
+                          strcmp(entry->key, "peer-transport-security") == 0))
+            continue; /* a group, with no value of its own */
         s.etcd = etcd_file ? find_grouped(entry->key) : NULL;
         if (s.etcd == NULL)
             s.etcd = etcd_flag_find(entry->key, len);

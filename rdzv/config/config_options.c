@@ -221,11 +221,6 @@ const struct option *config_find_option(const char *name, size_t len)
     return NULL;
 }
 
-static bool is_off(const char *text)
-{
-    return strcmp(text, "off") == 0 || strcmp(text, "none") == 0;
-}
-
 const char *config_format_amount(const struct option *o, uint64_t value, char *text)
 {
     if (o->kind == OPTION_DURATION)
@@ -266,7 +261,7 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
     bool duration = o->kind == OPTION_DURATION;
     uint64_t value = 0;
 
-    if (o->may_be_off && is_off(s->value)) {
+    if (o->may_be_off && (strcmp(s->value, "off") == 0 || strcmp(s->value, "none") == 0)) {
         *out = 0;
         return true;
     }

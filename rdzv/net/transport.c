@@ -500,20 +500,9 @@ void transport_drop_stalled(struct net *n, uint64_t deadline_ms)
 
 /* --- The end. --- */
 
-static bool conn_is_busy(const struct conn *c)
-{
-    return c->protocol != NULL && c->protocol->is_busy != NULL && c->protocol->is_busy(c);
-}
-
-static void drain_finish(struct conn *c)
-{
-    if (c->protocol != NULL && c->protocol->stop != NULL && conn_is_open(c))
-        c->protocol->stop(c);
-    conn_finish(c);
-}
-
 void transport_drain(struct net *n)
 {
+    const struct protocol *p;
     struct conn *c, *next;
 
     n->draining = true;
@@ -525,14 +514,18 @@ void transport_drain(struct net *n)
                 conn_close(c, "the daemon stops");
             continue;
         }
-        if (conn_is_open(c) && conn_is_busy(c))
+        p = conn_is_open(c) ? c->protocol : NULL;
+        if (p != NULL && p->is_busy != NULL && p->is_busy(c))
             continue; /* it ends with the answer */
         if (c->end == CONN_DRAINING)
             conn_set_end(c, CONN_FINISHING);
-        if (c->end == CONN_FINISHING && c->out.bytes == 0 && c->backend == NULL)
+        if (c->end == CONN_FINISHING && c->out.bytes == 0 && c->backend == NULL) {
             conn_close(c, "the daemon stops");
-        else
-            drain_finish(c);
+            continue;
+        }
+        if (p != NULL && p->stop != NULL)
+            p->stop(c);
+        conn_finish(c);
     }
 }
 

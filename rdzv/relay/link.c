@@ -478,14 +478,6 @@ struct protocol relay_link_protocol(struct relay_links *all)
 
 /* --- Time. --- */
 
-/* Where the search goes on. If that session has ended meanwhile, from the first of its space. */
-static struct session *swept_next(const struct relay_links *all, const struct engine_space *space)
-{
-    struct session *s = session_find(&space->store->sessions, all->sweep.session);
-
-    return s != NULL ? s : engine_session_next(space, NULL);
-}
-
 /* How much one tick may do. */
 struct sweep_budget {
     size_t ends, looks;
@@ -496,8 +488,10 @@ struct sweep_budget {
 static bool sweep_space(struct relay_links *all, struct engine_space *space,
                         struct sweep_budget *left)
 {
-    struct session *s = swept_next(all, space), *next;
+    struct session *s = session_find(&space->store->sessions, all->sweep.session), *next;
 
+    if (s == NULL) /* that one has ended meanwhile: from the first of its space */
+        s = engine_session_next(space, NULL);
     for (; s != NULL; s = next) {
         bool is_here = relay_session_of_id(all, space, s->id) != NULL;
 

@@ -525,12 +525,6 @@ static bool record_take_message(const struct message *m, struct slice in, struct
     return m->is_valid == NULL || m->is_valid(c);
 }
 
-/* Only changes of keys can name a worker store. */
-static bool may_have_worker_store(enum change_kind kind)
-{
-    return change_part(kind) == PART_KEYS || kind == CHANGE_SNAPSHOT_KEYS;
-}
-
 static bool record_take_change(const struct wire_field *w, struct change *c)
 {
     if (w->type != WIRE_BYTES || w->number >= MESSAGE_COUNT ||
@@ -558,7 +552,9 @@ static bool record_take(struct slice in, struct slice space, struct record *out)
         else if (!record_take_change(&w, c))
             return false;
     }
-    return c->kind != CHANGE_NONE && (c->worker_store == 0 || may_have_worker_store(c->kind));
+    /* Only changes of keys can name a worker store. */
+    return c->kind != CHANGE_NONE && (c->worker_store == 0 || change_part(c->kind) == PART_KEYS ||
+                                      c->kind == CHANGE_SNAPSHOT_KEYS);
 }
 
 /* A batch that was added to another one begins again within it (batch_append()). */

@@ -93,11 +93,6 @@ bool keymap_moment_write(struct keymap_moment *k, struct batch *out, size_t byte
 
 /* --- Changes. --- */
 
-static void mark_entry(const struct keymap_moment *k, struct entry *e)
-{
-    e->snapshot = k->snapshot & SNAPSHOT_NUMBER_MAX;
-}
-
 /* True while the snapshot may take memory. */
 static bool may_keep(const struct keymap_moment *k)
 {
@@ -113,7 +108,7 @@ void keymap_moment_changes(struct keymap_moment *k, struct entry *e, bool overwr
         return;
     change = put_of(k, CHANGE_KEY_PUT, e->node.key, e->value);
     cow_put(k->cow, k->name, &change, e->value, overwritten);
-    mark_entry(k, e);
+    e->snapshot = k->snapshot & SNAPSHOT_NUMBER_MAX;
 }
 
 void keymap_moment_loses(struct keymap_moment *k, struct entry *e)

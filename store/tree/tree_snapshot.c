@@ -87,17 +87,13 @@ struct node *tree_snapshot_next(struct tree_snapshot *s, int64_t *work)
 
 /* --- What was. --- */
 
-static struct tree_snapshot *newest_snapshot(const struct tree *t)
-{
-    return TAILQ_LAST(&t->snapshots, tree_snapshot_list);
-}
-
 /* True if a snapshot sees the node's present state. */
 static bool is_seen(const struct tree *t, const struct node *n)
 {
+    const struct tree_snapshot *newest = TAILQ_LAST(&t->snapshots, tree_snapshot_list);
     uint64_t since = n->past != NULL ? n->past->until : n->created;
 
-    return !TAILQ_EMPTY(&t->snapshots) && newest_snapshot(t)->index >= since;
+    return newest != NULL && newest->index >= since;
 }
 
 static struct tree_past *add_past(struct tree *t, struct node *n)

@@ -56,11 +56,6 @@ static bool sort_widen(struct tree_sort *s)
     return true;
 }
 
-static void end_collecting(struct tree_sort *s)
-{
-    s->step = s->in_order ? TREE_SORT_READY : TREE_SORT_RUNS;
-}
-
 static bool collect_children(struct tree_sort *s, struct tree_snapshot *walk, int64_t *work)
 {
     const struct node *n = NULL;
@@ -76,7 +71,7 @@ static bool collect_children(struct tree_sort *s, struct tree_snapshot *walk, in
         s->list[s->count++] = n;
     }
     if (*work > 0)
-        end_collecting(s);
+        s->step = s->in_order ? TREE_SORT_READY : TREE_SORT_RUNS;
     return true;
 }
 
