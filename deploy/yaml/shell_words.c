@@ -399,6 +399,14 @@ static void read_comment(struct shell_reader *r)
     r->pos = end == NULL ? r->len : (size_t)(end - r->text);
 }
 
+/* At && or ||. */
+static void read_condition(struct shell_reader *r)
+{
+    end_command(r);
+    r->pos += 2;
+    r->command.maybe = true;
+}
+
 /* `&> file` is no end. */
 static void end_command_or_redirect(struct shell_reader *r)
 {
@@ -433,13 +441,10 @@ static void read_one(struct shell_reader *r)
         break;
     case '&':
     case '|':
-        if (peek_byte(r, 1) != c) {
+        if (peek_byte(r, 1) == c)
+            read_condition(r);
+        else
             end_command_or_redirect(r);
-            break;
-        }
-        end_command(r);
-        r->pos += 2;
-        r->command.maybe = true; /* at && or || */
         break;
     case '(':
         if (r->in_word && r->word_len > 1 && r->word[r->word_len - 1] == '=') {
