@@ -113,6 +113,11 @@ COMMANDS = [
             most 100 of a run.""",
             ("waiters", "every client, the longest wait first"),
             ("waiters JOB", "those of one run")),
+    Command("top", "", 0, 0, "", "watch interval", "requests per second, connections, memory, spaces",
+            """Reads /metrics twice, --interval apart, and prints what happened in between. With --watch, rdzvctl
+            repeats this until you stop it.""",
+            ("top -w", "a screen that is kept up to date"),
+            ("top -o json", "one sample for a script")),
     Command("monitor", "", 0, 0, "", "count", "who asks the store for what, just now",
             """Prints requests as the store carries them out: time, client, space, operation, length and key; of HTTP,
             method and path. It never prints values. The store sends a sample: at most 500 requests a second, and of

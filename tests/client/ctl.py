@@ -398,6 +398,34 @@ def monitor_prints_requests():
     rdzvctl("-s", "127.0.0.1:1", "monitor", code=UNREACHABLE)
 
 
+@case
+def top_counts_requests():
+    with Rdzvd() as daemon:
+        stop = threading.Event()
+
+        def work():
+            peer = Peer(daemon.port)
+            while not stop.is_set():
+                peer.add(b"/n", 1)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            top = json.loads(rdzvctl("top", "--interval", "300ms", "-o", "json", server=daemon)[0])
+        finally:
+            stop.set()
+            thread.join()
+        check(top["c10d_requests_per_second"] > 10 and top["connections"] >= 1, str(top))
+        check(top["spaces"][0]["name"] == "default" and top["spaces"][0]["keys"] == 1, str(top))
+        check(top["role"] == "store", str(top))
+        out, _ = rdzvctl("top", "--interval", "100ms", server=daemon)
+        has(out, "requests/s", "default")
+        check("has no spaces" not in out, out)
+        began = time.monotonic()
+        rdzvctl("top", "--interval", "50ms", server=daemon)
+        check(time.monotonic() - began < 1.9, "50ms became the 2 s that it is without --interval")
+
+
 # ---- keys
 
 
@@ -638,6 +666,7 @@ def a_relay_without_its_store_is_told_from_nothing():
         with Rdzvd(listen=("127.0.0.1:%d" % port,)):
             relay.wait_log("event=upstream_connected")
             has(rdzvctl("preflight", server=relay)[0], "ready       ok")
+            has(rdzvctl("top", "--interval", "100ms", server=relay)[0], "This relay has no spaces")
         relay.wait_log("event=upstream_lost")
         out, _ = rdzvctl("preflight", "--timeout", "0s", server=relay, code=UNREACHABLE)
         has(out, "c10d        ok", "ready       failed: the store is away since ")
@@ -661,6 +690,10 @@ def a_replica_that_does_not_lead_is_told_from_nothing():
         out, _ = rdzvctl("preflight", "--timeout", "0s", server=replica, code=UNREACHABLE)
         has(out, "c10d        warning: 127.0.0.1:%d accepts connections but does not answer" % replica.port,
             "ready       failed: journal failed: this replica does not lead")
+        has(rdzvctl("top", "--interval", "100ms", server=replica)[0], "SPACE ",
+            "It is a replica that does not lead, and has no spaces")
+        top = json.loads(rdzvctl("top", "--interval", "100ms", "-o", "json", server=replica)[0])
+        check(top["role"] == "standby" and top["spaces"] == [], str(top))
         _, err = rdzvctl("status", server=replica, code=5)
         has(err, "this replica does not lead; see /readyz; with rdzvctl: health --ready")
 
@@ -932,7 +965,7 @@ def bash_completes():
         check(completions(server + "clear ") == ["default"], "spaces")
         check(completions("rdzvctl runs -o ") == ["table", "wide", "name", "json", "yaml"], "formats")
         check(completions("rdzvctl completion ") == ["bash", "zsh", "fish"], "shells")
-        check(completions("rdzvctl help mo") == ["monitor"], "commands of help")
+        check(completions("rdzvctl help to") == ["top"], "commands of help")
 
 
 @case
@@ -965,7 +998,7 @@ def fish_completes():
     if not shutil.which("fish"):
         return "there is no fish"
     for line, wanted in (("sta", "status\t"), ("latency --c", "--count\t"), ("runs -o wi", "wide\t"),
-                         ("completion z", "zsh"), ("help mo", "monitor")):
+                         ("completion z", "zsh"), ("help to", "top")):
         out = in_shell("fish", "-c", "rdzvctl completion fish | source; complete -C 'rdzvctl %s'" % line)
         check(any(found.startswith(wanted) for found in out.splitlines()), "%s: %s" % (line, out))
 

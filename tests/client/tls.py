@@ -98,6 +98,7 @@ def every_kind_of_command_works_over_tls():
         while process.poll() is None:
             rdzvctl("add", "/n", **env)
         has(process.communicate()[0], " ADD ")
+        has(rdzvctl("top", "--interval", "50ms", **env)[0], "requests/s")
 
 
 @case
