@@ -123,7 +123,7 @@ static void back(struct step *s, const struct policy_event *event)
     struct agent *a = event->agent;
 
     presence_heard(s, a, a->waits);
-    meeting_note_back(s->run);
+    meeting_note_back(s->run, a);
     if (a->link == LINK_GONE) {
         rejoin_take_back(s, a);
         list_again(s, a);

@@ -252,7 +252,7 @@ const struct torch_node *meeting_waiting(const struct step *s);
 /* Torch 1.13 gives up a poll after read_timeout, which is 60 s by default. */
 #define MEETING_HOLD_MS 45000
 /* An agent that was away is back. */
-void meeting_note_back(struct run *run);
+void meeting_note_back(struct run *run, struct agent *a);
 /* It polls no more. The agent must be in run.agents. */
 void meeting_leave(struct run *run, struct agent *a);
 /* After each event: the meeting begins, opens, or ends. */
