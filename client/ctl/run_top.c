@@ -22,10 +22,9 @@ static enum ctl_exit take_sample(const struct ctl *ctl, struct sample *out)
     struct http_answer answer;
     enum ctl_exit code = http_ask(ctl, "GET", "/metrics", &answer);
 
-    if (code != CTL_FINE)
-        return code;
-    *out = (struct sample){answer.body, ctl_now_s()};
-    return CTL_FINE;
+    if (code == CTL_FINE)
+        *out = (struct sample){answer.body, ctl_now_s()};
+    return code;
 }
 
 /* What stands behind the last blank of the line; labels may have blanks. */
@@ -56,28 +55,18 @@ static double metric_sum(const char *text, const char *name)
     return sum;
 }
 
-/* Finds the next space that has a line of `name`, from *at on; its name goes to `space`. */
-static bool next_space(const char **at, const char *name, char *space, size_t size)
+/* Finds the next space that has keys, from *at on; its name goes to `space`. */
+static bool next_space(const char **at, char *space, size_t size)
 {
-    char head[128];
-    size_t len = (size_t)snprintf(head, sizeof head, "\n%s{space=\"", name), n;
+    static const char head[] = "\nrdzvd_space_keys{space=\"";
     const char *found = strstr(*at, head);
 
     if (found == NULL)
         return false;
-    found += len;
-    n = strcspn(found, "\"");
-    *at = found + n;
-    snprintf(space, size, "%.*s", (int)n, found);
+    found += sizeof head - 1;
+    *at = found + strcspn(found, "\"");
+    snprintf(space, size, "%.*s", (int)(*at - found), found);
     return true;
-}
-
-static double of_space(const char *text, const char *name, const char *space)
-{
-    char line[400];
-
-    snprintf(line, sizeof line, "%s{space=\"%s\"", name, space);
-    return metric_sum(text, line);
 }
 
 /* The daemon's role: "store", "relay", or "standby" (a replica without the lead); "": unknown. */
@@ -105,17 +94,17 @@ static const struct {
     {"relay_links", "rdzvd_relay_links", false},
 };
 
-static const struct {
-    const char *name, *metric;
-} space_figures[] = {
-    {"keys", "rdzvd_space_keys"},
-    {"bytes", "rdzvd_space_bytes"},
-    {"queues", "rdzvd_space_queues"},
-    {"etcd_nodes", "rdzvd_space_etcd_nodes"},
-    {"c10d_connections", "rdzvd_space_c10d_connections"},
-    {"waiters", "rdzvd_space_waiters"},
-    {"runs", "rdzvd_space_runs"},
-};
+/* Each figure of a space is the metric rdzvd_space_MEMBER. */
+static const struct table_column space_columns[] = {
+    {"SPACE", "name", cell_text},
+    {"KEYS", "keys", cell_count},
+    {"BYTES", "bytes", cell_bytes},
+    {"QUEUES", "queues", cell_count},
+    {"ETCD NODES", "etcd_nodes", cell_count},
+    {"C10D CLIENTS", "c10d_connections", cell_count},
+    {"WAITERS", "waiters", cell_count},
+    {"RUNS", "runs", cell_count},
+    {.head = NULL}};
 
 static double figure_value(size_t i, const struct sample *before, const struct sample *now)
 {
@@ -124,6 +113,19 @@ static double figure_value(size_t i, const struct sample *before, const struct s
     if (!figures[i].is_rate)
         return value;
     return (value - metric_sum(before->text, figures[i].metric)) / (now->at_s - before->at_s);
+}
+
+static cJSON *space_json(const char *text, const char *name)
+{
+    cJSON *space = ctl_memory(cJSON_CreateObject());
+    char metric[400];
+
+    cJSON_AddStringToObject(space, "name", name);
+    for (const struct table_column *c = space_columns + 1; c->head != NULL; c++) {
+        snprintf(metric, sizeof metric, "rdzvd_space_%s{space=\"%s\"", c->member, name);
+        cJSON_AddNumberToObject(space, c->member, metric_sum(text, metric));
+    }
+    return space;
 }
 
 static cJSON *top_json(const struct sample *before, const struct sample *now)
@@ -137,15 +139,8 @@ static cJSON *top_json(const struct sample *before, const struct sample *now)
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         cJSON_AddNumberToObject(json, figures[i].name, figure_value(i, before, now));
     spaces = cJSON_AddArrayToObject(json, "spaces");
-    while (next_space(&at, space_figures[0].metric, name, sizeof name)) {
-        cJSON *space = ctl_memory(cJSON_CreateObject());
-
-        cJSON_AddStringToObject(space, "name", name);
-        for (size_t i = 0; i < sizeof space_figures / sizeof *space_figures; i++)
-            cJSON_AddNumberToObject(space, space_figures[i].name,
-                                    of_space(now->text, space_figures[i].metric, name));
-        cJSON_AddItemToArray(spaces, space);
-    }
+    while (next_space(&at, name, sizeof name))
+        cJSON_AddItemToArray(spaces, space_json(now->text, name));
     return json;
 }
 
@@ -161,15 +156,6 @@ static void print_role_hint(const char *role)
 
 static void print_top(const struct ctl *ctl, const cJSON *json)
 {
-    static const struct table_column columns[] = {{"SPACE", "name", cell_text},
-                                                  {"KEYS", "keys", cell_count},
-                                                  {"BYTES", "bytes", cell_bytes},
-                                                  {"QUEUES", "queues", cell_count},
-                                                  {"ETCD NODES", "etcd_nodes", cell_count},
-                                                  {"C10D CLIENTS", "c10d_connections", cell_count},
-                                                  {"WAITERS", "waiters", cell_count},
-                                                  {"RUNS", "runs", cell_count},
-                                                  {.head = NULL}};
     const cJSON *space;
     struct table t;
     char memory[32];
@@ -182,7 +168,7 @@ static void print_top(const struct ctl *ctl, const cJSON *json)
            member_double(json, "connections"), member_double(json, "relay_links"));
     printf("%.0f %% of a core, %s of memory\n\n",
            member_double(json, "cpu_seconds_per_second") * 100, memory);
-    table_begin(&t, columns, 0);
+    table_begin(&t, space_columns, 0);
     cJSON_ArrayForEach(space, member_item(json, "spaces")) table_add_json(&t, STYLE_PLAIN, space);
     table_print(&t, stdout, "", ctl->colour);
     print_role_hint(member_text(json, "role"));
