@@ -287,6 +287,19 @@ enum http_ready http_ready(const struct ctl *ctl, int64_t timeout_ms, char why[H
     return ready;
 }
 
+bool http_is_etcd(const struct ctl *ctl, int64_t timeout_ms)
+{
+    struct http_answer answer;
+    struct http_failure failure;
+    bool is_etcd;
+
+    if (!http_try(ctl, "GET", "/version", timeout_ms, &answer, &failure))
+        return false;
+    is_etcd = strstr(answer.body, "\"etcdserver\"") != NULL;
+    free(answer.body);
+    return is_etcd;
+}
+
 /* The server has not answered in time: says why, if /readyz knows. */
 static enum ctl_exit say_late(const struct ctl *ctl)
 {
@@ -358,8 +371,10 @@ static enum ctl_exit say_status(const struct ctl *ctl, const struct http_answer 
     if (message == NULL && http_wants_tls(ctl, answer))
         message = HTTP_WANTS_TLS;
     if (message == NULL)
-        message = answer->status == 404 ? "it has no such path: is it an rdzvd of this version?"
-                                        : answer->body;
+        message = answer->status != 404 ? answer->body
+                  : http_is_etcd(ctl, ctl_timeout(ctl, READY_MS))
+                      ? HTTP_IS_ETCD
+                      : "it has no such path: is it an rdzvd of this version?";
     ctl_say(code, "%s: %.500s%s", ctl->server, message, remedy_text(code, message));
     cJSON_Delete(json);
     return code;

@@ -48,6 +48,12 @@ enum http_ready {
 
 enum http_ready http_ready(const struct ctl *ctl, int64_t timeout_ms, char why[HTTP_READY_MAX]);
 
+/* An etcd answers there. Only to be asked of a server that lacks a path of rdzvd's. */
+bool http_is_etcd(const struct ctl *ctl, int64_t timeout_ms);
+
+#define HTTP_IS_ETCD \
+    "an etcd answers there, and rdzvctl asks rdzvd only: correct -s HOST:PORT, or use etcdctl"
+
 /* Like http_try(), but prints an error and its remedy on stderr. Returns CTL_FINE or the exit code.
  * If the status is 400 or more, *out stays unset. */
 enum ctl_exit http_ask(const struct ctl *ctl, const char *method, const char *path,

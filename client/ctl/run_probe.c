@@ -167,8 +167,11 @@ static bool preflight_look_up(const struct ctl *ctl, struct preflight *p)
 static bool note_no_hello(const struct ctl *ctl, struct preflight *p, const char *message)
 {
     char why[HTTP_READY_MAX];
+    enum http_ready ready = http_ready(ctl, patience_ms(ctl, p, 2), why);
 
-    if (http_ready(ctl, patience_ms(ctl, p, 1), why) != READY_NOT)
+    if (ready == READY_UNKNOWN && http_is_etcd(ctl, patience_ms(ctl, p, 1)))
+        return preflight_note(p, STEP_C10D, FAILED, "%s: " HTTP_IS_ETCD, ctl->server);
+    if (ready != READY_NOT)
         return preflight_note(p, STEP_C10D, FAILED, "%s", message);
     preflight_note(p, STEP_C10D, WARNS, "%s accepts connections but does not answer", ctl->server);
     return preflight_note(p, STEP_READY, FAILED, "%s", why);

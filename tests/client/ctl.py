@@ -28,7 +28,7 @@ from agents import Agent, meet, read_together, rejoin  # noqa: E402
 from c10d import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
-from servers import ROOT, Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
+from servers import ROOT, Etcd, Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
 
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
 RDZVCTL = os.path.join(BUILD, "client", "rdzvctl")
@@ -672,6 +672,17 @@ def a_relay_without_its_store_is_told_from_nothing():
         has(out, "c10d        ok", "ready       failed: the store is away since ")
         _, err = rdzvctl("status", "--timeout", "1s", server=relay, code=UNREACHABLE)
         has(err, "has not answered, since it is not ready: the store is away since ")
+
+
+@case
+def an_etcd_is_told_from_an_rdzvd():
+    if shutil.which("etcd") is None:
+        return "there is no etcd"
+    with Etcd() as etcd:
+        for command in (["status"], ["preflight", "--timeout", "1s"]):
+            out, err = rdzvctl(*command, server=etcd, code=1 if command == ["status"] else UNREACHABLE)
+            has(out + err, "an etcd answers there, and rdzvctl asks rdzvd only")
+    return None
 
 
 @contextlib.contextmanager
