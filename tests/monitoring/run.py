@@ -7,6 +7,7 @@ shorter: see SCALE. The daemon is $RDZVD, else the one in build/. Prometheus and
 Debian's; Prometheus listens on loopback alone.
 """
 
+import datetime
 import http.client
 import itertools
 import json
@@ -27,6 +28,7 @@ for folder in ("support", "elastic", "linear"):
     sys.path.insert(0, os.path.join(HERE, "..", folder))
 import agents as ag  # noqa: E402
 import cases  # noqa: E402
+import certs  # noqa: E402
 from c10d import Peer, modern  # noqa: E402
 from cases import case, check  # noqa: E402
 from faults import EIO, Disk, preload  # noqa: E402
@@ -409,6 +411,15 @@ def requests_without_a_right():
             check(c.getresponse().status == 403, "a foreign Host")
             c.close()
         w.fires("RdzvdAccessRefused")
+
+
+@case
+def a_certificate_that_ends_soon():
+    ca = certs.Ca()
+    end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)
+    cert, key = ca.issue(dates=("20200101000000Z", end.strftime("%Y%m%d%H%M%SZ")))
+    with Watched("--cert=" + cert, "--key=" + key, "--plaintext=on") as w:
+        w.fires("RdzvdCertificateExpires")
 
 
 @case
