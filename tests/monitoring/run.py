@@ -244,8 +244,10 @@ def a_healthy_run_is_quiet():
 
 
 def recover(agents):
-    """One of the nodes has been lost. The others meet again, with one more."""
+    """One of the nodes has been lost. The others meet again, with one more. An agent that has not polled for 5 to 15 s
+    may send a heartbeat: rdzvd holds its poll for up to 40 s."""
     first = agents[0]
+    first.socket.settimeout(90)
     first.read()
     first.leave()
     for a in agents[1:]:

@@ -481,6 +481,7 @@ def mistyped_space(r, scene):
     store = scene.rdzvd()
     relay = scene.relay(store.port, "--space=mistyped")
     scene.joins(relay.port, "RUN", "a")
+    scene.joins(store.port, "RUN", "b")
     r.show(store=store.port, logs=[store])
 
 
@@ -513,7 +514,11 @@ def two_jobs_at_one_relay(r, scene):
     for run, relay in zip(("FIRST", "SECOND"), relays):
         for agent in meet(relay.port, run, [run]):
             scene.callback(agent.close)
-    scene.callback(Agent(relays[0].port, "SECOND", "another").close)
+            agent.say_where(0, b"127.0.0.1", relay.port)
+            agent.ask_where(0)
+    another = Agent(relays[0].port, "SECOND", "another")
+    scene.callback(another.close)
+    another.read()
     with contextlib.suppress(EOFError, ConnectionError):
         scene.peer(relays[0].port).add(b"/n", 1)
     store.wait_log("event=dropped .*several runs")
