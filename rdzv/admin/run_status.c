@@ -266,8 +266,7 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
         run_status_hint(
             h,
             "keys of an earlier run: it is closed, and agents that came for the next one (%zu) "
-            "wait "
-            "until it is forgotten",
+            "wait until it is forgotten",
             waiting);
     else if (f->run == NULL)
         run_status_hint(h,

@@ -4,6 +4,7 @@
 #include "rdzv/rendezvous/driver.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
+#define SHOWN_BYTES 80 /* of an id, and of a host */
 /* Runs and spaces that are looked at for one hint: a status with many runs stays linear. */
 #define TWINS_LOOKED_AT 256
 /* The nodes of a job begin within so long. */
@@ -32,6 +33,11 @@ static bool may_be_one_job(const struct agent *a, const struct agent *b)
            apart_us > -TWINS_WITHIN_US;
 }
 
+static int shown_len(struct slice text)
+{
+    return text.len < SHOWN_BYTES ? (int)text.len : SHOWN_BYTES;
+}
+
 static void hint_other_ids(const struct engine_space *space, struct run_view *own, struct hints *h)
 {
     const struct agent *agent = only_agent(own);
@@ -53,8 +59,8 @@ static void hint_other_ids(const struct engine_space *space, struct run_view *ow
             h,
             "runs in which one node of another host waits as well: %zu, such as %.*s of %.*s: do "
             "the nodes of one job have different ids (--rdzv-id)?",
-            count, (int)(first->id.len < 80 ? first->id.len : 80), (const char *)first->id.ptr,
-            (int)first->state.nodes[0].addr.len, (const char *)first->state.nodes[0].addr.ptr);
+            count, shown_len(first->id), (const char *)first->id.ptr,
+            shown_len(first->state.nodes[0].addr), (const char *)first->state.nodes[0].addr.ptr);
 }
 
 /* Without the name: a client may not know of other spaces. */

@@ -307,12 +307,10 @@ bool meeting_should_hold(struct step *s, struct agent *a)
     return false;
 }
 
-/* `next` passed this agent during its absence: begin anew. The agent's relay repeats the poll that
- * was not answered, so the time since that poll is no interval. */
-void meeting_note_back(struct run *run, struct agent *a)
+/* `next` passed this agent during its absence: begin anew. */
+void meeting_note_back(struct run *run)
 {
     run->meeting.next = TAILQ_FIRST(&run->agents);
-    a->pace.asked_ms = a->pace.polled_ms = 0;
 }
 
 void meeting_leave(struct run *run, struct agent *a)

@@ -101,6 +101,13 @@ void pace_note_released(struct agent *a, uint64_t now_ms)
     a->pace.asked_ms = a->pace.shifts = 0; /* both threads go on at the same moment */
 }
 
+/* The agent's relay repeats the poll that was not answered, so the time since that poll is no
+ * interval. */
+void pace_note_back(struct agent *a)
+{
+    a->pace.asked_ms = a->pace.polled_ms = 0;
+}
+
 /* For PROVEN_MS, only the thread of its heartbeat has asked. While a GET is held, no thread can. */
 static bool is_proven(const struct agent *a, uint8_t shifts, uint64_t now_ms)
 {

@@ -123,7 +123,8 @@ static void back(struct step *s, const struct policy_event *event)
     struct agent *a = event->agent;
 
     presence_heard(s, a, a->waits);
-    meeting_note_back(s->run, a);
+    meeting_note_back(s->run);
+    pace_note_back(a);
     if (a->link == LINK_GONE) {
         rejoin_take_back(s, a);
         list_again(s, a);

@@ -252,7 +252,7 @@ const struct torch_node *meeting_waiting(const struct step *s);
 /* Torch 1.13 gives up a poll after read_timeout, which is 60 s by default. */
 #define MEETING_HOLD_MS 45000
 /* An agent that was away is back. */
-void meeting_note_back(struct run *run, struct agent *a);
+void meeting_note_back(struct run *run);
 /* It polls no more. The agent must be in run.agents. */
 void meeting_leave(struct run *run, struct agent *a);
 /* After each event: the meeting begins, opens, or ends. */
@@ -269,6 +269,7 @@ void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms);
 /* Its poll is held for a meeting; and no more. */
 void pace_note_held(struct agent *a, uint64_t now_ms);
 void pace_note_released(struct agent *a, uint64_t now_ms);
+void pace_note_back(struct agent *a);
 /* The agent is back after a start: neither is known when its heartbeats come, nor how often it
  * polls. Its next poll must not be held, since only the request after that one tells. */
 bool pace_is_unknown(const struct agent *a);

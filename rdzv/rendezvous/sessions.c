@@ -56,7 +56,8 @@ static const struct live_run *find_other_run(const struct rendezvous_space *home
 }
 
 /* The run whose agents use the relay of this session. Usually, the space has one run, and no agent
- * is looked at. NULL: none, or the session has been ended, as it may be of any of several runs. */
+ * is looked at. NULL: no run has an agent at that relay; or several runs have, and rdzvd has
+ * dropped the worker's connection. */
 static const struct live_run *run_of_relayed(const struct rendezvous_space *home, struct conn *c)
 {
     const struct live_run *other = find_other_run(home), *run = NULL;

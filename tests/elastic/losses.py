@@ -556,18 +556,24 @@ def a_finished_agent_does_not_wait_for_a_lost_node():
         server.wait_log(r"event=run_ended .*by=a/")
 
 
+def meet_with_spare(server):
+    """MAX is 2. The workers of a fail; while a is out of the round, c asks for its place: a becomes the spare of b and c."""
+    a, b = meet(server.port, "job", "ab")
+    c = Agent(server.port, "job", "c")
+    a.step_out()
+    c.wait_in_line()
+    a.wait_in_line()
+    b.step_out()
+    b.join()
+    c.read()
+    c.join(complete=True)
+    return a, b, c
+
+
 @case
 def the_loss_of_a_spare_ends_no_round():
     with daemon() as server:
-        a, b = meet(server.port, "job", "ab")
-        c = Agent(server.port, "job", "c")
-        a.step_out()
-        c.wait_in_line()
-        a.wait_in_line()
-        b.step_out()
-        b.join()
-        c.read()
-        c.join(complete=True)
+        a, b, c = meet_with_spare(server)
         server.wait_log("event=node_joined.*node=a/.* role=spare previous=waiting")
         a.close()
         server.wait_log("event=node_disconnected .*node=a/.* previous=spare")
@@ -577,17 +583,8 @@ def the_loss_of_a_spare_ends_no_round():
 
 @case
 def a_node_beyond_max_is_a_spare_until_a_place_is_free():
-    """MAX is 2. The workers of a fail; while a is out of the round, c asks for its place."""
     with daemon() as server:
-        a, b = meet(server.port, "job", "ab")
-        c = Agent(server.port, "job", "c")
-        a.step_out()
-        c.wait_in_line()
-        a.wait_in_line()
-        b.step_out()
-        b.join()
-        c.read()
-        c.join(complete=True)
+        a, b, c = meet_with_spare(server)
         for agent in (b, c, a):
             state = agent.read()
             same((state.complete, state.round, state.wait_list), (True, 1, set()), agent.node.addr)

@@ -134,7 +134,7 @@ def each_agent_reads_the_address_by_which_it_has_come():
 
 
 @case
-def who_reads_before_agent_0_says_gets_its_own_address():
+def agents_read_their_own_address_if_agent_0_is_lost_first():
     """Agent 0 is lost before that."""
     with daemon(listen=("127.0.0.2:0", "127.0.0.3:0")) as server:
         places = list(zip(("127.0.0.2", "127.0.0.3"), server.ports))
@@ -144,7 +144,7 @@ def who_reads_before_agent_0_says_gets_its_own_address():
 
 
 @case
-def what_agent_0_says_is_read_by_all_if_its_store_counts():
+def all_agents_read_the_address_of_agent_0_if_no_store_listens_there_yet():
     with daemon(listen=("127.0.0.2:0", "127.0.0.3:0")) as server:
         a, b = met_at("job", *zip(("127.0.0.2", "127.0.0.3"), server.ports))
         port = free_port()

@@ -174,7 +174,6 @@ static void set_large(size_t len)
     free(value);
 }
 
-/* What is queued for all, of answers that are long. */
 /* Unsent bytes of these clients' answers, of `each` bytes; clients whose requests are unread count
  * too. */
 static size_t to_send(const int *fds, size_t count, size_t each)

@@ -212,8 +212,8 @@ static void add_to(struct torch_state *s, struct torch_node who)
     assert_true(torch_state_insert(s, &who, &at));
 }
 
-/* A state of so many participants that are no nodes, and of a node or two. `way` has a bit each for
- * who they are. */
+/* A state of `others` placeholder participants and of two nodes. Bits of `way`: 1: node one takes
+ * part; 2: it waits; 4: node two waits. */
 static struct torch_state view_of(const struct torch_state *like, size_t others, size_t way)
 {
     struct torch_state s = *like;
@@ -255,7 +255,7 @@ static void check_front(const struct torch_front *f, const struct torch_state *l
     torch_state_free(&read);
     if (others > 1)
         assert_int_equal(torch_front_read(f, others - 1, (struct slice){text, len}, &read),
-                         TORCH_STATE_OK); /* the last one of them is a node as any other */
+                         TORCH_STATE_OK); /* the last placeholder is read as a node */
     assert_int_equal(read.count, others > 1 ? rest.count + 1 : 0);
     torch_state_free(&read);
     assert_int_equal(torch_front_read(f, others + 1, (struct slice){text, len}, &read),
@@ -454,7 +454,8 @@ static void a_copy_needs_memory(void **state)
     torch_state_free(&copy);
 }
 
-/* Makes the state number `i`: each has some fields or nodes that its text does not keep. */
+/* State number `i`: its bits set the flags of the state and of its nodes. torch_state_write()
+ * leaves out a field whose flag is not set, such as the rank of a node that does not take part. */
 static struct torch_state unsettled(unsigned i)
 {
     struct torch_state s = small_state();
