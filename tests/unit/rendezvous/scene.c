@@ -48,6 +48,29 @@ void scene_fini(struct scene *s)
         free(texts[--text_count]);
 }
 
+void scene_renew(struct scene *s)
+{
+    scene_fini(s);
+    scene_init(s);
+}
+
+int scene_set_up(void **state)
+{
+    struct scene *s = malloc(sizeof *s);
+
+    assert_non_null(s);
+    scene_init(s);
+    *state = s;
+    return 0;
+}
+
+int scene_tear_down(void **state)
+{
+    scene_fini(*state);
+    free(*state);
+    return 0;
+}
+
 void scene_pass(struct scene *s, uint64_t ms)
 {
     s->now.ms += ms;
@@ -777,7 +800,6 @@ void scene_next_round(struct scene *s, size_t count)
 
 void scene_begin_crowd(struct scene *s, size_t count)
 {
-    scene_init(s);
     for (size_t i = 0; i < count; i++)
         scene_cas(s, scene_connect(s, true), "", SENTINEL);
     scene_cas(s, &s->agents[0], SENTINEL, scene_joined(s, SENTINEL, "a"));

@@ -53,6 +53,14 @@ extern const struct policy_settings scene_settings; /* as the daemon has them by
 void scene_init(struct scene *s);
 /* Disconnects all agents who are still connected. */
 void scene_fini(struct scene *s);
+/* The end of one scene, and the beginning of the next one in the same test. */
+void scene_renew(struct scene *s);
+
+/* A test with a scene of its own, to which *state points: scene_init() comes before it, and
+ * scene_fini() behind it. */
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)
+int scene_set_up(void **state);
+int scene_tear_down(void **state);
 
 void scene_pass(struct scene *s, uint64_t ms);
 /* The same of time in which no agent could write. */

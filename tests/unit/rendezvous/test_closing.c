@@ -38,78 +38,63 @@ static void say_role(struct scene *s, size_t i, int64_t round)
 /* Its workers have ended well, or failed for the last time. */
 static void whose_workers_run_closes(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 3);
-    say_role(&s, 0, 0);
-    read_key(&s, 0, 0, "torchelastic/assigned_ranks/0");
-    assert_true(closes(&s, 0));
-    scene_fini(&s);
+    scene_meet(s, 3);
+    say_role(s, 0, 0);
+    read_key(s, 0, 0, "torchelastic/assigned_ranks/0");
+    assert_true(closes(s, 0));
 }
 
 /* The agent timed out while it waited for its ranks, or torch 2.6 ended it when it was about to
  * become rank 0. */
 static void an_agent_without_ranks_closes_no_run(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 3);
-    say_role(&s, 0, 0);
-    assert_false(closes(&s, 0));
-    assert_false(closes(&s, 1)); /* it has not even said its role */
-    read_key(&s, 2, 0, "torchelastic/role_info/0");
-    s.agents[0].closes = s.agents[1].closes = false;
-    assert_false(closes(&s, 2)); /* that is no rank */
-    scene_fini(&s);
+    scene_meet(s, 3);
+    say_role(s, 0, 0);
+    assert_false(closes(s, 0));
+    assert_false(closes(s, 1)); /* it has not even said its role */
+    read_key(s, 2, 0, "torchelastic/role_info/0");
+    s->agents[0].closes = s->agents[1].closes = false;
+    assert_false(closes(s, 2)); /* that is no rank */
 }
 
 static void ranks_of_another_round_are_none(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    say_role(&s, 0, 0);
-    read_key(&s, 0, 0, "torchelastic/assigned_ranks/0");
-    scene_next_round(&s, 2);
-    assert_false(closes(&s, 0));
-    read_key(&s, 1, 1, "torchelastic/assigned_ranks/1");
-    assert_true(closes(&s, 1));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    say_role(s, 0, 0);
+    read_key(s, 0, 0, "torchelastic/assigned_ranks/0");
+    scene_next_round(s, 2);
+    assert_false(closes(s, 0));
+    read_key(s, 1, 1, "torchelastic/assigned_ranks/1");
+    assert_true(closes(s, 1));
 }
 
 /* Torch 2.3 and before: an agent reads the roles of all, and then says that it has. */
 static void old_agents_have_their_ranks_when_they_have_all_roles(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_set(&s, &s.agents[0], 0, "torchelastic/role_info0", "{}");
-    assert_false(closes(&s, 0));
-    s.agents[0].closes = false;
-    scene_set(&s, &s.agents[1], 0, "torchelastic/role_info1", "{}");
-    scene_set(&s, &s.agents[1], 0, "torchelastic/role_info1.FIN", "FIN");
-    assert_true(closes(&s, 1));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    scene_set(s, &s->agents[0], 0, "torchelastic/role_info0", "{}");
+    assert_false(closes(s, 0));
+    s->agents[0].closes = false;
+    scene_set(s, &s->agents[1], 0, "torchelastic/role_info1", "{}");
+    scene_set(s, &s->agents[1], 0, "torchelastic/role_info1.FIN", "FIN");
+    assert_true(closes(s, 1));
 }
 
 /* TORCH_ELASTIC_WORKER_IDENTICAL: nothing tells whether they have workers. */
 static void where_no_agent_says_its_role_a_participant_closes(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    assert_true(closes(&s, 0));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    assert_true(closes(s, 0));
 }
 
 static void join(struct scene *s, const char *name)
@@ -124,30 +109,24 @@ static void join(struct scene *s, const char *name)
  * complete. */
 static void a_joining_agent_closes_no_run(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    join(&s, "a");
-    join(&s, "b");
-    assert_false(closes(&s, 0));
-    scene_disconnect(&s, &s.agents[0]);
-    assert_true(closes(&s, 1)); /* it is the last one */
-    scene_fini(&s);
+    join(s, "a");
+    join(s, "b");
+    assert_false(closes(s, 0));
+    scene_disconnect(s, &s->agents[0]);
+    assert_true(closes(s, 1)); /* it is the last one */
 }
 
 /* All of them want to: the last one may. */
 static void when_nobody_goes_on_the_run_is_closed(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    say_role(&s, 0, 0);
-    assert_false(closes(&s, 0));
-    assert_true(closes(&s, 1));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    say_role(s, 0, 0);
+    assert_false(closes(s, 0));
+    assert_true(closes(s, 1));
 }
 
 static void restore(struct scene *s, bool agents_return)
@@ -158,36 +137,29 @@ static void restore(struct scene *s, bool agents_return)
 /* Who is behind a relay may train on, and come back up to --session-timeout later. */
 static void until_all_are_back_after_a_start_others_go_on(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
     for (int returned = 0; returned < 2; returned++) {
-        scene_init(&s);
-        join(&s, "a");
-        restore(&s, true);
+        join(s, "a");
+        restore(s, true);
         if (returned)
-            scene_event(&s, RUN_RETURNED, NULL);
-        assert_int_equal(closes_or(&s, &s.agents[0], NOTE_CLOSE_WAITS), returned);
-        scene_fini(&s);
+            scene_event(s, RUN_RETURNED, NULL);
+        assert_int_equal(closes_or(s, &s->agents[0], NOTE_CLOSE_WAITS), returned);
+        scene_renew(s);
     }
-    scene_init(&s);
-    join(&s, "a");
-    restore(&s, false); /* none is to come back */
-    assert_true(closes(&s, 0));
-    scene_fini(&s);
+    join(s, "a");
+    restore(s, false); /* none is to come back */
+    assert_true(closes(s, 0));
 }
 
 /* Whether anybody else is there does not matter. */
 static void who_is_in_the_round_closes_it_before_all_are_back(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    restore(&s, true);
-    assert_true(closes(&s, 0));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    restore(s, true);
+    assert_true(closes(s, 0));
 }
 
 /* --- After a start: rdzvd does not know which agents go on before all are back. --- */
@@ -214,85 +186,78 @@ static void settled(const struct scene *s, bool closed)
  */
 static void who_was_in_the_round_before_a_start_closes_it(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_restart(&s, true);
-    assert_true(returns_to_close(&s, 1, NOTE_CLOSE_WAITS));
-    scene_event(&s, RUN_RETURNED, NULL);
-    assert_null(scene_note(&s, NOTE_NODES_LOST));
-    scene_pass(&s, s.settings.closed_run_ttl_ms);
-    scene_event(&s, RUN_TICK, NULL);
-    assert_null(scene_get(&s, ""));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    scene_restart(s, true);
+    assert_true(returns_to_close(s, 1, NOTE_CLOSE_WAITS));
+    scene_event(s, RUN_RETURNED, NULL);
+    assert_null(scene_note(s, NOTE_NODES_LOST));
+    scene_pass(s, s->settings.closed_run_ttl_ms);
+    scene_event(s, RUN_TICK, NULL);
+    assert_null(scene_get(s, ""));
 }
 
 /* It was cut off for so long that it presumes itself dead, which begins the next round if it is
  * alone. */
 static void who_takes_itself_out_was_in_the_round(void **state)
 {
-    (void)state;
+    struct scene *s = *state;
+
     for (size_t nodes = 1; nodes < 3; nodes++) {
         struct torch_state st;
         struct agent *a;
         const char *now;
-        struct scene s;
 
-        scene_init(&s);
-        scene_meet(&s, nodes);
-        scene_restart(&s, true);
-        a = scene_return(&s, &s.agents[0]);
-        now = scene_get(&s, "");
-        st = scene_state(scene_leaving(&s, now, "a"));
+        scene_meet(s, nodes);
+        scene_restart(s, true);
+        a = scene_return(s, &s->agents[0]);
+        now = scene_get(s, "");
+        st = scene_state(scene_leaving(s, now, "a"));
         st.closed = true;
-        scene_cas(&s, a, now, scene_text(&s, &st));
-        assert_true(s.run.view.state.closed);
-        scene_fini(&s);
+        scene_cas(s, a, now, scene_text(s, &st));
+        assert_true(s->run.view.state.closed);
+        scene_renew(s);
     }
 }
 
 /* One that waits for the next round gives up; the others come back, or do not. */
 static void who_waits_closes_when_no_agent_comes_back(void **state)
 {
-    (void)state;
+    struct scene *s = *state;
+
     for (int others = 0; others < 2; others++) {
         const char *now;
-        struct scene s;
 
-        scene_init(&s);
-        scene_meet(&s, 2);
-        now = scene_get(&s, "");
-        scene_cas(&s, scene_connect(&s, true), now, scene_waiting(&s, now, "c"));
-        scene_restart(&s, true);
-        assert_false(returns_to_close(&s, 2, NOTE_CLOSE_WAITS));
+        scene_meet(s, 2);
+        now = scene_get(s, "");
+        scene_cas(s, scene_connect(s, true), now, scene_waiting(s, now, "c"));
+        scene_restart(s, true);
+        assert_false(returns_to_close(s, 2, NOTE_CLOSE_WAITS));
         if (others)
-            scene_return(&s, &s.agents[0]);
-        scene_event(&s, RUN_RETURNED, NULL);
-        settled(&s, !others);
-        scene_event(&s, RUN_TICK, NULL);
-        assert_null(scene_note(&s, NOTE_CLOSE_IGNORED)); /* once */
-        scene_fini(&s);
+            scene_return(s, &s->agents[0]);
+        scene_event(s, RUN_RETURNED, NULL);
+        settled(s, !others);
+        scene_event(s, RUN_TICK, NULL);
+        assert_null(scene_note(s, NOTE_CLOSE_IGNORED)); /* once */
+        scene_renew(s);
     }
 }
 
 static void who_joins_closes_when_no_agent_comes_back(void **state)
 {
-    (void)state;
-    for (int others = 0; others < 2; others++) {
-        struct scene s;
+    struct scene *s = *state;
 
-        scene_init(&s);
-        join(&s, "a");
-        join(&s, "b");
-        scene_restart(&s, true);
-        assert_false(returns_to_close(&s, 0, NOTE_CLOSE_WAITS));
+    for (int others = 0; others < 2; others++) {
+        join(s, "a");
+        join(s, "b");
+        scene_restart(s, true);
+        assert_false(returns_to_close(s, 0, NOTE_CLOSE_WAITS));
         if (others)
-            scene_return(&s, &s.agents[1]);
-        scene_event(&s, RUN_RETURNED, NULL);
-        settled(&s, !others);
-        scene_fini(&s);
+            scene_return(s, &s->agents[1]);
+        scene_event(s, RUN_RETURNED, NULL);
+        settled(s, !others);
+        scene_renew(s);
     }
 }
 
@@ -319,142 +284,127 @@ static struct agent *b_meets(struct scene *s)
 
 static void a_close_is_void_when_a_round_is_completed(void **state)
 {
+    struct scene *s = *state;
     const char *now;
-    struct scene s;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    now = scene_get(&s, "");
-    scene_cas(&s, scene_connect(&s, true), now, scene_waiting(&s, now, "c"));
-    scene_restart(&s, true);
-    assert_false(returns_to_close(&s, 2, NOTE_CLOSE_WAITS));
-    scene_disconnect(&s, b_meets(&s));
-    scene_event(&s, RUN_RETURNED, NULL);
-    assert_false(s.run.view.state.closed);
-    assert_null(scene_note(&s, NOTE_CLOSE_IGNORED));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    now = scene_get(s, "");
+    scene_cas(s, scene_connect(s, true), now, scene_waiting(s, now, "c"));
+    scene_restart(s, true);
+    assert_false(returns_to_close(s, 2, NOTE_CLOSE_WAITS));
+    scene_disconnect(s, b_meets(s));
+    scene_event(s, RUN_RETURNED, NULL);
+    assert_false(s->run.view.state.closed);
+    assert_null(scene_note(s, NOTE_CLOSE_IGNORED));
 }
 
 /* An agent that was cut off before the start comes back when the others have met again. */
 static void a_close_behind_a_round_of_others_is_ignored(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_restart(&s, true);
-    b_meets(&s);
-    assert_false(returns_to_close(&s, 0, NOTE_CLOSE_IGNORED));
-    scene_event(&s, RUN_RETURNED, NULL);
-    assert_false(s.run.view.state.closed);
-    scene_fini(&s);
+    scene_meet(s, 2);
+    scene_restart(s, true);
+    b_meets(s);
+    assert_false(returns_to_close(s, 0, NOTE_CLOSE_IGNORED));
+    scene_event(s, RUN_RETURNED, NULL);
+    assert_false(s->run.view.state.closed);
 }
 
 static void a_close_that_needs_all_waits_for_them(void **state)
 {
-    (void)state;
-    for (int others = 0; others < 2; others++) {
-        struct scene s;
+    struct scene *s = *state;
 
-        scene_init(&s);
-        s.settings.close_needs_all = true;
-        scene_meet(&s, 2);
-        scene_restart(&s, true);
-        assert_false(returns_to_close(&s, 0, NOTE_CLOSE_WAITS));
+    for (int others = 0; others < 2; others++) {
+        s->settings.close_needs_all = true;
+        scene_meet(s, 2);
+        scene_restart(s, true);
+        assert_false(returns_to_close(s, 0, NOTE_CLOSE_WAITS));
         if (others)
-            scene_return(&s, &s.agents[1]);
-        scene_event(&s, RUN_RETURNED, NULL);
-        settled(&s, !others);
-        scene_fini(&s);
+            scene_return(s, &s->agents[1]);
+        scene_event(s, RUN_RETURNED, NULL);
+        settled(s, !others);
+        scene_renew(s);
     }
 }
 
 /* An agent that had not written before the start fails: those that train go on. */
 static void one_of_whom_nothing_is_known_closes_no_run_of_others(void **state)
 {
+    struct scene *s = *state;
     struct agent *unnamed;
     const char *now;
-    struct scene s;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_restart(&s, true);
-    unnamed = scene_return(&s, NULL);
-    scene_return(&s, &s.agents[0]);
-    scene_return(&s, &s.agents[1]);
-    scene_event(&s, RUN_RETURNED, NULL);
-    now = scene_copy(scene_get(&s, ""));
-    scene_cas(&s, unnamed, now, scene_closing(&s, now));
-    assert_false(s.run.view.state.closed);
-    assert_non_null(scene_note(&s, NOTE_CLOSE_IGNORED));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    scene_restart(s, true);
+    unnamed = scene_return(s, NULL);
+    scene_return(s, &s->agents[0]);
+    scene_return(s, &s->agents[1]);
+    scene_event(s, RUN_RETURNED, NULL);
+    now = scene_copy(scene_get(s, ""));
+    scene_cas(s, unnamed, now, scene_closing(s, now));
+    assert_false(s->run.view.state.closed);
+    assert_non_null(scene_note(s, NOTE_CLOSE_IGNORED));
 }
 
 /* If an older daemon kept no hint for an agent, the agent may be any of the nodes for one minute,
  * in which it would send its name. */
 static void one_of_whom_nothing_is_known_may_go_on(void **state)
 {
-    (void)state;
+    struct scene *s = *state;
+
     for (int says = 0; says < 2; says++) {
         struct agent *unnamed;
-        struct scene s;
 
-        scene_init(&s);
-        join(&s, "a");
-        join(&s, "b");
-        scene_restart(&s, true);
-        unnamed = scene_return(&s, NULL);
-        assert_false(returns_to_close(&s, 0, NOTE_CLOSE_WAITS));
-        scene_event(&s, RUN_RETURNED, NULL);
-        assert_int_not_equal(s.run.close_kept, CLOSE_NOT_KEPT);
+        join(s, "a");
+        join(s, "b");
+        scene_restart(s, true);
+        unnamed = scene_return(s, NULL);
+        assert_false(returns_to_close(s, 0, NOTE_CLOSE_WAITS));
+        scene_event(s, RUN_RETURNED, NULL);
+        assert_int_not_equal(s->run.close_kept, CLOSE_NOT_KEPT);
         if (says)
-            scene_say_node(&s, unnamed, "b");
+            scene_say_node(s, unnamed, "b");
         else
-            scene_pass(&s, 60000);
-        scene_event(&s, RUN_TICK, NULL);
-        settled(&s, !says);
-        scene_fini(&s);
+            scene_pass(s, 60000);
+        scene_event(s, RUN_TICK, NULL);
+        settled(s, !says);
+        scene_renew(s);
     }
 }
 
 static void as_ever_when_told_so(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    s.settings.close_from_members = false;
-    scene_meet(&s, 2);
-    say_role(&s, 0, 0);
-    assert_true(closes(&s, 0));
-    scene_fini(&s);
+    s->settings.close_from_members = false;
+    scene_meet(s, 2);
+    say_role(s, 0, 0);
+    assert_true(closes(s, 0));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whose_workers_run_closes),
-        cmocka_unit_test(an_agent_without_ranks_closes_no_run),
-        cmocka_unit_test(ranks_of_another_round_are_none),
-        cmocka_unit_test(old_agents_have_their_ranks_when_they_have_all_roles),
-        cmocka_unit_test(where_no_agent_says_its_role_a_participant_closes),
-        cmocka_unit_test(a_joining_agent_closes_no_run),
-        cmocka_unit_test(when_nobody_goes_on_the_run_is_closed),
-        cmocka_unit_test(until_all_are_back_after_a_start_others_go_on),
-        cmocka_unit_test(who_is_in_the_round_closes_it_before_all_are_back),
-        cmocka_unit_test(who_takes_itself_out_was_in_the_round),
-        cmocka_unit_test(a_close_is_void_when_a_round_is_completed),
-        cmocka_unit_test(a_close_behind_a_round_of_others_is_ignored),
-        cmocka_unit_test(who_joins_closes_when_no_agent_comes_back),
-        cmocka_unit_test(a_close_that_needs_all_waits_for_them),
-        cmocka_unit_test(as_ever_when_told_so),
-        cmocka_unit_test(who_was_in_the_round_before_a_start_closes_it),
-        cmocka_unit_test(who_waits_closes_when_no_agent_comes_back),
-        cmocka_unit_test(one_of_whom_nothing_is_known_closes_no_run_of_others),
-        cmocka_unit_test(one_of_whom_nothing_is_known_may_go_on),
+        TEST(whose_workers_run_closes),
+        TEST(an_agent_without_ranks_closes_no_run),
+        TEST(ranks_of_another_round_are_none),
+        TEST(old_agents_have_their_ranks_when_they_have_all_roles),
+        TEST(where_no_agent_says_its_role_a_participant_closes),
+        TEST(a_joining_agent_closes_no_run),
+        TEST(when_nobody_goes_on_the_run_is_closed),
+        TEST(until_all_are_back_after_a_start_others_go_on),
+        TEST(who_is_in_the_round_closes_it_before_all_are_back),
+        TEST(who_takes_itself_out_was_in_the_round),
+        TEST(a_close_is_void_when_a_round_is_completed),
+        TEST(a_close_behind_a_round_of_others_is_ignored),
+        TEST(who_joins_closes_when_no_agent_comes_back),
+        TEST(a_close_that_needs_all_waits_for_them),
+        TEST(as_ever_when_told_so),
+        TEST(who_was_in_the_round_before_a_start_closes_it),
+        TEST(who_waits_closes_when_no_agent_comes_back),
+        TEST(one_of_whom_nothing_is_known_closes_no_run_of_others),
+        TEST(one_of_whom_nothing_is_known_may_go_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

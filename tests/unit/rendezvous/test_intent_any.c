@@ -96,24 +96,23 @@ static void only_c_has_joined(const struct torch_state *before, const struct tor
 
 static void a_garbled_write_is_a_join_or_nothing(void **state)
 {
+    struct scene *s = *state;
     size_t joins = 0, refused = 0;
 
-    (void)state;
     for (random_state = 1; joins + refused < SANITIZED_OR(600, 3000);) {
         struct torch_state before, after, said;
         const char *seen, *text;
-        struct scene s;
 
-        scene_begin_crowd(&s, 3);
-        before = scene_state_now(&s);
-        seen = scene_poll(&s, &s.agents[2]);
-        said = scene_state(draw(2) == 0 ? scene_completed(&s, seen, "c")
-                                        : scene_joined(&s, seen, "c"));
+        scene_begin_crowd(s, 3);
+        before = scene_state_now(s);
+        seen = scene_poll(s, &s->agents[2]);
+        said =
+            scene_state(draw(2) == 0 ? scene_completed(s, seen, "c") : scene_joined(s, seen, "c"));
         for (uint64_t n = draw(4); n > 0; n--)
-            garble(&s, &said);
-        text = scene_text(&s, &said);
-        scene_cas(&s, &s.agents[2], seen, text);
-        after = scene_state_now(&s);
+            garble(s, &said);
+        text = scene_text(s, &said);
+        scene_cas(s, &s->agents[2], seen, text);
+        after = scene_state_now(s);
         said = scene_state(text);
         assert_false(after.closed);
         assert_int_equal(after.round, before.round);
@@ -127,7 +126,7 @@ static void a_garbled_write_is_a_join_or_nothing(void **state)
         torch_state_free(&before);
         torch_state_free(&after);
         torch_state_free(&said);
-        scene_fini(&s);
+        scene_renew(s);
     }
     assert_true(joins > SANITIZED_OR(100, 500) && refused > SANITIZED_OR(100, 500));
 }
@@ -204,7 +203,7 @@ static void begin_side(struct side *side, const struct pair *p, bool has_view, c
     struct scene *s = &side->scene;
 
     *side = (struct side){.has_view = has_view};
-    scene_init(s);
+    scene_init(&side->scene);
     scene_change(s, value);
     side->agent = scene_connect(s, true);
     scene_event(s, RUN_TICK, NULL);
@@ -402,7 +401,7 @@ static void it_comes_to_the_same_with_views_as_without(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_garbled_write_is_a_join_or_nothing),
+        TEST(a_garbled_write_is_a_join_or_nothing),
         cmocka_unit_test(it_comes_to_the_same_with_views_as_without),
     };
 

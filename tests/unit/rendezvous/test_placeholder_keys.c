@@ -3,108 +3,91 @@
 
 static void those_who_wait_for_ranks_get_some(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_disconnect(&s, &s.agents[0]);
-    assert_string_equal(scene_get(&s, ".0/torchelastic/role_info/0"),
+    scene_meet(s, 2);
+    scene_disconnect(s, &s->agents[0]);
+    assert_string_equal(scene_get(s, ".0/torchelastic/role_info/0"),
                         "{\"role\": \"default\", \"rank\": 0, \"local_world_size\": 1}");
-    assert_string_equal(scene_get(&s, ".0/torchelastic/assigned_ranks/0"), "[0, 2, 0, 2]");
-    assert_string_equal(scene_get(&s, ".0/torchelastic/assigned_ranks/1"), "[1, 2, 1, 2]");
-    assert_null(scene_get(&s, ".0/torchelastic/role_info1"));
-    scene_fini(&s);
+    assert_string_equal(scene_get(s, ".0/torchelastic/assigned_ranks/0"), "[0, 2, 0, 2]");
+    assert_string_equal(scene_get(s, ".0/torchelastic/assigned_ranks/1"), "[1, 2, 1, 2]");
+    assert_null(scene_get(s, ".0/torchelastic/role_info1"));
 }
 
 /* Torch 2.4 and before read a place in each round, and wait for it for five minutes. */
 static void old_agents_get_a_place_too(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    s.agents[1].pings = false;
-    scene_disconnect(&s, &s.agents[0]);
-    assert_string_equal(scene_get(&s, ".0/MASTER_ADDR"), "localhost");
-    assert_non_null(scene_get(&s, ".0/MASTER_PORT"));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    s->agents[1].pings = false;
+    scene_disconnect(s, &s->agents[0]);
+    assert_string_equal(scene_get(s, ".0/MASTER_ADDR"), "localhost");
+    assert_non_null(scene_get(s, ".0/MASTER_PORT"));
 }
 
 /* Later agents read the address only once, so it must be the address of a running store. */
 static void later_agents_get_rdzvd_as_their_place(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
     for (int said = 0; said < 2; said++) {
-        scene_init(&s);
-        scene_meet(&s, 2);
+        scene_meet(s, 2);
         if (said) /* half of it */
-            scene_set(&s, &s.agents[0], 0, "MASTER_ADDR", "agent-0.example");
-        scene_disconnect(&s, &s.agents[0]);
-        assert_string_equal(scene_get(&s, ".0/MASTER_ADDR"), "10.0.0.1");
-        assert_string_equal(scene_get(&s, ".0/MASTER_PORT"), "29400");
-        scene_fini(&s);
+            scene_set(s, &s->agents[0], 0, "MASTER_ADDR", "agent-0.example");
+        scene_disconnect(s, &s->agents[0]);
+        assert_string_equal(scene_get(s, ".0/MASTER_ADDR"), "10.0.0.1");
+        assert_string_equal(scene_get(s, ".0/MASTER_PORT"), "29400");
+        scene_renew(s);
     }
 }
 
 /* Agent 0 lives, and waits for the roles of all. */
 static void agent_zero_gets_the_role_of_a_lost_node(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_put(&s, ".0/torchelastic/role_info/0", "said");
-    scene_disconnect(&s, &s.agents[1]);
-    assert_string_equal(scene_get(&s, ".0/torchelastic/role_info/0"), "said");
-    assert_non_null(scene_get(&s, ".0/torchelastic/role_info/1"));
-    assert_null(scene_get(&s, ".0/torchelastic/assigned_ranks/0"));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    scene_put(s, ".0/torchelastic/role_info/0", "said");
+    scene_disconnect(s, &s->agents[1]);
+    assert_string_equal(scene_get(s, ".0/torchelastic/role_info/0"), "said");
+    assert_non_null(scene_get(s, ".0/torchelastic/role_info/1"));
+    assert_null(scene_get(s, ".0/torchelastic/assigned_ranks/0"));
 }
 
 /* They have all that they wait for. */
 static void nobody_waits_long_after_the_round_was_complete(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_pass(&s, 61000);
-    scene_disconnect(&s, &s.agents[0]);
-    assert_null(scene_get(&s, ".0/torchelastic/role_info/0"));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    scene_pass(s, 61000);
+    scene_disconnect(s, &s->agents[0]);
+    assert_null(scene_get(s, ".0/torchelastic/role_info/0"));
 }
 
 /* Its user has told it to be patient (read_timeout). */
 static void an_agent_that_still_waits_gets_them_later_too(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_step(&s,
-               (struct policy_event){.kind = AGENT_ASKED, .agent = &s.agents[1], .waits = true});
-    scene_pass(&s, 300000);
-    scene_disconnect(&s, &s.agents[0]);
-    assert_non_null(scene_get(&s, ".0/torchelastic/assigned_ranks/1"));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    scene_step(s,
+               (struct policy_event){.kind = AGENT_ASKED, .agent = &s->agents[1], .waits = true});
+    scene_pass(s, 300000);
+    scene_disconnect(s, &s->agents[0]);
+    assert_non_null(scene_get(s, ".0/torchelastic/assigned_ranks/1"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(those_who_wait_for_ranks_get_some),
-        cmocka_unit_test(old_agents_get_a_place_too),
-        cmocka_unit_test(later_agents_get_rdzvd_as_their_place),
-        cmocka_unit_test(agent_zero_gets_the_role_of_a_lost_node),
-        cmocka_unit_test(nobody_waits_long_after_the_round_was_complete),
-        cmocka_unit_test(an_agent_that_still_waits_gets_them_later_too),
+        TEST(those_who_wait_for_ranks_get_some),
+        TEST(old_agents_get_a_place_too),
+        TEST(later_agents_get_rdzvd_as_their_place),
+        TEST(agent_zero_gets_the_role_of_a_lost_node),
+        TEST(nobody_waits_long_after_the_round_was_complete),
+        TEST(an_agent_that_still_waits_gets_them_later_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,130 +19,109 @@ static void ask(struct scene *s, struct agent *a, bool waits)
 
 static void one_that_is_silent_is_lost_after_15_s(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    scene_pass(&s, 4000);
-    ask(&s, &s.agents[0], false);
-    scene_pass(&s, 4000);
-    ask(&s, &s.agents[0], false);
-    scene_pass(&s, 7000);
-    assert_false(is_lost(&s, "a"));
-    assert_true(is_lost(&s, "b"));
-    scene_pass(&s, 8000);
-    assert_true(is_lost(&s, "a"));
-    scene_fini(&s);
+    scene_meet(s, 2);
+    scene_pass(s, 4000);
+    ask(s, &s->agents[0], false);
+    scene_pass(s, 4000);
+    ask(s, &s->agents[0], false);
+    scene_pass(s, 7000);
+    assert_false(is_lost(s, "a"));
+    assert_true(is_lost(s, "b"));
+    scene_pass(s, 8000);
+    assert_true(is_lost(s, "a"));
 }
 
 /* keep_alive_interval is 10 s: torch's agents take it for dead after 30. */
 static void one_that_asks_seldom_is_lost_later(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 1);
-    scene_pass(&s, 10000);
-    ask(&s, &s.agents[0], false);
-    scene_pass(&s, 29000);
-    assert_false(is_lost(&s, "a"));
-    scene_pass(&s, 1000);
-    assert_true(is_lost(&s, "a"));
-    scene_fini(&s);
+    scene_meet(s, 1);
+    scene_pass(s, 10000);
+    ask(s, &s->agents[0], false);
+    scene_pass(s, 29000);
+    assert_false(is_lost(s, "a"));
+    scene_pass(s, 1000);
+    assert_true(is_lost(s, "a"));
 }
 
 static void the_setting_is_the_limit(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 1);
-    s.settings.silent_node_ms = 30000;
-    scene_pass(&s, 29000);
-    assert_false(is_lost(&s, "a"));
-    scene_pass(&s, 1000);
-    assert_true(is_lost(&s, "a"));
-    scene_fini(&s);
+    scene_meet(s, 1);
+    s->settings.silent_node_ms = 30000;
+    scene_pass(s, 29000);
+    assert_false(is_lost(s, "a"));
+    scene_pass(s, 1000);
+    assert_true(is_lost(s, "a"));
 }
 
 /* Torch waits a minute for a reply. */
 static void one_that_waits_for_a_reply_lives(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 1);
-    ask(&s, &s.agents[0], true);
-    scene_pass(&s, 59000);
-    assert_false(is_lost(&s, "a"));
-    scene_pass(&s, 2000);
-    assert_true(is_lost(&s, "a"));
-    scene_fini(&s);
+    scene_meet(s, 1);
+    ask(s, &s->agents[0], true);
+    scene_pass(s, 59000);
+    assert_false(is_lost(s, "a"));
+    scene_pass(s, 2000);
+    assert_true(is_lost(s, "a"));
 }
 
 static void one_that_is_away_is_silent(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 1);
-    ask(&s, &s.agents[0], true);
-    scene_event(&s, AGENT_AWAY, &s.agents[0]);
-    scene_pass(&s, 16000);
-    assert_true(is_lost(&s, "a"));
-    scene_event(&s, AGENT_BACK, &s.agents[0]);
-    assert_false(is_lost(&s, "a"));
-    scene_fini(&s);
+    scene_meet(s, 1);
+    ask(s, &s->agents[0], true);
+    scene_event(s, AGENT_AWAY, &s->agents[0]);
+    scene_pass(s, 16000);
+    assert_true(is_lost(s, "a"));
+    scene_event(s, AGENT_BACK, &s->agents[0]);
+    assert_false(is_lost(s, "a"));
 }
 
 /* No agent of it is connected. */
 static void an_old_heartbeat_counts_for_a_node_without_an_agent(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    s.settings.drop_disconnected = false;
-    scene_meet(&s, 2);
-    scene_disconnect(&s, &s.agents[1]);
-    scene_pass(&s, 14000);
-    assert_false(is_lost(&s, "b"));
-    scene_pass(&s, 2000);
-    assert_true(is_lost(&s, "b"));
-    s.run.start = START_AWAITED; /* it may come back after a start of the daemon */
-    assert_false(is_lost(&s, "b"));
-    s.run.start = START_OVER;
-    scene_fini(&s);
+    s->settings.drop_disconnected = false;
+    scene_meet(s, 2);
+    scene_disconnect(s, &s->agents[1]);
+    scene_pass(s, 14000);
+    assert_false(is_lost(s, "b"));
+    scene_pass(s, 2000);
+    assert_true(is_lost(s, "b"));
+    s->run.start = START_AWAITED; /* it may come back after a start of the daemon */
+    assert_false(is_lost(s, "b"));
+    s->run.start = START_OVER;
 }
 
 static void none_was_silent_while_rdzvd_stood_still(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 1);
-    scene_pass(&s, 2000);
-    scene_stand_still(&s, 18000);
-    assert_false(is_lost(&s, "a"));
-    scene_fini(&s);
+    scene_meet(s, 1);
+    scene_pass(s, 2000);
+    scene_stand_still(s, 18000);
+    assert_false(is_lost(s, "a"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_is_silent_is_lost_after_15_s),
-        cmocka_unit_test(one_that_asks_seldom_is_lost_later),
-        cmocka_unit_test(the_setting_is_the_limit),
-        cmocka_unit_test(one_that_waits_for_a_reply_lives),
-        cmocka_unit_test(one_that_is_away_is_silent),
-        cmocka_unit_test(an_old_heartbeat_counts_for_a_node_without_an_agent),
-        cmocka_unit_test(none_was_silent_while_rdzvd_stood_still),
+        TEST(one_that_is_silent_is_lost_after_15_s),
+        TEST(one_that_asks_seldom_is_lost_later),
+        TEST(the_setting_is_the_limit),
+        TEST(one_that_waits_for_a_reply_lives),
+        TEST(one_that_is_away_is_silent),
+        TEST(an_old_heartbeat_counts_for_a_node_without_an_agent),
+        TEST(none_was_silent_while_rdzvd_stood_still),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,6 @@ static void closed_run(struct scene *s)
     struct torch_state st;
     const char *now;
 
-    scene_init(s);
     scene_meet(s, 1);
     st = scene_state_now(s);
     now = scene_text(s, &st);
@@ -25,136 +24,123 @@ static const char *knock(struct scene *s, struct agent *a)
 
 static void an_agent_that_comes_for_it_waits_until_it_is_forgotten(void **state)
 {
+    struct scene *s = *state;
     struct agent *early[2];
-    struct scene s;
 
-    (void)state;
-    closed_run(&s);
+    closed_run(s);
     for (size_t i = 0; i < 2; i++) {
-        early[i] = scene_connect(&s, true);
-        assert_null(knock(&s, early[i]));
-        assert_int_equal(scene_note(&s, NOTE_AGENTS_WAITING) != NULL, i == 0);
+        early[i] = scene_connect(s, true);
+        assert_null(knock(s, early[i]));
+        assert_int_equal(scene_note(s, NOTE_AGENTS_WAITING) != NULL, i == 0);
     }
-    assert_int_equal(s.run.held[HELD_REJOIN], 2);
-    assert_int_equal(s.run.agent_count, 1);
-    scene_disconnect(&s, &s.agents[0]);
-    assert_int_equal(s.run.agent_count, 0); /* those who wait keep it from nothing */
-    scene_pass(&s, 5000);
-    scene_event(&s, RUN_TICK, NULL);
-    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
-    assert_true(scene_has(&s, POLICY_RESUME, early[0]) && scene_has(&s, POLICY_RESUME, early[1]));
-    assert_string_equal(knock(&s, early[0]), SENTINEL);
-    assert_string_equal(knock(&s, early[1]), SENTINEL);
-    assert_int_equal(s.run.agent_count, 2);
-    scene_fini(&s);
+    assert_int_equal(s->run.held[HELD_REJOIN], 2);
+    assert_int_equal(s->run.agent_count, 1);
+    scene_disconnect(s, &s->agents[0]);
+    assert_int_equal(s->run.agent_count, 0); /* those who wait keep it from nothing */
+    scene_pass(s, 5000);
+    scene_event(s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(s, POLICY_FORGET_RUN), 1);
+    assert_true(scene_has(s, POLICY_RESUME, early[0]) && scene_has(s, POLICY_RESUME, early[1]));
+    assert_string_equal(knock(s, early[0]), SENTINEL);
+    assert_string_equal(knock(s, early[1]), SENTINEL);
+    assert_int_equal(s->run.agent_count, 2);
 }
 
 static void an_agent_that_was_in_it_is_answered_at_once(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    closed_run(&s);
-    assert_string_equal(knock(&s, &s.agents[0]), scene_get(&s, ""));
-    scene_fini(&s);
+    closed_run(s);
+    assert_string_equal(knock(s, &s->agents[0]), scene_get(s, ""));
 }
 
 /* Its relay has lost its link: what was held comes again over the next one, and is held for the
  * rest of its time. */
 static void a_request_that_comes_again_is_held_no_longer(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
     struct agent *early;
 
-    (void)state;
-    closed_run(&s);
-    early = scene_connect(&s, true);
-    assert_null(knock(&s, early));
-    scene_pass(&s, 10000);
-    scene_event(&s, AGENT_AWAY, early);
-    assert_int_equal(s.run.held[HELD_REJOIN], 0);
-    scene_pass(&s, s.settings.closed_run_wait_ms);
-    scene_event(&s, RUN_TICK, NULL);
-    assert_false(scene_has(&s, POLICY_RESUME, early));
-    scene_event(&s, AGENT_BACK, early);
-    assert_null(knock(&s, early));
-    scene_event(&s, RUN_TICK, NULL);
-    assert_true(scene_has(&s, POLICY_RESUME, early));
-    scene_fini(&s);
+    closed_run(s);
+    early = scene_connect(s, true);
+    assert_null(knock(s, early));
+    scene_pass(s, 10000);
+    scene_event(s, AGENT_AWAY, early);
+    assert_int_equal(s->run.held[HELD_REJOIN], 0);
+    scene_pass(s, s->settings.closed_run_wait_ms);
+    scene_event(s, RUN_TICK, NULL);
+    assert_false(scene_has(s, POLICY_RESUME, early));
+    scene_event(s, AGENT_BACK, early);
+    assert_null(knock(s, early));
+    scene_event(s, RUN_TICK, NULL);
+    assert_true(scene_has(s, POLICY_RESUME, early));
 }
 
 static void it_learns_that_the_run_is_closed_after_its_time(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
     struct agent *early;
 
-    (void)state;
-    closed_run(&s);
-    early = scene_connect(&s, true);
-    assert_null(knock(&s, early));
-    scene_pass(&s, s.settings.closed_run_wait_ms - 1);
-    scene_event(&s, RUN_TICK, NULL);
-    assert_int_equal(s.out.count, 0);
-    scene_pass(&s, 1);
-    scene_event(&s, RUN_TICK, NULL);
-    assert_true(scene_has(&s, POLICY_RESUME, early));
-    assert_int_equal(scene_note(&s, NOTE_AGENTS_REJECTED)->number, 1);
-    assert_non_null(strstr(scene_note(&s, NOTE_AGENTS_REJECTED)->reason, "connected"));
-    assert_string_equal(knock(&s, early), scene_get(&s, ""));
-    assert_int_equal(s.run.held[HELD_REJOIN], 0);
+    closed_run(s);
+    early = scene_connect(s, true);
+    assert_null(knock(s, early));
+    scene_pass(s, s->settings.closed_run_wait_ms - 1);
+    scene_event(s, RUN_TICK, NULL);
+    assert_int_equal(s->out.count, 0);
+    scene_pass(s, 1);
+    scene_event(s, RUN_TICK, NULL);
+    assert_true(scene_has(s, POLICY_RESUME, early));
+    assert_int_equal(scene_note(s, NOTE_AGENTS_REJECTED)->number, 1);
+    assert_non_null(strstr(scene_note(s, NOTE_AGENTS_REJECTED)->reason, "connected"));
+    assert_string_equal(knock(s, early), scene_get(s, ""));
+    assert_int_equal(s->run.held[HELD_REJOIN], 0);
     /* The rejected agent does not keep the run from being forgotten. */
-    scene_disconnect(&s, &s.agents[0]);
-    scene_pass(&s, 5000);
-    scene_event(&s, RUN_TICK, NULL);
-    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
-    scene_fini(&s);
+    scene_disconnect(s, &s->agents[0]);
+    scene_pass(s, 5000);
+    scene_event(s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(s, POLICY_FORGET_RUN), 1);
 }
 
 static void no_agent_waits_when_the_time_is_0(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    closed_run(&s);
-    s.settings.closed_run_wait_ms = 0;
-    assert_string_equal(knock(&s, scene_connect(&s, true)), scene_get(&s, ""));
-    scene_fini(&s);
+    closed_run(s);
+    s->settings.closed_run_wait_ms = 0;
+    assert_string_equal(knock(s, scene_connect(s, true)), scene_get(s, ""));
 }
 
 static void agents_go_on_when_the_run_is_forgotten_on_request_or_gone(void **state)
 {
+    struct scene *s = *state;
     static const enum policy_event_kind kinds[] = {RUN_FORGET, RUN_CHANGED};
 
-    (void)state;
     for (size_t i = 0; i < COUNT(kinds); i++) {
-        struct scene s;
         struct agent *early;
 
-        closed_run(&s);
-        early = scene_connect(&s, true);
-        knock(&s, early);
+        closed_run(s);
+        early = scene_connect(s, true);
+        knock(s, early);
         if (kinds[i] == RUN_CHANGED)
-            scene_put(&s, "", SENTINEL); /* a SET of some client */
-        scene_event(&s, kinds[i], NULL);
-        assert_true(scene_has(&s, POLICY_RESUME, early));
-        assert_string_equal(knock(&s, early), SENTINEL);
-        scene_fini(&s);
+            scene_put(s, "", SENTINEL); /* a SET of some client */
+        scene_event(s, kinds[i], NULL);
+        assert_true(scene_has(s, POLICY_RESUME, early));
+        assert_string_equal(knock(s, early), SENTINEL);
+        scene_renew(s);
     }
 }
 
 static void an_agent_that_waits_may_leave(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
     struct agent *early;
 
-    (void)state;
-    closed_run(&s);
-    early = scene_connect(&s, true);
-    knock(&s, early);
-    scene_disconnect(&s, early);
-    assert_int_equal(s.run.held[HELD_REJOIN], 0);
-    assert_true(TAILQ_EMPTY(&s.run.rejoining));
-    scene_fini(&s);
+    closed_run(s);
+    early = scene_connect(s, true);
+    knock(s, early);
+    scene_disconnect(s, early);
+    assert_int_equal(s->run.held[HELD_REJOIN], 0);
+    assert_true(TAILQ_EMPTY(&s->run.rejoining));
 }
 
 static void pass_ttl(struct scene *s)
@@ -166,99 +152,94 @@ static void pass_ttl(struct scene *s)
 /* It waits for the keys of its round, or trains, and would find those of the next run. */
 static void an_agent_that_is_back_after_a_start_was_in_it(void **state)
 {
+    struct scene *s = *state;
     struct agent *back;
-    struct scene s;
 
-    (void)state;
-    closed_run(&s);
-    scene_restart(&s, true);
-    pass_ttl(&s);
-    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0); /* it may still come */
-    back = scene_return(&s, &s.agents[0]);
-    scene_step(&s, (struct policy_event){.kind = AGENT_ASKED, .agent = back});
-    scene_event(&s, RUN_RETURNED, NULL);
-    pass_ttl(&s);
-    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 0);
-    scene_disconnect(&s, back);
-    pass_ttl(&s);
-    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
-    scene_fini(&s);
+    closed_run(s);
+    scene_restart(s, true);
+    pass_ttl(s);
+    assert_int_equal(scene_count(s, POLICY_FORGET_RUN), 0); /* it may still come */
+    back = scene_return(s, &s->agents[0]);
+    scene_step(s, (struct policy_event){.kind = AGENT_ASKED, .agent = back});
+    scene_event(s, RUN_RETURNED, NULL);
+    pass_ttl(s);
+    assert_int_equal(scene_count(s, POLICY_FORGET_RUN), 0);
+    scene_disconnect(s, back);
+    pass_ttl(s);
+    assert_int_equal(scene_count(s, POLICY_FORGET_RUN), 1);
 }
 
 static void an_agent_that_waited_before_a_start_waits_on(void **state)
 {
+    struct scene *s = *state;
     struct agent *early;
-    struct scene s;
 
-    (void)state;
-    closed_run(&s);
-    assert_null(knock(&s, scene_connect(&s, true)));
-    scene_restart(&s, true);
-    early = scene_return(&s, &s.agents[1]);
-    assert_null(knock(&s, early));
-    assert_int_equal(s.run.agent_count, 0);
-    scene_event(&s, RUN_RETURNED, NULL);
-    pass_ttl(&s);
-    assert_int_equal(scene_count(&s, POLICY_FORGET_RUN), 1);
-    assert_true(scene_has(&s, POLICY_RESUME, early));
-    assert_string_equal(knock(&s, early), SENTINEL);
-    scene_fini(&s);
+    closed_run(s);
+    assert_null(knock(s, scene_connect(s, true)));
+    scene_restart(s, true);
+    early = scene_return(s, &s->agents[1]);
+    assert_null(knock(s, early));
+    assert_int_equal(s->run.agent_count, 0);
+    scene_event(s, RUN_RETURNED, NULL);
+    pass_ttl(s);
+    assert_int_equal(scene_count(s, POLICY_FORGET_RUN), 1);
+    assert_true(scene_has(s, POLICY_RESUME, early));
+    assert_string_equal(knock(s, early), SENTINEL);
 }
 
 /* The next job of that id is one of its own: what is known of the one before does not keep its
  * agents from being told of a loss, in the round of the same number, too. */
 static void a_loss_in_the_next_run_is_told(void **state)
 {
+    struct scene *s = *state;
     static const char *const names[] = {"x", "y", "z"};
 
-    (void)state;
     for (int on_request = 0; on_request < 2; on_request++) {
         struct agent *early[3];
-        struct scene s;
 
-        closed_run(&s);
-        scene_step(&s, (struct policy_event){.kind = AGENT_ADD_ROUND_KEY,
-                                             .agent = &s.agents[0],
-                                             .round = 0,
-                                             .round_key = slice_str(
-                                                 "torchelastic/agent/terminal_state/num_members")});
+        closed_run(s);
+        scene_step(s, (struct policy_event){
+                          .kind = AGENT_ADD_ROUND_KEY,
+                          .agent = &s->agents[0],
+                          .round = 0,
+                          .round_key = slice_str("torchelastic/agent/terminal_state/num_members")});
         for (size_t i = 0; i < 3; i++) {
-            early[i] = scene_connect(&s, true);
-            assert_null(knock(&s, early[i]));
+            early[i] = scene_connect(s, true);
+            assert_null(knock(s, early[i]));
         }
         if (on_request)
-            scene_event(&s, RUN_FORGET, NULL);
-        scene_disconnect(&s, &s.agents[0]);
-        pass_ttl(&s);
+            scene_event(s, RUN_FORGET, NULL);
+        scene_disconnect(s, &s->agents[0]);
+        pass_ttl(s);
         for (size_t i = 0; i < 3; i++)
-            assert_string_equal(knock(&s, early[i]), SENTINEL);
+            assert_string_equal(knock(s, early[i]), SENTINEL);
         for (size_t i = 0; i < 3; i++) {
-            const char *now = scene_get(&s, "");
+            const char *now = scene_get(s, "");
 
-            scene_cas(&s, early[i], now,
-                      i < 2 ? scene_joined(&s, now, names[i]) : scene_completed(&s, now, names[i]));
+            scene_cas(s, early[i], now,
+                      i < 2 ? scene_joined(s, now, names[i]) : scene_completed(s, now, names[i]));
         }
-        assert_int_equal(scene_participants(&s), 3);
-        scene_disconnect(&s, early[2]);
-        assert_int_equal(scene_participants(&s), 2);
-        assert_non_null(scene_note(&s, NOTE_NODES_RESTARTED));
-        scene_fini(&s);
+        assert_int_equal(scene_participants(s), 3);
+        scene_disconnect(s, early[2]);
+        assert_int_equal(scene_participants(s), 2);
+        assert_non_null(scene_note(s, NOTE_NODES_RESTARTED));
+        scene_renew(s);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_agent_that_comes_for_it_waits_until_it_is_forgotten),
-        cmocka_unit_test(an_agent_that_was_in_it_is_answered_at_once),
-        cmocka_unit_test(a_request_that_comes_again_is_held_no_longer),
-        cmocka_unit_test(it_learns_that_the_run_is_closed_after_its_time),
-        cmocka_unit_test(no_agent_waits_when_the_time_is_0),
-        cmocka_unit_test(agents_go_on_when_the_run_is_forgotten_on_request_or_gone),
-        cmocka_unit_test(an_agent_that_waits_may_leave),
-        cmocka_unit_test(an_agent_that_is_back_after_a_start_was_in_it),
-        cmocka_unit_test(an_agent_that_waited_before_a_start_waits_on),
-        cmocka_unit_test(a_loss_in_the_next_run_is_told),
+        TEST(an_agent_that_comes_for_it_waits_until_it_is_forgotten),
+        TEST(an_agent_that_was_in_it_is_answered_at_once),
+        TEST(a_request_that_comes_again_is_held_no_longer),
+        TEST(it_learns_that_the_run_is_closed_after_its_time),
+        TEST(no_agent_waits_when_the_time_is_0),
+        TEST(agents_go_on_when_the_run_is_forgotten_on_request_or_gone),
+        TEST(an_agent_that_waits_may_leave),
+        TEST(an_agent_that_is_back_after_a_start_was_in_it),
+        TEST(an_agent_that_waited_before_a_start_waits_on),
+        TEST(a_loss_in_the_next_run_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,6 @@ static void wait_in_line(struct scene *s, size_t i)
  * too, waits. "b" begins the next round. */
 static void begin_again(struct scene *s)
 {
-    scene_init(s);
     scene_meet(s, 2);
     scene_cas(s, scene_connect(s, true), "", SENTINEL);
     scene_leave(s, 0);
@@ -46,148 +45,134 @@ static size_t waiting_in(const char *text)
 
 static void a_node_beyond_max_is_a_spare(void **state)
 {
+    struct scene *s = *state;
     const struct note *note;
-    struct scene s;
 
-    (void)state;
-    begin_again(&s);
-    assert_int_equal(waiting_in(complete(&s)), 0);
-    assert_true(s.run.view.state.complete && s.run.fill != FILL_BELOW_MAX);
-    assert_int_equal(scene_participants(&s), 2);
-    assert_int_equal(scene_waiting_nodes(&s), 0);
-    assert_true(scene_node_now(&s, "a").redundant && scene_node_now(&s, "a").has_heartbeat);
-    note = scene_note(&s, NOTE_NODE_JOINED); /* the first: "c" has joined as well */
+    begin_again(s);
+    assert_int_equal(waiting_in(complete(s)), 0);
+    assert_true(s->run.view.state.complete && s->run.fill != FILL_BELOW_MAX);
+    assert_int_equal(scene_participants(s), 2);
+    assert_int_equal(scene_waiting_nodes(s), 0);
+    assert_true(scene_node_now(s, "a").redundant && scene_node_now(s, "a").has_heartbeat);
+    note = scene_note(s, NOTE_NODE_JOINED); /* the first: "c" has joined as well */
     assert_non_null(note);
     assert_string_equal(note->role, "spare");
     assert_string_equal(note->previous, "waiting");
-    assert_ptr_equal(note->agent, &s.agents[0]);
-    scene_fini(&s);
+    assert_ptr_equal(note->agent, &s->agents[0]);
 }
 
 /* No agent sees the spare wait, and neither do "b", which reads the round at its completion, and
  * "c", which completed it. */
 static void no_agent_sees_one_wait(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    begin_again(&s);
-    complete(&s);
+    begin_again(s);
+    complete(s);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(waiting_in(scene_poll(&s, &s.agents[i])), 0);
-        scene_pass(&s, 1100);
-        assert_int_equal(waiting_in(scene_poll(&s, &s.agents[i])), 0);
+        assert_int_equal(waiting_in(scene_poll(s, &s->agents[i])), 0);
+        scene_pass(s, 1100);
+        assert_int_equal(waiting_in(scene_poll(s, &s->agents[i])), 0);
     }
-    scene_fini(&s);
 }
 
 /* The round has a place: the spare leaves its list, and waits, as torch does it. */
 static void a_spare_is_let_in_when_a_node_is_lost(void **state)
 {
+    struct scene *s = *state;
     struct torch_state st;
-    struct scene s;
 
-    (void)state;
-    begin_again(&s);
-    complete(&s);
-    scene_disconnect(&s, &s.agents[2]);
-    st = scene_state(scene_poll(&s, &s.agents[0]));
+    begin_again(s);
+    complete(s);
+    scene_disconnect(s, &s->agents[2]);
+    st = scene_state(scene_poll(s, &s->agents[0]));
     assert_true(scene_node(&st, "a")->redundant);
     assert_int_equal(torch_state_participants(&st), 1);
     torch_state_free(&st);
-    scene_leave(&s, 0);
-    wait_in_line(&s, 0);
-    scene_leave(&s, 1);
-    scene_join(&s, 1);
-    assert_true(s.run.view.state.complete);
-    assert_true(scene_node_now(&s, "a").participant);
-    scene_fini(&s);
+    scene_leave(s, 0);
+    wait_in_line(s, 0);
+    scene_leave(s, 1);
+    scene_join(s, 1);
+    assert_true(s->run.view.state.complete);
+    assert_true(scene_node_now(s, "a").participant);
 }
 
 /* The round has room for the waiting nodes: they must be admitted. */
 static void nobody_is_a_spare_of_a_round_that_has_room(void **state)
 {
+    struct scene *s = *state;
     struct torch_state st;
     const char *now;
-    struct scene s;
 
-    (void)state;
-    begin_again(&s);
-    now = scene_get(&s, "");
+    begin_again(s);
+    now = scene_get(s, "");
     st = scene_state(now);
     scene_complete(&st); /* its last call is over */
-    scene_cas(&s, &s.agents[1], now, scene_text(&s, &st));
-    assert_true(s.run.view.state.complete && s.run.fill == FILL_BELOW_MAX);
-    assert_int_equal(scene_waiting_nodes(&s), 2);
-    scene_fini(&s);
+    scene_cas(s, &s->agents[1], now, scene_text(s, &st));
+    assert_true(s->run.view.state.complete && s->run.fill == FILL_BELOW_MAX);
+    assert_int_equal(scene_waiting_nodes(s), 2);
 }
 
 /* Its agent does not know that it waits, and may train: it has to learn that. */
 static void a_node_that_was_put_back_is_no_spare(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    begin_again(&s);
-    s.agents[0].line = LINE_PUT; /* as repair.c leaves it */
-    complete(&s);
-    assert_true(scene_node_now(&s, "a").waiting);
-    scene_fini(&s);
+    begin_again(s);
+    s->agents[0].line = LINE_PUT; /* as repair.c leaves it */
+    complete(s);
+    assert_true(scene_node_now(s, "a").waiting);
 }
 
 /* After a start rdzvd does not know which nodes wait by their own choice. */
 static void after_a_start_too_who_is_left_over_is_a_spare(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
     const char *now;
     struct torch_state st;
 
-    (void)state;
-    begin_again(&s);
-    scene_restart(&s, true);
+    begin_again(s);
+    scene_restart(s, true);
     for (size_t i = 0; i < 3; i++)
-        scene_return(&s, &s.agents[i]);
-    scene_event(&s, RUN_RETURNED, NULL);
-    now = scene_get(&s, "");
-    st = scene_state(scene_completed(&s, now, "c"));
+        scene_return(s, &s->agents[i]);
+    scene_event(s, RUN_RETURNED, NULL);
+    now = scene_get(s, "");
+    st = scene_state(scene_completed(s, now, "c"));
     scene_node(&st, "c")->waiting = false;
-    scene_cas(&s, &s.agents[5], now, scene_text(&s, &st));
-    assert_true(s.run.view.state.complete);
-    assert_int_equal(scene_waiting_nodes(&s), 0);
-    assert_true(scene_node_now(&s, "a").redundant);
-    scene_fini(&s);
+    scene_cas(s, &s->agents[5], now, scene_text(s, &st));
+    assert_true(s->run.view.state.complete);
+    assert_int_equal(scene_waiting_nodes(s), 0);
+    assert_true(scene_node_now(s, "a").redundant);
 }
 
 /* Before torch 2.3: no list names a spare, and its agent asks again when there is a place. */
 static void older_agents_get_no_list_that_they_do_not_know(void **state)
 {
+    struct scene *s = *state;
     struct torch_state st;
-    struct scene s;
 
-    (void)state;
-    begin_again(&s);
-    st = scene_state_now(&s);
+    begin_again(s);
+    st = scene_state_now(s);
     st.has_redundancy = false;
-    scene_put_state(&s, &st);
-    assert_int_equal(waiting_in(complete(&s)), 0);
-    assert_false(s.run.view.state.has_redundancy);
-    assert_int_equal(scene_participants(&s), 2);
-    assert_false(scene_names(scene_get(&s, ""), "a"));
-    assert_string_equal(scene_note(&s, NOTE_NODE_LEFT)->node, "a/100/0");
-    assert_false(scene_names(scene_poll(&s, &s.agents[0]), "a"));
-    scene_fini(&s);
+    scene_put_state(s, &st);
+    assert_int_equal(waiting_in(complete(s)), 0);
+    assert_false(s->run.view.state.has_redundancy);
+    assert_int_equal(scene_participants(s), 2);
+    assert_false(scene_names(scene_get(s, ""), "a"));
+    assert_string_equal(scene_note(s, NOTE_NODE_LEFT)->node, "a/100/0");
+    assert_false(scene_names(scene_poll(s, &s->agents[0]), "a"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_node_beyond_max_is_a_spare),
-        cmocka_unit_test(no_agent_sees_one_wait),
-        cmocka_unit_test(a_spare_is_let_in_when_a_node_is_lost),
-        cmocka_unit_test(nobody_is_a_spare_of_a_round_that_has_room),
-        cmocka_unit_test(a_node_that_was_put_back_is_no_spare),
-        cmocka_unit_test(after_a_start_too_who_is_left_over_is_a_spare),
-        cmocka_unit_test(older_agents_get_no_list_that_they_do_not_know),
+        TEST(a_node_beyond_max_is_a_spare),
+        TEST(no_agent_sees_one_wait),
+        TEST(a_spare_is_let_in_when_a_node_is_lost),
+        TEST(nobody_is_a_spare_of_a_round_that_has_room),
+        TEST(a_node_that_was_put_back_is_no_spare),
+        TEST(after_a_start_too_who_is_left_over_is_a_spare),
+        TEST(older_agents_get_no_list_that_they_do_not_know),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -768,20 +768,18 @@ static void b_is_pruned(struct scene *s, struct torch_state *st)
 
 static void a_run_of_etcd_v2(void **state)
 {
+    struct scene *s = *state;
     struct etcd_run r;
-    struct scene s;
     const char *value;
     cJSON *json;
 
-    (void)state;
-    scene_init(&s);
     etcd_run_init(&r, slice_str(TRAIN_KEY));
     assert_true(slice_is(r.view.id, "train"));
-    value = scene_joined(&s, SENTINEL, "a");
-    put(&r, value, from_a, scene_now_us(&s));
-    value = changed(&s, value, b_joins_for_a_last_call);
-    put(&r, value, from_b, scene_now_us(&s));
-    json = shown_etcd(&r, scene_now_us(&s));
+    value = scene_joined(s, SENTINEL, "a");
+    put(&r, value, from_a, scene_now_us(s));
+    value = changed(s, value, b_joins_for_a_last_call);
+    put(&r, value, from_b, scene_now_us(s));
+    json = shown_etcd(&r, scene_now_us(s));
     assert_string_equal(str(json, "backend"), "etcd-v2");
     assert_string_equal(str(json, "state"), "last_call");
     assert_string_equal(str(item(json, "nodes", 0), "peer"), "10.0.0.1:11");
@@ -790,16 +788,16 @@ static void a_run_of_etcd_v2(void **state)
     assert_null(get(json, "agents"));
     cJSON_Delete(json);
 
-    value = changed(&s, value, it_is_complete);
-    put(&r, value, from_a, scene_now_us(&s));
-    scene_pass(&s, 16000);
-    json = shown_etcd(&r, scene_now_us(&s));
+    value = changed(s, value, it_is_complete);
+    put(&r, value, from_a, scene_now_us(s));
+    scene_pass(s, 16000);
+    json = shown_etcd(&r, scene_now_us(s));
     assert_int_equal(count(json, "missing"), 2); /* neither has sent a heartbeat */
     assert_true(hints_at(json, "keys of an earlier run: none of its agents"));
     cJSON_Delete(json);
 
-    put(&r, changed(&s, value, b_is_pruned), from_a, scene_now_us(&s));
-    json = shown_etcd(&r, scene_now_us(&s));
+    put(&r, changed(s, value, b_is_pruned), from_a, scene_now_us(s));
+    json = shown_etcd(&r, scene_now_us(s));
     assert_int_equal(num(json, "participants"), 1);
     assert_int_equal(count(json, "missing"), 1);
     assert_int_equal(num(json, "missing_count"), 2);
@@ -810,74 +808,67 @@ static void a_run_of_etcd_v2(void **state)
                         "b (pid 100) was lost: its last heartbeat was 16 s old");
     cJSON_Delete(json);
 
-    put(&r, "not a state", from_a, scene_now_us(&s));
-    json = shown_etcd(&r, scene_now_us(&s));
+    put(&r, "not a state", from_a, scene_now_us(s));
+    json = shown_etcd(&r, scene_now_us(s));
     assert_string_equal(str(json, "state"), "empty");
     assert_non_null(get(item(json, "rounds", 0), "ended"));
     cJSON_Delete(json);
     etcd_run_fini(&r);
-    scene_fini(&s);
 }
 
 /* Over etcd no connection tells that an agent is still there. */
 static void a_node_that_leaves_is_missing_when_it_stays_away(void **state)
 {
+    struct scene *s = *state;
     struct etcd_run r;
-    struct scene s;
     const char *value;
     cJSON *json;
 
-    (void)state;
-    scene_init(&s);
     etcd_run_init(&r, slice_str(TRAIN_KEY));
-    value = changed(&s, scene_joined(&s, SENTINEL, "a"), b_joins_for_a_last_call);
-    value = changed(&s, value, it_is_complete);
-    put(&r, value, NULL, scene_now_us(&s));
-    put(&r, changed(&s, value, b_leaves), from_b, scene_now_us(&s));
-    json = shown_etcd(&r, scene_now_us(&s) + 4 * SECOND);
+    value = changed(s, scene_joined(s, SENTINEL, "a"), b_joins_for_a_last_call);
+    value = changed(s, value, it_is_complete);
+    put(&r, value, NULL, scene_now_us(s));
+    put(&r, changed(s, value, b_leaves), from_b, scene_now_us(s));
+    json = shown_etcd(&r, scene_now_us(s) + 4 * SECOND);
     assert_int_equal(count(json, "missing"), 0);
     assert_string_equal(str(item(json, "rounds", 0), "why"),
                         "b (pid 100) left the round by itself");
     cJSON_Delete(json);
-    json = shown_etcd(&r, scene_now_us(&s) + 6 * SECOND);
+    json = shown_etcd(&r, scene_now_us(s) + 6 * SECOND);
     assert_string_equal(str(item(json, "missing", 0), "addr"), "b");
     assert_string_equal(str(item(json, "missing", 0), "why"), "left");
     assert_non_null(get(item(json, "missing", 0), "since"));
     cJSON_Delete(json);
     etcd_run_fini(&r);
-    scene_fini(&s);
 }
 
 /* The run's key gets a value that is no state, is deleted, and gets a state again. */
 static void a_run_of_etcd_v2_is_closed_and_begins_anew(void **state)
 {
+    struct scene *s = *state;
     struct etcd_run r;
-    struct scene s;
     const char *value;
     cJSON *json;
 
-    (void)state;
-    scene_init(&s);
     etcd_run_init(&r, slice_str(TRAIN_KEY));
-    value = scene_joined(&s, SENTINEL, "a");
-    put(&r, value, from_a, scene_now_us(&s));
-    put(&r, changed(&s, value, a_closes), from_a, scene_now_us(&s));
-    json = shown_etcd(&r, scene_now_us(&s));
+    value = scene_joined(s, SENTINEL, "a");
+    put(&r, value, from_a, scene_now_us(s));
+    put(&r, changed(s, value, a_closes), from_a, scene_now_us(s));
+    json = shown_etcd(&r, scene_now_us(s));
     assert_string_equal(str(json, "state"), "closed");
     assert_string_equal(str(item(json, "rounds", 0), "why"),
                         "an agent at 10.0.0.1:11 closed the run");
     assert_true(hints_at(json, "end at once, until these keys expire"));
     cJSON_Delete(json);
 
-    put(&r, NULL, from_a, scene_now_us(&s));
+    put(&r, NULL, from_a, scene_now_us(s));
     assert_false(r.view.exists);
-    put(&r, value, from_b, scene_now_us(&s));
-    json = shown_etcd(&r, scene_now_us(&s));
+    put(&r, value, from_b, scene_now_us(s));
+    json = shown_etcd(&r, scene_now_us(s));
     assert_string_equal(str(json, "state"), "joining");
     assert_int_equal(count(json, "rounds"), 2);
     cJSON_Delete(json);
     etcd_run_fini(&r);
-    scene_fini(&s);
 }
 
 static void paths_of_runs(void **state)
@@ -921,9 +912,9 @@ int main(void)
         cmocka_unit_test(a_reason_has_an_end),
         cmocka_unit_test(a_recovery_lasts_from_the_loss_to_the_round),
         cmocka_unit_test(many_nodes_are_a_letter_each),
-        cmocka_unit_test(a_run_of_etcd_v2),
-        cmocka_unit_test(a_node_that_leaves_is_missing_when_it_stays_away),
-        cmocka_unit_test(a_run_of_etcd_v2_is_closed_and_begins_anew),
+        TEST(a_run_of_etcd_v2),
+        TEST(a_node_that_leaves_is_missing_when_it_stays_away),
+        TEST(a_run_of_etcd_v2_is_closed_and_begins_anew),
         cmocka_unit_test(paths_of_runs),
     };
 

@@ -47,17 +47,14 @@ static void a_record_makes_a_run(void **state)
 
 static void it_keeps_the_state_before_and_the_last_completed_round(void **state)
 {
-    struct scene s;
+    struct scene *s = *state;
 
-    (void)state;
-    scene_init(&s);
-    scene_meet(&s, 2);
-    assert_true(s.run.view.has_completed);
-    assert_int_equal(s.run.view.before.count, 1);
-    scene_next_round(&s, 1);
-    assert_int_equal(s.run.view.last_completed.round, 1);
-    assert_int_equal(torch_state_participants(&s.run.view.last_completed), 1);
-    scene_fini(&s);
+    scene_meet(s, 2);
+    assert_true(s->run.view.has_completed);
+    assert_int_equal(s->run.view.before.count, 1);
+    scene_next_round(s, 1);
+    assert_int_equal(s->run.view.last_completed.round, 1);
+    assert_int_equal(torch_state_participants(&s->run.view.last_completed), 1);
 }
 
 /* By the hashes of its entry, a key is found as by its bytes. */
@@ -197,7 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_makes_a_run_or_does_not),
         cmocka_unit_test(a_record_makes_a_run),
-        cmocka_unit_test(it_keeps_the_state_before_and_the_last_completed_round),
+        TEST(it_keeps_the_state_before_and_the_last_completed_round),
         cmocka_unit_test(keys_of_rounds_belong_to_the_longest_run),
         cmocka_unit_test(no_more_than_a_few_fronts_of_a_key_are_looked_at),
         cmocka_unit_test(the_key_of_a_round_is_written_as_torch_does),
