@@ -111,14 +111,31 @@ static bool enlists(const struct intent *in)
            (is_only(in->is, in->is->waiting) || is_only(in->is, in->is->redundant));
 }
 
+/* With the same write, an agent takes out the nodes that it takes for dead: others, and itself. A
+ * complete round that has lost its last participant by that is over. */
+static bool closes(const struct intent *in)
+{
+    bool ends_round = in->from.complete && !in->to.complete && in->from.round < INT64_MAX &&
+                      in->to.round == in->from.round + 1 && torch_state_participants(&in->to) == 0;
+
+    if (in->from.closed || !in->to.closed)
+        return false;
+    for (size_t i = 0; i < in->to.count; i++) {
+        const struct torch_node *node = &in->to.nodes[i], *old = torch_state_find(&in->from, node);
+
+        if (old == NULL || !intent_same_place(node, old) ||
+            (node != in->is && !same_beat(node, old)))
+            return false;
+    }
+    return same_round(in) || leaves(in) || ends_round;
+}
+
 static enum intent_kind kind_of(const struct intent *in)
 {
-    if (!same_others(in) || (in->from.closed && !in->to.closed))
+    if (closes(in))
+        return INTENT_CLOSE;
+    if (!same_others(in) || in->from.closed != in->to.closed)
         return INTENT_UNKNOWN;
-    if (in->to.closed && !in->from.closed) /* an agent that takes itself for dead leaves as well */
-        return leaves(in) || (same_round(in) && intent_same_place(in->was, in->is))
-                   ? INTENT_CLOSE
-                   : INTENT_UNKNOWN;
     if (leaves(in))
         return INTENT_LEAVE;
     if (joins(in))
@@ -183,8 +200,7 @@ void intent_read(const struct torch_front *front, size_t others, const struct to
     out->shown = torch_state_participants(&out->from) + others;
     if (find_own(known, out))
         out->kind = kind_of(out);
-    else if (out->to.closed && !out->from.closed && same_round(out) &&
-             out->from.count == out->to.count)
+    else if (closes(out))
         out->kind = INTENT_CLOSE;
     if (out->kind == INTENT_JOIN)
         out->number = torch_state_participants(&out->to) + others;

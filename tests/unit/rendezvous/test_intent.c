@@ -81,6 +81,10 @@ static const struct row {
     {"a:P !", "+", INTENT_LEAVE, 0},
     {"a:P !", "X +", INTENT_CLOSE, 0}, /* it takes itself for dead */
     {"x:p a:P !", "x:p X !", INTENT_CLOSE, 0},
+    {"x:P a:P !", "a:P X !", INTENT_CLOSE, 0}, /* it takes another node for dead */
+    {"x:P a:W !", "a:W X +", INTENT_CLOSE, 0}, /* the same of the last participant */
+    {"x:P a:P !", "a:P X +", INTENT_UNKNOWN, 0},
+    {"x:P a:P !", "x:W a:P X !", INTENT_UNKNOWN, 0},
     {"a:P !", "!", INTENT_LEAVE, 0},
     {"a:P m:w !", "m:w +", INTENT_LEAVE, 0},
     {"a:P m:w !", "+", INTENT_UNKNOWN, 0},
