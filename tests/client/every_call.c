@@ -13,46 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- Allocations that fail. --- */
-
-static long allocations_left = -1; /* until the one that fails; -1: none does */
-static bool one_failed;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-char *__real_strdup(const char *s);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-char *__wrap_strdup(const char *s);
-
-static bool fails(void)
-{
-    if (allocations_left < 0 || allocations_left-- > 0)
-        return false;
-    one_failed = true;
-    return true;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
+#include "tests/support/refused_memory.h"
 
 char *__wrap_strdup(const char *s)
 {
-    return fails() ? NULL : __real_strdup(s);
+    return allocation_is_refused() ? NULL : __real_strdup(s);
 }
 
 /* --- What is expected. --- */
@@ -77,7 +42,7 @@ static void expect_(const char *what, int line, bool is)
 static bool status_(struct rdzv_client *c, const char *call, int line, enum rdzv_status got,
                     enum rdzv_status want)
 {
-    if (got == RDZV_NO_MEMORY && one_failed) {
+    if (got == RDZV_NO_MEMORY && refusal.reached) {
         run.hurt = true;
         return false;
     }
@@ -371,7 +336,7 @@ static void left(struct rdzv_client *c)
     wait = start(other, RDZV_WAIT, "never", &told);
     get = start(other, RDZV_GET, "a", &told);
     rdzv_client_free(other);
-    if (wait != NULL && get != NULL && !one_failed)
+    if (wait != NULL && get != NULL && !refusal.reached)
         EXPECT(rdzv_request_result(wait)->status == RDZV_CANCELED &&
                rdzv_request_result(get)->status == RDZV_CANCELED);
     EXPECT(told.ok == 0 && told.other == 0);
@@ -422,7 +387,7 @@ static void once(void)
     struct rdzv_client *c = NULL;
 
     if (rdzv_client_new(run.address, &run.options, &c) != RDZV_OK) {
-        if (!one_failed)
+        if (!refusal.reached)
             errx(1, "rdzv_client_new");
         return;
     }
@@ -435,11 +400,11 @@ static int all_failures(void)
     long k = 0;
 
     do {
-        run.hurt = one_failed = false;
-        allocations_left = k++;
+        run.hurt = refusal.reached = false;
+        refusal.countdown = ++k;
         once();
-    } while (one_failed);
-    allocations_left = -1;
+    } while (refusal.reached);
+    refusal.countdown = 0;
     printf("%ld allocations failed, one at a time\n", k - 1);
     return k > (run.brief ? 30 : 100) ? 0 : 1; /* or it was not the library's that failed */
 }

@@ -15,7 +15,6 @@
 
 #define LINKS 2
 
-static struct loop loop; /* large */
 static int links[LINKS]; /* -1: none */
 
 /* --- Links. --- */

@@ -17,8 +17,6 @@
 
 #define METRICS "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
-static struct loop loop; /* large */
-
 static inline void open_loop(const char *const *flags)
 {
     now_ns = UINT64_C(1000000000);

@@ -12,8 +12,6 @@
 #include "proto/relay.pb-c.h"
 #include "rdzv/relay/link_session.h"
 
-struct loop loop;
-
 void hand_send(int fd, enum relay_kind kind, uint8_t flags, uint32_t channel, uint64_t number,
                const void *payload, size_t len)
 {

@@ -1,12 +1,11 @@
-/* A relay by hand: a test that sends the frames of a link to a whole server, and reads what comes.
+/* A relay by hand: a test that sends the frames of a link to a whole server, the store in `loop`,
+ * and reads what comes.
  */
 #pragma once
 
 #include "proto/relay.h"
 #include "tests/loop/harness.h"
 #include "tests/loop/requests.h"
-
-extern struct loop loop; /* the store */
 
 #define NOTHING "", 0
 

@@ -22,6 +22,8 @@
 /* A case that takes so long waits for something that does not come, or for the machine. */
 #define LONG_CASE_S 5.0
 
+struct loop loop; /* large */
+
 static double now_s(void)
 {
     struct timespec t;
@@ -81,6 +83,20 @@ void loop_close(struct loop *l)
         assert_int_equal(space->tree.hub.registered, 0);
     }
     loop_forget(l);
+}
+
+int loop_set_up(void **state)
+{
+    (void)state;
+    loop_open(&loop, NULL);
+    return 0;
+}
+
+int loop_tear_down(void **state)
+{
+    (void)state;
+    loop_close(&loop);
+    return 0;
 }
 
 static void on_stop(evutil_socket_t fd, short what, void *arg)

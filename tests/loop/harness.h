@@ -24,6 +24,13 @@ void loop_forget(struct loop *l);
 /* Nobody and nothing may be left behind: fails when a space still counts one who waits. */
 void loop_close(struct loop *l);
 
+/* The server of most tests. A LOOP_TEST() has it from loop_open() without flags, and loop_close()
+ * comes behind it. */
+extern struct loop loop;
+#define LOOP_TEST(name) cmocka_unit_test_setup_teardown(name, loop_set_up, loop_tear_down)
+int loop_set_up(void **state);
+int loop_tear_down(void **state);
+
 /* Runs the loop once: reads, applies and answers the requests that have arrived, as in production.
  */
 void loop_iterate(struct loop *l);

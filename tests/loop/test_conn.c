@@ -13,8 +13,6 @@
 #include "tests/loop/harness.h"
 #include "tests/loop/requests.h"
 
-static struct loop loop; /* large */
-
 /* --- Idle. --- */
 
 static void an_idle_peer_costs_its_struct_alone(void **state)
@@ -23,7 +21,6 @@ static void an_idle_peer_costs_its_struct_alone(void **state)
     struct conn *c;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = loop_connect_modern(&loop);
     loop_send(&loop, fd, TEXT(SET_K GET_K));
     loop_expect(&loop, fd, TEXT(VALUE_V));
@@ -35,33 +32,27 @@ static void an_idle_peer_costs_its_struct_alone(void **state)
     loop_iterate(&loop);
     assert_ptr_equal(loop_conn(&loop, fd), c);
     loop_leave(&loop, fd);
-    loop_close(&loop);
 }
 
 static void clients_that_come_and_go_leave_no_trace(void **state)
 {
     (void)state;
-    loop_open(&loop, NULL);
     for (int i = 0; i < 3; i++)
         loop_leave(&loop, loop_connect(&loop, false));
     assert_int_equal(lseek(loop.log_fd, 0, SEEK_END), 0);
     assert_int_equal(loop.server.net.conn_count, 0);
-    loop_close(&loop);
 }
 
 static void a_silent_peer_is_undecided_for_ever(void **state)
 {
-    int fd;
+    int fd = loop_connect(&loop, false);
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = loop_connect(&loop, false);
     transport_drop_stalled(&loop.server.net, UINT64_MAX);
     loop_expect_silence(&loop, fd);
     loop_send(&loop, fd, TEXT("\5\0\0\0\0\0\0\0\0")); /* a legacy WAIT for nothing */
     loop_expect(&loop, fd, "\0", 1);
     loop_leave(&loop, fd);
-    loop_close(&loop);
 }
 
 static void an_announced_length_takes_no_memory(void **state)
@@ -70,7 +61,6 @@ static void an_announced_length_takes_no_memory(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = loop_connect_modern(&loop);
     loop_send(&loop, fd,
               TEXT("\1\2\0\0\0\0\0\0\0/k\0\0\x80\0\0\0\0\0"
@@ -81,7 +71,6 @@ static void an_announced_length_takes_no_memory(void **state)
     loop_send(&loop, fd, TEXT("cdefgh"));
     assert_in_range(c->in->cap, 1, 64 << 10);
     loop_leave(&loop, fd);
-    loop_close(&loop);
 }
 
 /* --- Half-closed. --- */
@@ -122,7 +111,6 @@ static void a_set_just_before_the_end_is_kept(void **state)
     int fd, other;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = loop_connect(&loop, false);
     assert_int_equal(send(fd, TEXT(VALIDATE SET_K), 0), sizeof VALIDATE SET_K - 1);
     close(fd);
@@ -130,7 +118,6 @@ static void a_set_just_before_the_end_is_kept(void **state)
     loop_send(&loop, other, TEXT(GET_K));
     loop_expect(&loop, other, TEXT(VALUE_V));
     loop_leave(&loop, other);
-    loop_close(&loop);
 }
 
 static void a_half_closed_slow_reader_gets_everything(void **state)
@@ -144,7 +131,6 @@ static void a_half_closed_slow_reader_gets_everything(void **state)
     assert_non_null(value);
     memset(value, 'x', LEN);
     bytes_put_u64(length, LEN);
-    loop_open(&loop, NULL);
     writer = loop_connect_modern(&loop);
     loop_set_large(&loop, writer, LEN);
     fd = loop_connect(&loop, true);
@@ -158,7 +144,6 @@ static void a_half_closed_slow_reader_gets_everything(void **state)
     loop_leave(&loop, writer);
     close(fd);
     free(value);
-    loop_close(&loop);
 }
 
 static void a_client_that_leaves_ends_its_wait(void **state)
@@ -167,7 +152,6 @@ static void a_client_that_leaves_ends_its_wait(void **state)
     int fd, barrier, writer;
 
     (void)state;
-    loop_open(&loop, NULL);
     writer = loop_connect_modern(&loop);
     fd = loop_connect_modern(&loop);
     barrier = loop_connect_modern(&loop);
@@ -184,7 +168,6 @@ static void a_client_that_leaves_ends_its_wait(void **state)
     loop_send(&loop, writer, TEXT(SET_K PING));
     loop_expect(&loop, writer, "abcd", 4);
     loop_leave(&loop, writer);
-    loop_close(&loop);
 }
 
 /* A peer that is woken and leaves in the same iteration. */
@@ -219,7 +202,6 @@ static void all_who_wait_are_woken_once(void **state)
     int fds[20], writer;
 
     (void)state;
-    loop_open(&loop, NULL);
     writer = loop_connect_modern(&loop);
     for (size_t i = 0; i < COUNT(fds); i++) {
         fds[i] = loop_connect_modern(&loop);
@@ -236,7 +218,6 @@ static void all_who_wait_are_woken_once(void **state)
         loop_leave(&loop, fds[i]);
     }
     loop_leave(&loop, writer);
-    loop_close(&loop);
 }
 
 /* The wait is fulfilled and cancelled in one iteration: 0, then 1, the one order that clients
@@ -272,27 +253,21 @@ static void a_cancel_that_comes_too_late_is_answered_behind_the_wake(void **stat
 /* In one segment with the WAIT and its fulfilment by the same peer: 0 1, never 1 0. */
 static void requests_behind_a_wait_keep_their_order(void **state)
 {
-    int fd;
+    int fd = loop_connect_modern(&loop);
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = loop_connect_modern(&loop);
     loop_send(&loop, fd, TEXT(WAIT_K SET_K CANCEL PING));
     loop_expect(&loop, fd, "\0\1abcd", 6);
     loop_send(&loop, fd, TEXT(WAIT_J CANCEL PING));
     loop_expect(&loop, fd, "\1abcd", 5);
     loop_leave(&loop, fd);
-    loop_close(&loop);
 }
 
 static void a_legacy_peers_next_request_ends_its_wait(void **state)
 {
-    int fd, writer;
+    int fd = loop_connect(&loop, false), writer = loop_connect_modern(&loop);
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = loop_connect(&loop, false);
-    writer = loop_connect_modern(&loop);
     loop_send(&loop, fd, TEXT("\5\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0/k")); /* WAIT */
     loop_expect_silence(&loop, fd);
     /* Only the first byte of it, as legacy clients send it: from now on a 0 would be misread. */
@@ -305,25 +280,21 @@ static void a_legacy_peers_next_request_ends_its_wait(void **state)
     loop_expect_silence(&loop, fd);
     loop_leave(&loop, fd);
     loop_leave(&loop, writer);
-    loop_close(&loop);
 }
 
 /* --- Cut for what it sent. --- */
 
 static void an_offence_is_answered_up_to_it(void **state)
 {
-    int fd;
+    int fd = loop_connect(&loop, false);
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = loop_connect(&loop, false);
     loop_send(&loop, fd, TEXT(VALIDATE SET_K GET_K "\x7f" PING));
     loop_expect(&loop, fd, TEXT(VALUE_V));
     loop_expect_end(&loop, fd);
     LOOP_UNTIL(&loop, loop_conn(&loop, fd) == NULL);
     assert_true(loop_logged(&loop, "reason=\"unknown opcode\""));
     close(fd);
-    loop_close(&loop);
 }
 
 /* --- Spaces that are left. --- */
@@ -377,7 +348,6 @@ static void an_answer_waits_for_its_commit(void **state)
     int writer, reader, early;
 
     (void)state;
-    loop_open(&loop, NULL);
     writer = loop_connect_modern(&loop);
     reader = loop_connect_modern(&loop);
     early = loop_connect(&loop, false);
@@ -394,18 +364,14 @@ static void an_answer_waits_for_its_commit(void **state)
     loop_leave(&loop, early);
     loop_leave(&loop, reader);
     loop_leave(&loop, writer);
-    loop_close(&loop);
 }
 
 /* One that has gone meanwhile is freed, and nothing is sent. */
 static void a_peer_that_leaves_before_the_commit_is_forgotten(void **state)
 {
-    int writer, reader;
+    int writer = loop_connect_modern(&loop), reader = loop_connect_modern(&loop);
 
     (void)state;
-    loop_open(&loop, NULL);
-    writer = loop_connect_modern(&loop);
-    reader = loop_connect_modern(&loop);
     loop.server.engine.options.journal.commit = nothing_is_durable;
     loop_send(&loop, writer, TEXT(SET_K));
     loop_send(&loop, reader, TEXT(GET_K));
@@ -414,7 +380,6 @@ static void a_peer_that_leaves_before_the_commit_is_forgotten(void **state)
     loop_expect_end(&loop, reader);
     loop.server.engine.options.journal.commit = NULL;
     loop_leave(&loop, writer);
-    loop_close(&loop);
 }
 
 /* --- SIGTERM. --- */
@@ -430,7 +395,6 @@ static void a_stop_lets_queued_answers_leave(void **state)
     assert_non_null(value);
     memset(value, 'x', LEN);
     bytes_put_u64(length, LEN);
-    loop_open(&loop, NULL);
     idle = loop_connect_modern(&loop);
     loop_set_large(&loop, idle, LEN);
     waiting = loop_connect_modern(&loop);
@@ -450,30 +414,29 @@ static void a_stop_lets_queued_answers_leave(void **state)
     close(waiting);
     close(slow);
     free(value);
-    loop_close(&loop);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_idle_peer_costs_its_struct_alone),
-        cmocka_unit_test(clients_that_come_and_go_leave_no_trace),
-        cmocka_unit_test(a_silent_peer_is_undecided_for_ever),
-        cmocka_unit_test(an_announced_length_takes_no_memory),
+        LOOP_TEST(an_idle_peer_costs_its_struct_alone),
+        LOOP_TEST(clients_that_come_and_go_leave_no_trace),
+        LOOP_TEST(a_silent_peer_is_undecided_for_ever),
+        LOOP_TEST(an_announced_length_takes_no_memory),
         cmocka_unit_test(requests_before_the_end_are_answered),
-        cmocka_unit_test(a_set_just_before_the_end_is_kept),
-        cmocka_unit_test(a_half_closed_slow_reader_gets_everything),
-        cmocka_unit_test(a_client_that_leaves_ends_its_wait),
+        LOOP_TEST(a_set_just_before_the_end_is_kept),
+        LOOP_TEST(a_half_closed_slow_reader_gets_everything),
+        LOOP_TEST(a_client_that_leaves_ends_its_wait),
         cmocka_unit_test(a_woken_peer_may_be_gone_already),
-        cmocka_unit_test(all_who_wait_are_woken_once),
+        LOOP_TEST(all_who_wait_are_woken_once),
         cmocka_unit_test(a_cancel_that_comes_too_late_is_answered_behind_the_wake),
-        cmocka_unit_test(requests_behind_a_wait_keep_their_order),
-        cmocka_unit_test(a_legacy_peers_next_request_ends_its_wait),
-        cmocka_unit_test(an_offence_is_answered_up_to_it),
+        LOOP_TEST(requests_behind_a_wait_keep_their_order),
+        LOOP_TEST(a_legacy_peers_next_request_ends_its_wait),
+        LOOP_TEST(an_offence_is_answered_up_to_it),
         cmocka_unit_test(a_space_that_is_left_is_forgotten_after_its_time),
-        cmocka_unit_test(an_answer_waits_for_its_commit),
-        cmocka_unit_test(a_peer_that_leaves_before_the_commit_is_forgotten),
-        cmocka_unit_test(a_stop_lets_queued_answers_leave),
+        LOOP_TEST(an_answer_waits_for_its_commit),
+        LOOP_TEST(a_peer_that_leaves_before_the_commit_is_forgotten),
+        LOOP_TEST(a_stop_lets_queued_answers_leave),
     };
 
     return cmocka_run_group_tests_name("rdzv/conn", tests, NULL, NULL);

@@ -12,8 +12,6 @@
 
 #define PATIENCE_MS 20000
 
-static struct loop loop; /* large */
-
 static int skip, failures; /* of the calls to come: so many succeed, then so many fail */
 
 int __real_event_add(struct event *event, const struct timeval *after);

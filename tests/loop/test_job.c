@@ -15,8 +15,6 @@
 
 #define TEXT(s) (s), sizeof(s) - 1
 
-static struct loop loop; /* large */
-
 /* The next states of the jobs, and a record of their calls. */
 static struct {
     enum http_job_state next[8]; /* of each call; then it is done */

@@ -18,11 +18,9 @@
 
 static void requests_are_answered_and_confirmed(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(SET_K));
     hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
@@ -34,7 +32,6 @@ static void requests_are_answered_and_confirmed(void **state)
     hand_send(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
     LOOP_UNTIL(&loop, loop.server.store.links.sessions.count == 0);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 /* The relay has to know which request was the last that changed something. */
@@ -47,7 +44,6 @@ static void a_change_is_told_by_its_own_number(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = hand_connect();
     hand_open(fd, 1, 11);
     for (size_t i = 0; i < COUNT(requests); i++) { /* in one iteration */
@@ -62,16 +58,13 @@ static void a_change_is_told_by_its_own_number(void **state)
     hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(VALUE_V));
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 static void sessions_wait_for_each_other(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_open(fd, 2, 12);
     hand_request(fd, 1, 1, TEXT(WAIT_K));
@@ -85,16 +78,13 @@ static void sessions_wait_for_each_other(void **state)
     hand_expect(fd, RELAY_ANSWER, CHANGED, 2, 2, "\0", 1);
     hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 2, "\0", 1);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 static void a_wait_is_cancelled(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(WAIT_K));
     hand_request(fd, 1, 2, TEXT(CANCEL));
@@ -102,7 +92,6 @@ static void a_wait_is_cancelled(void **state)
     hand_request(fd, 1, 3, TEXT(SET_K));
     hand_expect(fd, RELAY_DONE, CHANGED, 1, 3, NOTHING);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 static void a_relay_may_have_a_space_of_its_own(void **state)
@@ -110,7 +99,6 @@ static void a_relay_may_have_a_space_of_its_own(void **state)
     int fd, other;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = hand_say_hello("jobA", 1, 1);
     assert_int_equal(hand_next(fd).kind, RELAY_WELCOME);
     other = hand_connect();
@@ -122,7 +110,6 @@ static void a_relay_may_have_a_space_of_its_own(void **state)
     hand_expect(other, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT("\0\0\0\0\0\0\0\0"));
     hand_lose_link(fd);
     hand_lose_link(other);
-    loop_close(&loop);
 }
 
 /* --- Sessions and their links. --- */
@@ -132,7 +119,6 @@ static void a_session_moves_to_another_link(void **state)
     int fd, other;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(ADD_N));
@@ -146,18 +132,14 @@ static void a_session_moves_to_another_link(void **state)
     hand_expect(other, RELAY_ANSWER, CHANGED, 9, 2, TEXT(TWO));
     hand_lose_link(fd);
     hand_lose_link(other);
-    loop_close(&loop);
 }
 
 /* What a relay had sent before it lost that link comes behind what it says on the next one. */
 static void a_session_does_not_move_back_to_a_link_that_was_lost(void **state)
 {
-    int lost, next;
+    int lost = hand_connect(), next = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    lost = hand_connect();
-    next = hand_connect();
     hand_send_open_of(next, 2, 1, 11, true);
     hand_expect(next, RELAY_OPENED, 0, 1, 0, NOTHING);
     hand_request(next, 1, 1, TEXT(ADD_N));
@@ -169,16 +151,13 @@ static void a_session_does_not_move_back_to_a_link_that_was_lost(void **state)
     hand_request(next, 1, 2, TEXT(ADD_N));
     hand_expect(next, RELAY_ANSWER, CHANGED, 1, 2, TEXT(TWO));
     hand_lose_link(next);
-    loop_close(&loop);
 }
 
 static void a_session_without_its_relay_ends_in_time(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(SET_K));
     hand_request(fd, 1, 2, TEXT(WAIT_J));
@@ -193,7 +172,6 @@ static void a_session_without_its_relay_ends_in_time(void **state)
     fd = hand_connect();
     hand_resume(fd, 1, 11, 0, 0, NOTHING); /* it is not known any more */
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 static void a_session_that_no_relay_opens_after_a_start_ends_in_time(void **state)
@@ -322,7 +300,6 @@ static void a_link_has_so_many_sessions_at_most(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     assert_int_equal(loop.server.store.links.clients_max, RELAY_CLIENTS_MAX);
     loop.server.store.links.clients_max = 3;
     fd = hand_connect();
@@ -335,7 +312,6 @@ static void a_link_has_so_many_sessions_at_most(void **state)
     hand_send(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
     hand_open(fd, 5, 4);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 /* Channels with any numbers; one link, one session each. */
@@ -362,11 +338,9 @@ static void many_sessions_are_opened_and_closed(void **state)
 
 static void requests_before_close_are_executed(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_open(fd, 2, 12);
     hand_request(fd, 1, 1, TEXT(ADD_N));
@@ -378,7 +352,6 @@ static void requests_before_close_are_executed(void **state)
     while (hand_next(fd).channel != 2);
     assert_int_equal(loop.server.store.links.sessions.count, 1);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 /* A stop ends no session: the next start goes on with it. */
@@ -448,21 +421,21 @@ static void a_space_is_in_use_while_sessions_are_to_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_are_answered_and_confirmed),
-        cmocka_unit_test(a_change_is_told_by_its_own_number),
-        cmocka_unit_test(sessions_wait_for_each_other),
-        cmocka_unit_test(a_wait_is_cancelled),
-        cmocka_unit_test(a_relay_may_have_a_space_of_its_own),
-        cmocka_unit_test(a_session_moves_to_another_link),
-        cmocka_unit_test(a_session_does_not_move_back_to_a_link_that_was_lost),
-        cmocka_unit_test(a_session_without_its_relay_ends_in_time),
+        LOOP_TEST(requests_are_answered_and_confirmed),
+        LOOP_TEST(a_change_is_told_by_its_own_number),
+        LOOP_TEST(sessions_wait_for_each_other),
+        LOOP_TEST(a_wait_is_cancelled),
+        LOOP_TEST(a_relay_may_have_a_space_of_its_own),
+        LOOP_TEST(a_session_moves_to_another_link),
+        LOOP_TEST(a_session_does_not_move_back_to_a_link_that_was_lost),
+        LOOP_TEST(a_session_without_its_relay_ends_in_time),
         cmocka_unit_test(a_session_that_no_relay_opens_after_a_start_ends_in_time),
         cmocka_unit_test(sessions_that_no_relay_opens_end_bit_by_bit),
         cmocka_unit_test(held_sessions_go_on_bit_by_bit),
         cmocka_unit_test(a_session_may_be_one_too_many),
-        cmocka_unit_test(a_link_has_so_many_sessions_at_most),
+        LOOP_TEST(a_link_has_so_many_sessions_at_most),
         cmocka_unit_test(many_sessions_are_opened_and_closed),
-        cmocka_unit_test(requests_before_close_are_executed),
+        LOOP_TEST(requests_before_close_are_executed),
         cmocka_unit_test(a_stop_lets_sessions_live),
         cmocka_unit_test(a_space_is_in_use_while_sessions_are_to_come_back),
     };

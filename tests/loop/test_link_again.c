@@ -145,11 +145,9 @@ static void reads_and_refused_changes_are_sent_again(void **state)
 /* The store does not carry out the second copy of a request that it has carried out. */
 static void an_executed_request_is_not_executed_again(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(ADD_N));
     hand_expect_executed(fd);
@@ -162,7 +160,6 @@ static void an_executed_request_is_not_executed_again(void **state)
     hand_request(fd, 2, 1, TEXT(GET_N));
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 1, TEXT(ONE "1"));
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 /* --- Sessions that the store drops. --- */
@@ -216,7 +213,6 @@ static void a_dropped_session_is_told_what_it_was_answered(void **state)
     int fd, other;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = hand_connect();
     drop_session(fd, 1, 11);
     hand_lose_link(fd);
@@ -228,7 +224,6 @@ static void a_dropped_session_is_told_what_it_was_answered(void **state)
     resume_dropped(other);
     hand_lose_link(fd);
     hand_lose_link(other);
-    loop_close(&loop);
 }
 
 /* The relay asks for the session while the store has no room for one more, and then again. */
@@ -275,11 +270,9 @@ static void the_same_after_a_start(void **state)
 
 static void the_record_of_a_dropped_session_ends_in_time(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     drop_session(fd, 1, 11);
     hand_tick_after(120000);
     assert_true(is_recorded(11)); /* its relay is there, and may be slow */
@@ -289,17 +282,14 @@ static void the_record_of_a_dropped_session_ends_in_time(void **state)
     hand_tick_after(1000);
     assert_false(is_recorded(11));
     assert_int_equal(the_links()->sessions.count, 0);
-    loop_close(&loop);
 }
 
 /* A relay that never answers does not make the store keep more and more. */
 static void records_of_dropped_sessions_have_a_bound(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     for (uint32_t i = 1; i <= RELAY_DROPPED_MAX; i++)
         drop_session(fd, i, i);
     assert_true(is_recorded(1));
@@ -309,7 +299,6 @@ static void records_of_dropped_sessions_have_a_bound(void **state)
     assert_int_equal(the_links()->sessions.count, RELAY_DROPPED_MAX);
     hand_lose_link(fd);
     assert_int_equal(the_links()->dropped_count, RELAY_DROPPED_MAX);
-    loop_close(&loop);
 }
 
 /* The request `number` of session 11 is sent while there is room for so many bytes more, and
@@ -429,7 +418,6 @@ static void a_wait_that_is_sent_again_waits_on(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_open(fd, 2, 12);
@@ -446,7 +434,6 @@ static void a_wait_that_is_sent_again_waits_on(void **state)
     hand_request(fd, 2, 1, TEXT(SET_K));
     expect_both(fd, 2, RELAY_DONE, 1, RELAY_ANSWER);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 /* A key that was there for a moment counts, and the WAIT that is sent again is the same one, also
@@ -530,7 +517,6 @@ static void a_wait_that_is_not_sent_again_has_ended(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(WAIT_K));
@@ -544,7 +530,6 @@ static void a_wait_that_is_not_sent_again_has_ended(void **state)
     assert_int_equal(space->keys.waiters, 0);
     hand_expect_nothing(fd);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 /* A barrier counts each client once, however often that has to ask. */
@@ -702,18 +687,18 @@ int main(void)
         cmocka_unit_test(a_lost_answer_is_told_when_the_session_is_opened_again),
         cmocka_unit_test(a_lost_answer_is_told_after_a_restart),
         cmocka_unit_test(reads_and_refused_changes_are_sent_again),
-        cmocka_unit_test(an_executed_request_is_not_executed_again),
-        cmocka_unit_test(a_dropped_session_is_told_what_it_was_answered),
+        LOOP_TEST(an_executed_request_is_not_executed_again),
+        LOOP_TEST(a_dropped_session_is_told_what_it_was_answered),
         cmocka_unit_test(a_dropped_session_that_is_refused_keeps_its_record),
         cmocka_unit_test(the_same_after_a_start),
-        cmocka_unit_test(the_record_of_a_dropped_session_ends_in_time),
-        cmocka_unit_test(records_of_dropped_sessions_have_a_bound),
+        LOOP_TEST(the_record_of_a_dropped_session_ends_in_time),
+        LOOP_TEST(records_of_dropped_sessions_have_a_bound),
         cmocka_unit_test(each_request_counts_once_whatever_memory_there_is),
         cmocka_unit_test(a_wait_goes_on_without_its_link),
-        cmocka_unit_test(a_wait_that_is_sent_again_waits_on),
+        LOOP_TEST(a_wait_that_is_sent_again_waits_on),
         cmocka_unit_test(a_key_counts_for_a_wait_that_is_sent_again),
         cmocka_unit_test(a_legacy_clients_next_request_ends_its_wait),
-        cmocka_unit_test(a_wait_that_is_not_sent_again_has_ended),
+        LOOP_TEST(a_wait_that_is_not_sent_again_has_ended),
         cmocka_unit_test(a_barrier_waits_across_links_and_starts),
         cmocka_unit_test(whenever_the_link_is_lost_each_request_counts_once),
     };

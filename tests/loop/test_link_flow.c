@@ -181,7 +181,6 @@ static void confirmations_of_one_iteration_are_one(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = hand_connect();
     hand_open(fd, 1, 11);
     for (uint64_t i = 1; i <= 64; i++) {
@@ -197,7 +196,6 @@ static void confirmations_of_one_iteration_are_one(void **state)
     hand_expect(fd, RELAY_DONE, CHANGED, 1, 64, NOTHING);
     hand_expect_nothing(fd);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 /* The journal is slow: nothing of it is told, and what comes first goes first. */
@@ -216,7 +214,6 @@ static void nothing_is_told_before_it_is_committed(void **state)
     int fd, other;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = hand_connect();
     other = hand_connect();
     hand_open(fd, 1, 11);
@@ -238,7 +235,6 @@ static void nothing_is_told_before_it_is_committed(void **state)
     e->options.journal.commit = NULL;
     hand_lose_link(fd);
     hand_lose_link(other);
-    loop_close(&loop);
 }
 
 /* A disk is full: what changes something waits, and reads go on, those of a session that was there
@@ -280,8 +276,8 @@ int main(void)
         cmocka_unit_test(a_large_element_is_told_again),
         cmocka_unit_test(half_a_request_is_forgotten),
         cmocka_unit_test(a_relay_that_does_not_read_holds_up_no_other),
-        cmocka_unit_test(confirmations_of_one_iteration_are_one),
-        cmocka_unit_test(nothing_is_told_before_it_is_committed),
+        LOOP_TEST(confirmations_of_one_iteration_are_one),
+        LOOP_TEST(nothing_is_told_before_it_is_committed),
         cmocka_unit_test(reads_go_on_while_nothing_may_change),
     };
 

@@ -149,11 +149,9 @@ static void hostile_frames_end_the_session_or_the_link(void **state)
 
 static void two_requests_in_one_frame_end_the_session(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(ADD_N ADD_N));
     hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(ONE));
@@ -162,7 +160,6 @@ static void two_requests_in_one_frame_end_the_session(void **state)
     hand_request(fd, 2, 1, TEXT(GET_N));
     hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 1, TEXT(ONE "1"));
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 /* Fields that nobody knows, of two bytes each: decoded, they are many times as long. */
@@ -227,17 +224,14 @@ static void nor_is_one_before_http(void **state)
 /* Numbers only grow, up to the last one that there is. */
 static void no_number_comes_behind_the_last(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, UINT64_MAX, TEXT(SET_K));
     hand_expect(fd, RELAY_DONE, CHANGED, 1, UINT64_MAX, NOTHING);
     hand_request(fd, 1, 5, TEXT(SET_K));
     expect_ended(fd, "the number of a request");
-    loop_close(&loop);
 }
 
 /* Else the WAIT could be sent again behind the change, and then the change. */
@@ -397,10 +391,10 @@ int main(void)
         cmocka_unit_test(a_relay_is_refused),
         cmocka_unit_test(frames_of_no_relay_end_the_link),
         cmocka_unit_test(hostile_frames_end_the_session_or_the_link),
-        cmocka_unit_test(two_requests_in_one_frame_end_the_session),
+        LOOP_TEST(two_requests_in_one_frame_end_the_session),
         cmocka_unit_test(a_long_hello_or_open_is_not_decoded),
         cmocka_unit_test(nor_is_one_before_http),
-        cmocka_unit_test(no_number_comes_behind_the_last),
+        LOOP_TEST(no_number_comes_behind_the_last),
         cmocka_unit_test(a_change_behind_an_open_wait_ends_the_session),
         cmocka_unit_test(a_session_that_is_too_far_ahead_is_dropped),
         cmocka_unit_test(no_order_of_frames_hurts_the_server),

@@ -40,7 +40,6 @@ static void an_agent_lives_while_its_relay_is_away(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(CAS_RUN));
@@ -62,17 +61,14 @@ static void an_agent_lives_while_its_relay_is_away(void **state)
     hand_send(fd, RELAY_CLOSE, 0, 1, 0, NOTHING);
     LOOP_UNTIL(&loop, run->run.agent_count == 0);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 /* Unlike a session that is dropped because of what the store lacks. */
 static void an_agent_of_a_forgotten_run_does_not_come_back(void **state)
 {
-    int fd;
+    int fd = hand_connect();
 
     (void)state;
-    loop_open(&loop, NULL);
-    fd = hand_connect();
     hand_open(fd, 1, 11);
     hand_request(fd, 1, 1, TEXT(CAS_RUN));
     hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 1, TEXT(THE_VALUE));
@@ -82,7 +78,6 @@ static void an_agent_of_a_forgotten_run_does_not_come_back(void **state)
     fd = hand_connect();
     hand_resume(fd, 1, 11, 0, 0, NOTHING);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 /* As a process that is killed leaves its sockets. */
@@ -287,7 +282,6 @@ static void a_run_without_agents_for_a_minute_is_reported_once(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     space = TAILQ_FIRST(&loop.server.engine.spaces);
     fd = hand_connect();
     hand_open(fd, 1, 11);
@@ -307,19 +301,18 @@ static void a_run_without_agents_for_a_minute_is_reported_once(void **state)
     rendezvous_tick(&loop.server.store.rendezvous);
     assert_int_equal(count_reports(space), 1);
     hand_lose_link(fd);
-    loop_close(&loop);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_agent_lives_while_its_relay_is_away),
-        cmocka_unit_test(an_agent_of_a_forgotten_run_does_not_come_back),
+        LOOP_TEST(an_agent_lives_while_its_relay_is_away),
+        LOOP_TEST(an_agent_of_a_forgotten_run_does_not_come_back),
         cmocka_unit_test(an_agent_ends_with_its_relay),
         cmocka_unit_test(after_a_start_sessions_are_counted_that_come_back),
         cmocka_unit_test(an_agent_is_one_again_after_a_start),
         cmocka_unit_test(a_worker_keeps_its_worker_store),
-        cmocka_unit_test(a_run_without_agents_for_a_minute_is_reported_once),
+        LOOP_TEST(a_run_without_agents_for_a_minute_is_reported_once),
     };
 
     return cmocka_run_group_tests_name("rdzv/relay/link, jobs", tests, NULL, NULL);

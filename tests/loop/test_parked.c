@@ -11,8 +11,6 @@
 #include "tests/loop/harness.h"
 #include "tests/loop/requests.h"
 
-static struct loop loop; /* large */
-
 /* The head of an open watch, then its one event and its end. */
 static void expect_chunked_event(struct loop *l, int fd, const char *event)
 {
@@ -91,7 +89,6 @@ static void a_watch_behind_a_watch_is_opened_after_it(void **state)
     int fd, writer;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = loop_connect(&loop, false);
     writer = loop_connect(&loop, false);
     space = TAILQ_FIRST(&loop.server.engine.store.spaces);
@@ -113,7 +110,6 @@ static void a_watch_behind_a_watch_is_opened_after_it(void **state)
     loop_leave(&loop, fd);
     assert_int_equal(space->tree.hub.registered, 0);
     loop_leave(&loop, writer);
-    loop_close(&loop);
 }
 
 static void a_half_closed_watch_ends_properly(void **state)
@@ -122,7 +118,6 @@ static void a_half_closed_watch_ends_properly(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = loop_connect(&loop, false);
     space = TAILQ_FIRST(&loop.server.engine.store.spaces);
     loop_send_text(&loop, fd, WATCH);
@@ -132,7 +127,6 @@ static void a_half_closed_watch_ends_properly(void **state)
     loop_expect_end(&loop, fd);
     assert_int_equal(space->tree.hub.registered, 0);
     close(fd);
-    loop_close(&loop);
 }
 
 /* A watch may stay open for ever, and its peer is not timed out meanwhile. */
@@ -145,7 +139,6 @@ static void a_watch_does_not_keep_the_room_of_the_request_before(void **state)
     (void)state;
     memset(body, 'x', sizeof body);
     memcpy(body, "value=", 6);
-    loop_open(&loop, NULL);
     fd = loop_connect(&loop, false);
     loop_send_text(&loop, fd,
                    "PUT /v2/keys/k?noValueOnSuccess=true HTTP/1.1\r\nHost: x\r\n" FORM
@@ -158,7 +151,6 @@ static void a_watch_does_not_keep_the_room_of_the_request_before(void **state)
                loop_conn(&loop, fd)->input == INPUT_PARKED && loop_conn(&loop, fd)->in != NULL);
     assert_in_range(loop_conn(&loop, fd)->in->cap, 1, 64 * 1024);
     loop_leave(&loop, fd);
-    loop_close(&loop);
 }
 
 static void a_flood_behind_a_watch_is_cut(void **state)
@@ -170,7 +162,6 @@ static void a_flood_behind_a_watch_is_cut(void **state)
     (void)state;
     assert_non_null(bytes);
     memset(bytes, 'x', FLOOD);
-    loop_open(&loop, NULL);
     fd = loop_connect(&loop, false);
     loop_send_text(&loop, fd, WATCH);
     for (size_t sent = 0; sent < FLOOD && loop_conn(&loop, fd) != NULL;) {
@@ -187,17 +178,16 @@ static void a_flood_behind_a_watch_is_cut(void **state)
     assert_true(loop_logged(&loop, "event=dropped"));
     close(fd);
     free(bytes);
-    loop_close(&loop);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_behind_a_watch_wait_for_its_end),
-        cmocka_unit_test(a_watch_behind_a_watch_is_opened_after_it),
-        cmocka_unit_test(a_half_closed_watch_ends_properly),
-        cmocka_unit_test(a_watch_does_not_keep_the_room_of_the_request_before),
-        cmocka_unit_test(a_flood_behind_a_watch_is_cut),
+        LOOP_TEST(a_watch_behind_a_watch_is_opened_after_it),
+        LOOP_TEST(a_half_closed_watch_ends_properly),
+        LOOP_TEST(a_watch_does_not_keep_the_room_of_the_request_before),
+        LOOP_TEST(a_flood_behind_a_watch_is_cut),
     };
 
     return cmocka_run_group_tests_name("rdzv/conn, parked", tests, NULL, NULL);

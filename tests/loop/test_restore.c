@@ -10,8 +10,6 @@
 #include "rdzv/rendezvous/driver.h"
 #include "tests/loop/harness.h"
 
-static struct loop loop; /* large */
-
 static struct engine_space *the_space(void)
 {
     return engine_space(&loop.server.engine, "default");
@@ -38,7 +36,6 @@ static void a_worker_store_outlives_a_start_with_its_sessions(void **state)
     uint64_t used, unused;
 
     (void)state;
-    loop_open(&loop, NULL);
     used = open_one();
     unused = open_one();
     for (uint64_t id = 1; id <= 2; id++)
@@ -49,7 +46,6 @@ static void a_worker_store_outlives_a_start_with_its_sessions(void **state)
     assert_true(is_there(used));
     assert_true(engine_session_end(e, the_space(), 2));
     assert_false(is_there(used));
-    loop_close(&loop);
 }
 
 static uint64_t take_all(void *arg, struct batch *batch)
@@ -66,7 +62,6 @@ static void a_worker_store_goes_when_that_can_be_done(void **state)
     uint64_t id;
 
     (void)state;
-    loop_open(&loop, NULL);
     id = open_one();
     w = worker_stores_find(&the_space()->store->worker_stores, id);
     w->ended = true;
@@ -80,14 +75,13 @@ static void a_worker_store_goes_when_that_can_be_done(void **state)
     assert_false(is_there(id));
     engine_commit(e);
     e->options.journal.commit = NULL;
-    loop_close(&loop);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_worker_store_outlives_a_start_with_its_sessions),
-        cmocka_unit_test(a_worker_store_goes_when_that_can_be_done),
+        LOOP_TEST(a_worker_store_outlives_a_start_with_its_sessions),
+        LOOP_TEST(a_worker_store_goes_when_that_can_be_done),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,8 +12,6 @@
 #include "tests/loop/harness.h"
 #include "tests/loop/requests.h"
 
-static struct loop loop; /* large */
-
 /* --- Budgets. --- */
 
 /* Costly requests with small answers do not keep other peers waiting: a peer that has used its
@@ -27,7 +25,6 @@ static void one_peer_does_not_take_the_time_of_others(void **state)
 
     (void)state;
     memset(value, 'v', sizeof value);
-    loop_open(&loop, NULL);
     for (int i = 0; i < 1000; i++) { /* 4 MB to render for each HEAD */
         char path[32];
         struct command c = {.kind = COMMAND_TREE_SET, .now_ns = 1};
@@ -51,7 +48,6 @@ static void one_peer_does_not_take_the_time_of_others(void **state)
     LOOP_UNTIL(&loop, loop_conn(&loop, greedy)->input != INPUT_DEFERRED);
     loop_leave(&loop, greedy);
     loop_leave(&loop, modest);
-    loop_close(&loop);
 }
 
 /* Short requests that walk many keys, or are answered with many bytes, are charged for that. */
@@ -68,7 +64,6 @@ static void what_a_request_walks_is_charged(void **state)
     int greedy, modest;
 
     (void)state;
-    loop_open(&loop, NULL);
     modest = loop_connect_modern(&loop);
     for (int i = 0; i < KEYS; i++) {
         char key[32];
@@ -116,7 +111,6 @@ static void what_a_request_walks_is_charged(void **state)
     loop_expect(&loop, modest, "abcd", 4);
     loop_leave(&loop, greedy);
     loop_leave(&loop, modest);
-    loop_close(&loop);
 }
 
 /* --- Bodies. --- */
@@ -148,7 +142,6 @@ static void bodies_wait_in_order(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = loop_connect(&loop, false);
     for (int i = 0; i < 4; i++)
         loop_send_text(&loop, fd, requests);
@@ -158,7 +151,6 @@ static void bodies_wait_in_order(void **state)
         expect_status(fd, 409);
     }
     loop_leave(&loop, fd);
-    loop_close(&loop);
 }
 
 /* --- Large values. --- */
@@ -175,7 +167,6 @@ static void gets_of_a_large_value_are_sliced(void **state)
 
     (void)state;
     assert_non_null(value);
-    loop_open(&loop, NULL);
     t = &TAILQ_FIRST(&loop.server.engine.spaces)->store->tree;
     c.value = (struct slice){(uint8_t *)value, LEN};
     engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
@@ -199,7 +190,6 @@ static void gets_of_a_large_value_are_sliced(void **state)
     for (int i = 0; i < CLIENTS; i++)
         loop_leave(&loop, clients[i]);
     free(value);
-    loop_close(&loop);
 }
 
 /* MULTI_SET may name one key many times; the value that is there in the end is large. */
@@ -413,10 +403,10 @@ static void a_deferred_request_may_close_the_last_deferred_peer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_peer_does_not_take_the_time_of_others),
-        cmocka_unit_test(what_a_request_walks_is_charged),
-        cmocka_unit_test(bodies_wait_in_order),
-        cmocka_unit_test(gets_of_a_large_value_are_sliced),
+        LOOP_TEST(one_peer_does_not_take_the_time_of_others),
+        LOOP_TEST(what_a_request_walks_is_charged),
+        LOOP_TEST(bodies_wait_in_order),
+        LOOP_TEST(gets_of_a_large_value_are_sliced),
         cmocka_unit_test(a_value_that_is_set_many_times_at_once_is_read_once),
         cmocka_unit_test(a_tick_looks_at_runs_that_are_due),
         cmocka_unit_test(many_runs_that_are_due_share_iterations),

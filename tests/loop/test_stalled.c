@@ -12,8 +12,6 @@
 #include "tests/loop/harness.h"
 #include "tests/loop/requests.h"
 
-static struct loop loop; /* large */
-
 /* --- Slow readers. --- */
 
 static void a_c10d_peer_that_does_not_read_is_cut(void **state)
@@ -138,7 +136,6 @@ static void a_watch_that_cannot_keep_up_ends(void **state)
     (void)state;
     memset(value, 'x', sizeof value);
     set.value = (struct slice){value, sizeof value};
-    loop_open(&loop, NULL);
     fd = loop_connect(&loop, true);
     space = TAILQ_FIRST(&loop.server.engine.store.spaces);
     loop_send_text(&loop, fd, "GET /v2/keys/k?wait=true&stream=true HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -162,7 +159,6 @@ static void a_watch_that_cannot_keep_up_ends(void **state)
     loop_send_text(&loop, fd, "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_int_equal(loop_expect_answer(&loop, fd, body, sizeof body), 200);
     loop_leave(&loop, fd);
-    loop_close(&loop);
 }
 
 /* --- Late. --- */
@@ -255,7 +251,6 @@ static void each_request_has_its_own_time(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = loop_connect_modern(&loop);
     c = loop_conn(&loop, fd);
     loop_send(&loop, fd,
@@ -271,7 +266,6 @@ static void each_request_has_its_own_time(void **state)
     loop_expect(&loop, fd, "abcd", 4);
     assert_int_equal(c->stalled_ms, 0);
     loop_leave(&loop, fd);
-    loop_close(&loop);
 }
 
 /* Those who owe for the longest time come first, and only they are cut. */
@@ -281,7 +275,6 @@ static void only_those_who_are_late_are_cut(void **state)
     int fds[2], waiting;
 
     (void)state;
-    loop_open(&loop, NULL);
     waiting = loop_connect_modern(&loop);
     loop_send(&loop, waiting, TEXT(WAIT_K));
     for (size_t i = 0; i < COUNT(fds); i++) {
@@ -303,7 +296,6 @@ static void only_those_who_are_late_are_cut(void **state)
     loop_leave(&loop, waiting);
     close(fds[0]);
     close(fds[1]);
-    loop_close(&loop);
 }
 
 /* The rest of its request has come, and the loop has not come to read it. */
@@ -313,7 +305,6 @@ static void whose_bytes_are_here_is_not_late(void **state)
     int fd;
 
     (void)state;
-    loop_open(&loop, NULL);
     fd = loop_connect_modern(&loop);
     loop_send(&loop, fd, TEXT("\1\2\0\0\0\0\0\0\0/k\1"));
     c = loop_conn(&loop, fd);
@@ -326,7 +317,6 @@ static void whose_bytes_are_here_is_not_late(void **state)
     loop_send(&loop, fd, TEXT(GET_K));
     loop_expect(&loop, fd, TEXT(VALUE_V));
     loop_leave(&loop, fd);
-    loop_close(&loop);
 }
 
 /* A peer that reads now and then is never late; one that stops is. */
@@ -337,7 +327,6 @@ static void a_reader_that_stops_is_late(void **state)
     int fd, writer;
 
     (void)state;
-    loop_open(&loop, NULL);
     writer = loop_connect_modern(&loop);
     loop_set_large(&loop, writer, 3000000);
     fd = loop_connect(&loop, true);
@@ -372,7 +361,6 @@ static void a_reader_that_stops_is_late(void **state)
     assert_true(loop_logged(&loop, "does not read its answers"));
     close(fd);
     loop_leave(&loop, writer);
-    loop_close(&loop);
 }
 
 int main(void)
@@ -381,13 +369,13 @@ int main(void)
         cmocka_unit_test(a_c10d_peer_that_does_not_read_is_cut),
         cmocka_unit_test(an_http_peer_that_reads_late_gets_all_its_answers),
         cmocka_unit_test(a_stream_that_is_not_read_is_cut),
-        cmocka_unit_test(a_watch_that_cannot_keep_up_ends),
+        LOOP_TEST(a_watch_that_cannot_keep_up_ends),
         cmocka_unit_test(half_a_request_is_cut_when_its_time_is_over),
         cmocka_unit_test(dripping_does_not_help),
-        cmocka_unit_test(each_request_has_its_own_time),
-        cmocka_unit_test(only_those_who_are_late_are_cut),
-        cmocka_unit_test(whose_bytes_are_here_is_not_late),
-        cmocka_unit_test(a_reader_that_stops_is_late),
+        LOOP_TEST(each_request_has_its_own_time),
+        LOOP_TEST(only_those_who_are_late_are_cut),
+        LOOP_TEST(whose_bytes_are_here_is_not_late),
+        LOOP_TEST(a_reader_that_stops_is_late),
     };
 
     return cmocka_run_group_tests_name("rdzv/conn, stalled", tests, NULL, NULL);

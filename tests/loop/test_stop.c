@@ -9,8 +9,6 @@
 
 #include "tests/loop/harness.h"
 
-static struct loop loop; /* large */
-
 static void on_byte(evutil_socket_t fd, short what, void *arg)
 {
     char byte;
@@ -54,18 +52,16 @@ static void a_signal_ends_a_server_that_was_about_to_restart(void **state)
 static void without_a_signal_another_one_begins(void **state)
 {
     (void)state;
-    loop_open(&loop, NULL);
     server_request_restart(&loop.server);
     assert_int_equal(server_run(&loop.server), SERVER_RESTART);
     loop.server.restart = false;
-    loop_close(&loop);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_signal_ends_a_server_that_was_about_to_restart),
-        cmocka_unit_test(without_a_signal_another_one_begins),
+        LOOP_TEST(without_a_signal_another_one_begins),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,8 +16,6 @@
 #include "rdzv/relay/upstream.h"
 #include "tests/loop/harness.h"
 
-static struct loop loop; /* large */
-
 /* --- The store, at two addresses. --- */
 
 static int listening[2];

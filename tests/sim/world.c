@@ -12,6 +12,7 @@
 #include "rdzv/net/resolve.h"
 #include "store/disk/journal.h"
 #include "tests/support/sim_disk.h"
+#include "tests/support/wrapped_memory.h"
 
 int world_current = OUTSIDE;
 bool world_is_over[PROCESSES];
@@ -94,22 +95,16 @@ static bool has_memory(size_t len)
     return false;
 }
 
-void *__real_malloc(size_t len);
-void *__wrap_malloc(size_t len);
 void *__wrap_malloc(size_t len)
 {
     return has_memory(len) ? __real_malloc(len) : NULL;
 }
 
-void *__real_calloc(size_t count, size_t len);
-void *__wrap_calloc(size_t count, size_t len);
 void *__wrap_calloc(size_t count, size_t len)
 {
     return has_memory(count * len) ? __real_calloc(count, len) : NULL;
 }
 
-void *__real_realloc(void *old, size_t len);
-void *__wrap_realloc(void *old, size_t len);
 void *__wrap_realloc(void *old, size_t len)
 {
     if (old != NULL && len <= malloc_usable_size(old))
@@ -121,8 +116,6 @@ void *__wrap_realloc(void *old, size_t len)
     return __real_realloc(old, len);
 }
 
-void __real_free(void *p);
-void __wrap_free(void *p);
 void __wrap_free(void *p)
 {
     if (p != NULL)

@@ -13,53 +13,16 @@
 #include "store/store.h"
 #include "tests/sim/dump.h"
 #include "tests/support/record_batch.h"
+#include "tests/support/refused_memory.h"
 #include "tests/support/sanitized.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define SECOND   INT64_C(1000000000)
 #define START    (INT64_C(1800000000) * SECOND)
 
-/* --- Memory that is refused. --- */
-
-static bool refuses;
-static long countdown; /* the allocation that is refused; later ones are not */
-static bool refused;
-
-void *__wrap_malloc(size_t size);
-void *__real_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_mmap64(void *at, size_t len, int prot, int flags, int fd, long offset);
-void *__real_mmap64(void *at, size_t len, int prot, int flags, int fd, long offset);
-
-static inline bool is_refused(void)
-{
-    if (!refuses || --countdown != 0)
-        return false;
-    refused = true;
-    return true;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return is_refused() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return is_refused() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return is_refused() ? NULL : __real_realloc(old, size);
-}
-
 void *__wrap_mmap64(void *at, size_t len, int prot, int flags, int fd, long offset)
 {
-    return is_refused() ? (void *)-1 : __real_mmap64(at, len, prot, flags, fd, offset);
+    return allocation_is_refused() ? (void *)-1 : __real_mmap64(at, len, prot, flags, fd, offset);
 }
 
 /* --- Chance. --- */

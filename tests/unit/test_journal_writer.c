@@ -16,6 +16,7 @@
 #include "store/memory/account.h"
 #include "store/memory/xalloc.h"
 #include "tests/support/sim_disk.h"
+#include "tests/support/wrapped_memory.h"
 
 #define WAIT_MS     20000 /* for what is sure to come */
 #define BATCHES_MAX 20000
@@ -32,8 +33,6 @@ static uint64_t segment_size;
 /* --- No memory, for this thread alone. --- */
 
 static _Thread_local bool no_memory;
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
 
 void *__wrap_malloc(size_t size)
 {

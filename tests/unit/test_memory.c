@@ -12,6 +12,7 @@
 
 #include "tests/sim/dump.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/wrapped_memory.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -24,15 +25,6 @@
 
 static bool limited;
 static long left; /* bytes that may still be taken; what is freed can be taken again */
-
-void *__wrap_malloc(size_t size);
-void *__real_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-void *__real_realloc(void *old, size_t size);
-void __wrap_free(void *p);
-void __real_free(void *p);
 
 static bool has_room(size_t size)
 {

@@ -14,46 +14,11 @@
 #include "rdzv/engine/recovery.h"
 #include "store/snapshot.h"
 #include "tests/sim/dump.h"
+#include "tests/support/refused_memory.h"
 #include "tests/support/sanitized.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 #define NAME     "default"
-
-/* --- Memory that is refused. --- */
-
-static bool refuses_all;
-static long countdown; /* > 0: the allocation that is refused; later ones are not */
-static bool refused;   /* it was reached */
-
-void *__wrap_malloc(size_t size);
-void *__real_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-void *__real_realloc(void *old, size_t size);
-
-static bool is_refused(void)
-{
-    if (countdown == 0 || --countdown != 0)
-        return refuses_all;
-    refused = true;
-    return true;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return is_refused() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return is_refused() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return is_refused() ? NULL : __real_realloc(old, size);
-}
 
 /* --- An engine, its journal, and its starts. --- */
 
@@ -243,9 +208,9 @@ static bool request(uint64_t id, uint64_t number, const struct command *c)
     }
     if (c->kind == COMMAND_QUEUE_POP)
         popped = result.value;
-    refuses_all = true; /* nothing is asked for any more */
+    refusal.all = true; /* nothing is asked for any more */
     engine_session_done(&engine, space, id, number, flags, answer, popped);
-    refuses_all = false;
+    refusal.all = false;
     blob_unref(popped);
     return true;
 }
@@ -707,11 +672,11 @@ static bool try_refusal(long k, size_t *refusals)
 {
     const struct command add = {.kind = COMMAND_KEY_ADD, .key = slice_str("n"), .number = 1};
 
-    refused = false;
+    refusal.reached = false;
     for (uint64_t i = 1; i <= 20; i++) {
         uint64_t changes = engine_changes(&engine);
 
-        countdown = i == 10 ? k : 0;
+        refusal.countdown = i == 10 ? k : 0;
         if (!request(i, i, &add)) {
             ++*refusals;
             assert_true(engine_changes(&engine) == changes);
@@ -721,9 +686,9 @@ static bool try_refusal(long k, size_t *refusals)
             assert_int_equal(engine_session_find(space, i) != NULL,
                              engine_changes(&engine) != changes);
         }
-        countdown = 0;
+        refusal.countdown = 0;
     }
-    return refused;
+    return refusal.reached;
 }
 
 static void without_memory_a_request_is_refused_before(void **state)

@@ -74,9 +74,9 @@ static struct store_result carry_out_refused(struct store *s, const struct order
     struct change change;
 
     if (store_check(s, space_of(s, o), &o->command, &change, &out)) {
-        refuses = true;
+        refusal.paused = false;
         store_apply(s, space_of(s, o), &change, &out);
-        refuses = false;
+        refusal.paused = true;
     }
     return out;
 }
@@ -91,9 +91,9 @@ static void carry_out_session_refused(struct chance *r, struct store *s, const s
     if (!make_session_change(r, s, o, result, &change) ||
         !store_can_apply(s, space_of(s, o), &change))
         return;
-    refuses = true;
+    refusal.paused = false;
     store_apply(s, space_of(s, o), &change, &out);
-    refuses = false;
+    refusal.paused = true;
 }
 
 static void expect_same_result(struct store *live, struct store *other, struct chance *r,
@@ -124,9 +124,9 @@ static enum snapshot_state write_refused(struct run *run, struct chance *r, stru
     while (state == SNAPSHOT_GOES_ON) {
         for (size_t i = below(r, 5); i > 0; i--)
             expect_same_result(&run->live, &run->copy, r, run->now_ns);
-        refuses = true;
+        refusal.paused = false;
         state = write_slice(s, &run->slices, 2000);
-        refuses = false;
+        refusal.paused = true;
     }
     return state;
 }
@@ -142,14 +142,14 @@ static bool try_refusal(uint64_t seed, long k, size_t *failures)
 
     memcpy(before, account.bytes, sizeof before);
     run_begin(&run, &r);
-    countdown = k;
-    refused = false;
-    refuses = true;
+    refusal.countdown = k;
+    refusal.reached = false;
+    refusal.paused = false;
     s = snapshot_begin(&run.live);
-    refuses = false;
-    assert_true(s != NULL || refused);
+    refusal.paused = true;
+    assert_true(s != NULL || refusal.reached);
     if (s == NULL || write_refused(&run, &r, s) == SNAPSHOT_FAILED) {
-        assert_true(refused);
+        assert_true(refusal.reached);
         ++*failures;
     } else {
         struct store loaded;
@@ -168,7 +168,7 @@ static bool try_refusal(uint64_t seed, long k, size_t *failures)
     expect_same_text(dump_text(&run.copy), dump_text(&run.live), "the store itself", seed);
     run_end(&run);
     expect_nothing_left(before);
-    return refused;
+    return refusal.reached;
 }
 
 static void without_memory_the_snapshot_fails_and_nothing_else(void **state)

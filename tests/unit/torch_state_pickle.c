@@ -4,10 +4,6 @@
 size_t allocated;
 size_t fail_at = SIZE_MAX;
 
-void *__wrap_malloc(size_t size);
-void *__wrap_reallocarray(void *old, size_t count, size_t size);
-void *__real_reallocarray(void *old, size_t count, size_t size);
-
 void *__wrap_malloc(size_t size)
 {
     allocated += size;

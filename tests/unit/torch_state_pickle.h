@@ -13,6 +13,7 @@
 #include "proto/base64.h"
 #include "proto/torch/torch_state.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/wrapped_memory.h"
 #include "tests/unit/exact.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -23,8 +24,6 @@
 
 extern size_t allocated; /* bytes, ever */
 extern size_t fail_at;   /* which allocation from now on gets none */
-
-void *__real_malloc(size_t size);
 
 /* The numbers are those of the memo. */
 enum part {
