@@ -32,11 +32,8 @@ const struct check_text *check_text(const struct check_rule *rule)
 
 const struct check_rule *check_rule_named(const char *id)
 {
-    for (size_t i = 0; i < check_rule_count; i++) {
-        if (strcmp(check_rules[i].id, id) == 0)
-            return &check_rules[i];
-    }
-    return NULL;
+    return FIND(r, FOREACH(const struct check_rule, r, check_rules, check_rule_count),
+                strcmp(r->id, id) == 0);
 }
 
 const char *check_rule_near(const char *id)
@@ -200,11 +197,8 @@ static bool names_rule(const struct kube_object *o, const char *rule)
 
 static bool is_ignored(const struct check_finding *f)
 {
-    for (const struct kube_object *o = f->object; o != NULL; o = o->wrapper) {
-        if (names_rule(o, f->rule->id))
-            return true;
-    }
-    return false;
+    return ANY(for (const struct kube_object *o = f->object; o != NULL; o = o->wrapper),
+               names_rule(o, f->rule->id));
 }
 
 static void note_unknown(struct check *c, const struct kube_object *o, struct diag *d)

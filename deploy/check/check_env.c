@@ -71,13 +71,10 @@ static bool is_harmless(struct check *c, const struct kube_container *container,
 
     if (winner != NULL && winner->made != NULL && text != NULL && strcmp(winner->made, text) == 0)
         return true;
-    JOB_FOREACH(r, job_runs_in(&c->jobs, container->pods)) {
-        if (r->container == container && option < TORCHRUN_OPTIONS && text != NULL &&
-            r->settings[option].from == JOB_FROM_OPERATOR &&
-            strcmp(r->settings[option].value.text, text) == 0)
-            return true;
-    }
-    return false;
+    return ANY(JOB_FOREACH(r, job_runs_in(&c->jobs, container->pods)),
+               r->container == container && option < TORCHRUN_OPTIONS && text != NULL &&
+                   r->settings[option].from == JOB_FROM_OPERATOR &&
+                   strcmp(r->settings[option].value.text, text) == 0);
 }
 
 void check_env_overwritten(struct check *c, const struct kube_container *container)

@@ -22,12 +22,9 @@ struct finder {
 
 static bool has_objects(const struct yaml_file *f)
 {
-    for (size_t i = 0; i < f->count; i++) {
-        if (*kube_text(f->docs[i].root, "apiVersion") != '\0' &&
-            *kube_text(f->docs[i].root, "kind") != '\0')
-            return true;
-    }
-    return false;
+    return ANY(FOREACH(const struct yaml_doc, doc, f->docs, f->count),
+               *kube_text(doc->root, "apiVersion") != '\0' &&
+                   *kube_text(doc->root, "kind") != '\0');
 }
 
 static bool is_kustomization(const struct yaml_file *f)
@@ -167,20 +164,13 @@ static bool path_is_excluded(const struct check_options *o, const char *path)
 {
     while (strncmp(path, "./", 2) == 0)
         path += 2;
-    for (size_t i = 0; i < o->excluded.count; i++) {
-        if (fnmatch(o->excluded.list[i], path, 0) == 0)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const char, pattern, o->excluded.list, o->excluded.count),
+               fnmatch(pattern, path, 0) == 0);
 }
 
-static bool path_is_named(const struct check_options *o, const char *path)
+static bool has_text(const struct check_texts *texts, const char *text)
 {
-    for (size_t i = 0; i < o->paths.count; i++) {
-        if (strcmp(o->paths.list[i], path) == 0)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const char, one, texts->list, texts->count), strcmp(one, text) == 0);
 }
 
 static int compare_entries(const FTSENT **a, const FTSENT **b)
@@ -211,7 +201,7 @@ static void read_folder(struct finder *f, const char *folder)
             diag_error(f->diag, path, (struct yaml_mark){0}, "cannot be read: %s",
                        strerror(e->fts_errno));
         } else if (e->fts_info != FTS_D && e->fts_info != FTS_DP && named && stat(path, &st) == 0 &&
-                   S_ISREG(st.st_mode) && !path_is_named(f->options, path)) {
+                   S_ISREG(st.st_mode) && !has_text(&f->options->paths, path)) {
             seen++;
             read_found(f, arena_copy(&f->options->arena, path, e->fts_pathlen));
         }

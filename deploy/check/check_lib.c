@@ -14,12 +14,8 @@ bool check_is_before(const struct check *c, enum check_target_name target, int m
 
 bool check_lists_port(const struct kube_container *container, long port)
 {
-    const struct yaml_node *ports = kube_get(container->node, "ports");
-    size_t i = 0;
-
-    while (i < yaml_length(ports) && kube_int(ports->items[i], "containerPort", -1) != port)
-        i++;
-    return i < yaml_length(ports);
+    return ANY(YAML_FOREACH(item, kube_get(container->node, "ports")),
+               kube_int(item, "containerPort", -1) == port);
 }
 
 /* --- Questions about runs and stores. --- */
@@ -61,11 +57,9 @@ const char *check_option(struct check *c, const struct job_store *s, const char 
 bool check_has_port(const struct kube_object *service, long number)
 {
     const struct yaml_node *ports = kube_get(service->spec, "ports");
-    size_t i = 0;
 
-    while (i < yaml_length(ports) && kube_int(ports->items[i], "port", -1) != number)
-        i++;
-    return i < yaml_length(ports) || (i == 0 && kube_is_headless(service));
+    return ANY(YAML_FOREACH(port, ports), kube_int(port, "port", -1) == number) ||
+           (yaml_length(ports) == 0 && kube_is_headless(service));
 }
 
 bool check_is_foreign(struct check *c, const struct job_store *store)

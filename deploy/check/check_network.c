@@ -95,21 +95,15 @@ void check_host_network_operator_port(struct check *c, const struct kube_contain
 /* From anywhere, or from addresses: selectors match no pod on the host network. */
 static bool is_open(const struct yaml_node *peers)
 {
-    YAML_FOREACH(peer, peers) {
-        if (kube_get(peer, "ipBlock") != NULL)
-            return true;
-    }
-    return yaml_length(peers) == 0;
+    return ANY(YAML_FOREACH(peer, peers), kube_get(peer, "ipBlock") != NULL) ||
+           yaml_length(peers) == 0;
 }
 
 /* Whether the policy admits pods on the host network. */
 static bool lets_hosts_in(const struct kube_object *policy)
 {
-    YAML_FOREACH(rule, kube_get(policy->spec, "ingress")) {
-        if (is_open(kube_get(rule, "from")))
-            return true;
-    }
-    return false;
+    return ANY(YAML_FOREACH(rule, kube_get(policy->spec, "ingress")),
+               is_open(kube_get(rule, "from")));
 }
 
 /* A run on the host network whose store is in one of these pods, or behind the relay there; NULL:
@@ -161,11 +155,7 @@ void check_host_network_plugin(struct check *c, const struct job_run *r)
 /* A container whose ports every scheduler looks at has the port. */
 static bool is_claimed(const struct kube_pods *p, long port)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        if (!p->containers[i].init && check_lists_port(&p->containers[i], port))
-            return true;
-    }
-    return false;
+    return ANY(KUBE_FOREACH_CONTAINER(c, p), !c->init && check_lists_port(c, port));
 }
 
 static void look_at_relay(struct check *c, const struct job_store *s)

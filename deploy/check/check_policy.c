@@ -110,31 +110,21 @@ static bool is_added_later(const char *key)
     return text_begins_with_one_of(key, starts);
 }
 
-static bool has_unknown_value(const struct kube_pods *p, const char *key)
+static bool is_unknown_label(const struct kube_pods *p, const char *key)
 {
-    for (size_t i = 0; i < p->label_count; i++) {
-        if (strcmp(p->labels[i].key, key) == 0 && p->labels[i].value == NULL)
-            return true;
-    }
-    return false;
+    if (is_added_later(key))
+        return true;
+    return ANY(FOREACH(const struct kube_label, l, p->labels, p->label_count),
+               strcmp(l->key, key) == 0 && l->value == NULL);
 }
 
 /* Whether no label decides that cannot be seen: it differs for each pod, or comes later. */
 static bool is_decided(const struct yaml_node *selector, const struct kube_pods *p)
 {
-    YAML_FOREACH_PAIR(label, kube_get(selector, "matchLabels")) {
-        const char *key = label->key->text;
-
-        if (is_added_later(key) || has_unknown_value(p, key))
-            return false;
-    }
-    YAML_FOREACH(e, kube_get(selector, "matchExpressions")) {
-        const char *key = kube_text(e, "key");
-
-        if (is_added_later(key) || has_unknown_value(p, key))
-            return false;
-    }
-    return true;
+    return !ANY(YAML_FOREACH_PAIR(label, kube_get(selector, "matchLabels")),
+                is_unknown_label(p, label->key->text)) &&
+           !ANY(YAML_FOREACH(e, kube_get(selector, "matchExpressions")),
+                is_unknown_label(p, kube_text(e, "key")));
 }
 
 /* Whether all labels of the pods are in the files or in what kube_find_pods() knows of the kind. */
@@ -181,11 +171,7 @@ static bool may_be_peer(const struct kube_object *policy, const struct yaml_node
 static bool admits_pods(const struct kube_object *policy, const struct yaml_node *peers,
                         const struct kube_pods *p)
 {
-    YAML_FOREACH(peer, peers) {
-        if (may_be_peer(policy, peer, p))
-            return true;
-    }
-    return yaml_length(peers) == 0;
+    return ANY(YAML_FOREACH(peer, peers), may_be_peer(policy, peer, p)) || yaml_length(peers) == 0;
 }
 
 /* --- Hosts that are not in these files. --- */
@@ -248,11 +234,9 @@ static bool is_dns_port(const struct yaml_node *port)
     static const long numbers[] = {53, 5353, 8053, 1053, 10053};
     long first = kube_int(port, "port", -1), last = kube_int(port, "endPort", first);
 
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (first < 0 || (first <= numbers[i] && numbers[i] <= last))
-            return is_protocol(port, "UDP");
-    }
-    return false;
+    return is_protocol(port, "UDP") &&
+           ANY(FOREACH(const long, number, numbers, sizeof numbers / sizeof *numbers),
+               first < 0 || (first <= *number && *number <= last));
 }
 
 /* DNS is seldom a pod of the namespace of the job; a rule for the pods of the store's, at all their
@@ -275,16 +259,12 @@ static bool admits_to_dns(const struct kube_object *policy, const struct yaml_no
                           const struct way *w)
 {
     const struct yaml_node *ports = kube_get(rule, "ports"), *peers = kube_get(rule, "to");
-    bool open = yaml_length(ports) == 0;
+    bool all = yaml_length(ports) == 0;
 
     (void)policy;
-    for (size_t i = 0; i < yaml_length(ports) && !open; i++)
-        open = is_dns_port(ports->items[i]);
-    for (size_t i = 0; i < yaml_length(peers) && open; i++) {
-        if (may_be_dns(w, peers->items[i], yaml_length(ports) > 0))
-            return true;
-    }
-    return open && yaml_length(peers) == 0;
+    if (!all && !ANY(YAML_FOREACH(port, ports), is_dns_port(port)))
+        return false;
+    return yaml_length(peers) == 0 || ANY(YAML_FOREACH(peer, peers), may_be_dns(w, peer, !all));
 }
 
 /* Whether the pods ask the DNS of the cluster for the host, as far as can be seen. */
@@ -321,21 +301,18 @@ static bool admits_to_journal(const struct kube_object *policy, const struct yam
                               const struct way *w)
 {
     const struct yaml_node *peers = kube_get(rule, "to");
-    bool admits = yaml_length(peers) == 0;
 
-    for (size_t i = 0; i < yaml_length(peers) && !admits; i++)
-        admits = may_be_host(policy, peers->items[i], w);
-    return admits && check_admits_port(rule, NULL, w->port);
+    return check_admits_port(rule, NULL, w->port) &&
+           (yaml_length(peers) == 0 ||
+            ANY(YAML_FOREACH(peer, peers), may_be_host(policy, peer, w)));
 }
 
 static bool policy_admits(struct check *c, const struct kube_object *policy, const char *direction,
                           const struct way *w, admits_function function)
 {
-    YAML_FOREACH(rule, kube_get(policy->spec, direction)) {
-        if (c->looks++ > LOOKS_MAX || function(policy, rule, w))
-            return true;
-    }
-    return c->looks++ > LOOKS_MAX;
+    return ANY(YAML_FOREACH(rule, kube_get(policy->spec, direction)),
+               c->looks++ > LOOKS_MAX || function(policy, rule, w)) ||
+           c->looks++ > LOOKS_MAX;
 }
 
 /* The last policy of a direction that selects the pods for certain, if none of all that may select

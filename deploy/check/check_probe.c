@@ -37,19 +37,14 @@ void check_store_probe_loopback(struct check *c, const struct check_probe *probe
 {
     const struct kube_container *container = probe->store->container;
     const struct yaml_node *port = kube_get(probe->node, "httpGet.port");
-    bool local = false, outside = false;
+    const struct job_listeners *all = &probe->listeners;
     long number;
 
     if (port == NULL)
         port = kube_get(probe->node, "tcpSocket.port");
     number = kube_port_number(port, container->pods, container);
-    for (size_t i = 0; i < probe->listeners.count; i++) {
-        local =
-            local || (probe->listeners.list[i].port == number && probe->listeners.list[i].local);
-        outside =
-            outside || (probe->listeners.list[i].port == number && !probe->listeners.list[i].local);
-    }
-    if (probe->listeners.all && number > 0 && local && !outside &&
+    if (all->all && number > 0 && job_listener_at(all, number) != NULL &&
+        !ANY(JOB_FOREACH_LISTENER(l, all), l->port == number && !l->local) &&
         kube_get(probe->node, "httpGet.host") == NULL &&
         kube_get(probe->node, "tcpSocket.host") == NULL)
         check_report(c, check_at(port),
@@ -70,24 +65,18 @@ static bool has_known_ports(struct check *c, const struct check_probe *probe)
         job_store_option(&c->jobs, s->container, "listen-client-http-urls",
                          "ETCD_LISTEN_CLIENT_HTTP_URLS", &found))
         return false;
-    for (size_t i = 0; i < probe->listeners.count; i++) {
-        if (probe->listeners.list[i].port <= 0)
-            return false;
-    }
-    return probe->listeners.all && probe->listeners.count < JOB_LISTENERS_MAX;
+    return probe->listeners.all && probe->listeners.count < JOB_LISTENERS_MAX &&
+           !ANY(JOB_FOREACH_LISTENER(l, &probe->listeners), l->port <= 0);
 }
 
 /* The store listens at the port, or another container of the pod lists it: a proxy in front of the
  * store, say. */
 static bool port_is_served(const struct check_probe *probe, long port)
 {
-    const struct kube_pods *p = probe->store->container->pods;
-    bool served = job_listener_at(&probe->listeners, port) != NULL;
+    const struct kube_container *own = probe->store->container;
 
-    for (size_t i = 0; i < p->count && !served; i++)
-        served = &p->containers[i] != probe->store->container &&
-                 check_lists_port(&p->containers[i], port);
-    return served;
+    return job_listener_at(&probe->listeners, port) != NULL ||
+           ANY(KUBE_FOREACH_CONTAINER(c, own->pods), c != own && check_lists_port(c, port));
 }
 
 static void look_at_port(struct check *c, const struct check_probe *probe,
@@ -183,12 +172,8 @@ static bool has_path(const struct job_store *s, const char *path, size_t len, bo
 /* Only listeners of --listen-metrics-urls have the port. */
 static bool is_for_metrics(const struct check_probe *probe, long port)
 {
-    for (size_t i = 0; i < probe->listeners.count; i++) {
-        if (probe->listeners.list[i].port == port &&
-            strcmp(probe->listeners.list[i].option, "listen-metrics-urls") != 0)
-            return false;
-    }
-    return true;
+    return !ANY(JOB_FOREACH_LISTENER(l, &probe->listeners),
+                l->port == port && strcmp(l->option, "listen-metrics-urls") != 0);
 }
 
 void check_store_probe_path(struct check *c, const struct check_probe *probe)

@@ -79,13 +79,8 @@ static bool names_its_job(struct check *c, const struct job_run *r, const char *
 
     if (o->type == KUBE_RUNTIME)
         return false;
-    for (; o != NULL; o = kube_is_template(o) ? NULL : o->wrapper) {
-        const char *name = job_name(c, o);
-
-        if (*name != '\0' && strstr(id, name) != NULL)
-            return true;
-    }
-    return false;
+    return ANY(for (; o != NULL; o = kube_is_template(o) ? NULL : o->wrapper),
+               *o->name != '\0' && strstr(id, job_name(c, o)) != NULL);
 }
 
 /* The store has the labels with which emit and rewrite give one to a job. */

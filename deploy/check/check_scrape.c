@@ -42,12 +42,9 @@ static bool policy_admits_scrape(struct check *c, const struct kube_object *poli
     long port =
         s == NULL ? -1 : kube_port_number(yaml_new_plain(&c->bundle.arena, s->port), s->pods, NULL);
 
-    YAML_FOREACH(rule, kube_get(policy->spec, "ingress")) {
-        if ((s == NULL || check_admits_port(rule, s->pods, port)) &&
-            is_for_strangers(c, policy, rule))
-            return true;
-    }
-    return false;
+    return ANY(YAML_FOREACH(rule, kube_get(policy->spec, "ingress")),
+               (s == NULL || check_admits_port(rule, s->pods, port)) &&
+                   is_for_strangers(c, policy, rule));
 }
 
 /* --- Services, found by namespace, name of a port, and label, each of which "" leaves open. --- */

@@ -23,23 +23,11 @@ static bool runs_for_ever(struct check *c, const struct kube_container *containe
     return text_has_one_of(text, signs) && !text_has_one_of(text, exits);
 }
 
-static size_t count_regular(const struct kube_pods *p)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < p->count; i++)
-        count += !p->containers[i].init;
-    return count;
-}
-
 static bool is_main(const struct check *c, const struct kube_container *container)
 {
-    JOB_FOREACH(r, job_runs_in(&c->jobs, container->pods)) {
-        if (r->container == container)
-            return true;
-    }
-    return container->pods->object->type == KUBE_PYTORCHJOB &&
-           strcmp(container->name, "pytorch") == 0;
+    return ANY(JOB_FOREACH(r, job_runs_in(&c->jobs, container->pods)), r->container == container) ||
+           (container->pods->object->type == KUBE_PYTORCHJOB &&
+            strcmp(container->name, "pytorch") == 0);
 }
 
 void check_sidecar_blocks_completion(struct check *c, const struct kube_container *container)
@@ -47,7 +35,8 @@ void check_sidecar_blocks_completion(struct check *c, const struct kube_containe
     const struct kube_pods *p = container->pods;
     struct job_setting found;
 
-    if (container->init || !p->ends || count_regular(p) < 2 || is_main(c, container))
+    if (container->init || !p->ends || is_main(c, container) ||
+        !ANY(KUBE_FOREACH_CONTAINER(other, p), !other->init && other != container))
         return;
     if (job_store_kind(&c->bundle.arena, container) == JOB_STORE_NONE
             ? runs_for_ever(c, container)
@@ -63,11 +52,8 @@ static bool only_prints(struct check *c, const struct kube_container *container)
                                           "version"};
     struct job_setting found;
 
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (job_store_option(&c->jobs, container, options[i], NULL, &found))
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const char, option, options, sizeof options / sizeof *options),
+               job_store_option(&c->jobs, container, option, NULL, &found));
 }
 
 /* An rdzvd or etcd that would be a native sidecar, and is an init container that never ends. */
@@ -83,11 +69,7 @@ static bool is_never_ready(struct check *c, const struct kube_container *contain
 
 bool check_has_never_ready(struct check *c, const struct kube_pods *p)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        if (is_never_ready(c, &p->containers[i]))
-            return true;
-    }
-    return false;
+    return ANY(KUBE_FOREACH_CONTAINER(container, p), is_never_ready(c, container));
 }
 
 void check_sidecar_never_ready(struct check *c, const struct kube_container *container)
@@ -154,11 +136,7 @@ static bool is_guaranteed(const struct kube_container *container)
 
 bool check_would_be_guaranteed(const struct kube_pods *p)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        if (!p->containers[i].sidecar && !is_guaranteed(&p->containers[i]))
-            return false;
-    }
-    return true;
+    return !ANY(KUBE_FOREACH_CONTAINER(c, p), !c->sidecar && !is_guaranteed(c));
 }
 
 void check_sidecar_not_guaranteed(struct check *c, const struct kube_container *container)

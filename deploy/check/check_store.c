@@ -8,13 +8,7 @@
 /* The store has a pod of its own: it is not a container beside training. */
 static bool is_alone(const struct job_store *s)
 {
-    const struct kube_pods *p = s->container->pods;
-
-    for (size_t i = 0; i < p->count; i++) {
-        if (&p->containers[i] != s->container && !p->containers[i].init)
-            return false;
-    }
-    return true;
+    return !ANY(KUBE_FOREACH_CONTAINER(c, s->container->pods), c != s->container && !c->init);
 }
 
 /* --- etcd. --- */
@@ -73,11 +67,8 @@ static bool comes_from_outside(const struct job_run *r)
 void check_store_listens_locally(struct check *c, const struct job_store *s)
 {
     struct job_listeners l = job_store_listeners(&c->jobs, s, false);
-    bool outside = false;
 
-    for (size_t i = 0; i < l.count; i++)
-        outside = outside || !l.list[i].local;
-    if (s->kind != JOB_STORE_RELAY && l.all && !outside &&
+    if (s->kind != JOB_STORE_RELAY && l.all && !ANY(JOB_FOREACH_LISTENER(at, &l), !at->local) &&
         (job_first_run(s->runs, comes_from_outside) != NULL ||
          job_is_selected(&c->jobs, s->container->pods)))
         check_report(c, l.count > 0 ? check_at_option(s, &l.list[0].setting) : check_at_store(s),

@@ -132,12 +132,9 @@ static bool is_for(const struct kube_object *certificate, const char *host)
     static const char *const lists[] = {"dnsNames", "ipAddresses"};
 
     for (size_t k = 0; k < 2; k++) {
-        YAML_FOREACH(item, kube_get(certificate->spec, lists[k])) {
-            const char *name = yaml_text(item);
-
-            if (name != NULL && names(name, host))
-                return true;
-        }
+        if (ANY(YAML_FOREACH(item, kube_get(certificate->spec, lists[k])),
+                names(kube_text(item, ""), host)))
+            return true;
     }
     return names(kube_text(certificate->spec, "commonName"), host) &&
            kube_get(certificate->spec, "dnsNames") == NULL;

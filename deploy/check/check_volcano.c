@@ -99,11 +99,7 @@ static bool trains_with(const struct job_run *a, const struct job_run *b)
 
 static bool is_task_of(const struct check *c, const struct job_run *r, const struct kube_pods *p)
 {
-    JOB_FOREACH(other, job_runs_in(&c->jobs, p)) {
-        if (trains_with(r, other))
-            return true;
-    }
-    return false;
+    return ANY(JOB_FOREACH(other, job_runs_in(&c->jobs, p)), trains_with(r, other));
 }
 
 static struct gang gang_of(const struct check *c, const struct job_run *r)
@@ -230,11 +226,8 @@ static bool acts(const struct yaml_node *policy, const char *action)
 
 static bool has_version(const struct job_value *id)
 {
-    for (size_t i = 0; i < id->field_count; i++) {
-        if (strstr(id->fields[i], "job-version") != NULL)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
+               strstr(field, "job-version") != NULL);
 }
 
 /* rdzvd forgets a closed run once its last agent has gone, unless --elastic-fixes is off. */

@@ -42,21 +42,13 @@ static struct yaml_node *input_format_nulls(struct arena *a, const struct yaml_n
 
 static bool has_all(const struct yaml_node *user, const struct yaml_node *keys)
 {
-    YAML_FOREACH(key, keys) {
-        if (yaml_get(user, yaml_text(key)) == NULL)
-            return false;
-    }
-    return true;
+    return !ANY(YAML_FOREACH(key, keys), yaml_get(user, yaml_text(key)) == NULL);
 }
 
 /* Whether the user file has all keys of one of the lists in `recognised`. */
 static bool is_recognised(const struct yaml_node *user, const struct yaml_node *format)
 {
-    YAML_FOREACH(list, yaml_get(format, "recognised")) {
-        if (has_all(user, list))
-            return true;
-    }
-    return false;
+    return ANY(YAML_FOREACH(list, yaml_get(format, "recognised")), has_all(user, list));
 }
 
 /* Most of the keys are no settings of ours, nor misspelt ones: an error for each of them would say

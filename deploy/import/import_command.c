@@ -66,12 +66,9 @@ static bool goes(const struct importer *m, const struct yaml_node *word, bool wh
 {
     const struct torchrun_args *args = m->run->args;
 
-    FOREACH(const struct torchrun_flag, f, args->flags, args->count) {
-        if ((import_is_of_rendezvous(f->option) || (whole && is_of_command(m, f->option))) &&
-            (f->flag.node == word || (f->separate && f->value.node == word)))
-            return true;
-    }
-    return false;
+    return ANY(FOREACH(const struct torchrun_flag, f, args->flags, args->count),
+               (import_is_of_rendezvous(f->option) || (whole && is_of_command(m, f->option))) &&
+                   (f->flag.node == word || (f->separate && f->value.node == word)));
 }
 
 /* The words behind torchrun as mainProgram; NULL: a word is unknown here, or Kubernetes would

@@ -327,12 +327,9 @@ static void compare_values(struct comparison *c, const struct yaml_node *old,
 /* The object of the same kind and name in the output of emit, inside any wrapper. */
 static const struct kube_object *made_of(const struct comparison *c, const struct kube_object *old)
 {
-    KUBE_FOREACH(o, &c->made.bundle) {
-        if (o->type == old->type && strcmp(o->kind, old->kind) == 0 &&
-            strcmp(o->name, old->name) == 0)
-            return o;
-    }
-    return NULL;
+    return FIND(o, KUBE_FOREACH(o, &c->made.bundle),
+                o->type == old->type && strcmp(o->kind, old->kind) == 0 &&
+                    strcmp(o->name, old->name) == 0);
 }
 
 /* The job itself; of one that emit makes of another kind, the pods. */

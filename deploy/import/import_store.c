@@ -184,12 +184,10 @@ static void read_journal(struct importer *m, const struct job_store *s, struct y
 static const struct kube_object *issued_certificate(struct importer *m, const struct job_store *s,
                                                     const char *secret)
 {
-    KUBE_FOREACH(o, &m->bundle) {
-        if (strcmp(o->kind, "Certificate") == 0 && kube_same_namespace(o, job_store_object(s)) &&
-            kube_is(o->spec, "secretName", secret))
-            return o;
-    }
-    return NULL;
+    return FIND(o, KUBE_FOREACH(o, &m->bundle),
+                strcmp(o->kind, "Certificate") == 0 &&
+                    kube_same_namespace(o, job_store_object(s)) &&
+                    kube_is(o->spec, "secretName", secret));
 }
 
 /* The Secret of the relays, or of agents on etcd-v2; "": none. */

@@ -83,11 +83,7 @@ const struct yaml_pair *job_policy_stranger(const struct yaml_node *policy)
                                          "rdzvHost",     "rdzvId",      "rdzvConf",    "standalone",
                                          "nProcPerNode", "maxRestarts", "metrics",     NULL};
 
-    YAML_FOREACH_PAIR(field, policy) {
-        if (!text_is_one_of(field->key->text, fields))
-            return field;
-    }
-    return NULL;
+    return FIND(field, YAML_FOREACH_PAIR(field, policy), !text_is_one_of(field->key->text, fields));
 }
 
 /* The variables that the operator makes from elasticPolicy. */

@@ -33,11 +33,8 @@ struct store_words {
 
 static bool has_word(const struct arg_word *words, size_t count, const char *start)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strncmp(words[i].text, start, strlen(start)) == 0)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH(const struct arg_word, w, words, count),
+               strncmp(w->text, start, strlen(start)) == 0);
 }
 
 /* A replica with --upstream passes clients on while it does not lead, and is a store. */
@@ -394,11 +391,7 @@ struct job_listeners job_store_listeners(struct job_view *v, const struct job_st
 
 const struct job_listener *job_listener_at(const struct job_listeners *l, long port)
 {
-    for (size_t i = 0; i < l->count; i++) {
-        if (l->list[i].port == port)
-            return &l->list[i];
-    }
-    return NULL;
+    return FIND(at, JOB_FOREACH_LISTENER(at, l), at->port == port);
 }
 
 /* --- Relays: rdzvd with --upstream, and the store that it leads to. --- */

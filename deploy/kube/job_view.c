@@ -11,11 +11,8 @@
 /* The selector names a label that each pod has with a value of its own. */
 static bool selects_one(const struct yaml_node *selector, const struct kube_pods *p)
 {
-    for (size_t i = 0; i < p->label_count; i++) {
-        if (p->labels[i].value == NULL && yaml_get(selector, p->labels[i].key) != NULL)
-            return true;
-    }
-    return p->replicas == 1;
+    return p->replicas == 1 || ANY(FOREACH(const struct kube_label, l, p->labels, p->label_count),
+                                   l->value == NULL && yaml_get(selector, l->key) != NULL);
 }
 
 /* The Service leads to a pod of the same object that is no store; *all: to several. */
@@ -184,11 +181,8 @@ static bool may_meet_anywhere(const struct job_run *r)
 
 static bool is_master(const struct job_run *r, const struct job_places *places)
 {
-    for (size_t i = 0; i < places->count; i++) {
-        if (places->list[i]->port == r->port && may_lead_to(places->list[i], r->container->pods))
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const struct job_run, place, places->list, places->count),
+               place->port == r->port && may_lead_to(place, r->container->pods));
 }
 
 /* A run whose endpoint is its own pod, as localhost or by its host name, while other runs of its
@@ -278,11 +272,7 @@ struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_obj
 
 const struct job_run *job_first_run(struct job_view_runs runs, bool (*is)(const struct job_run *r))
 {
-    JOB_FOREACH(r, runs) {
-        if (is(r))
-            return r;
-    }
-    return NULL;
+    return FIND(r, JOB_FOREACH(r, runs), is(r));
 }
 
 long job_training_pods(const struct job_view *v, const struct kube_object *o)

@@ -244,6 +244,8 @@ struct job_listeners {
     size_t count;
     bool all; /* there are no others: no settings file, and no variable of the cluster */
 };
+#define JOB_FOREACH_LISTENER(l, listeners) \
+    FOREACH(const struct job_listener, l, (listeners)->list, (listeners)->count)
 /* The listeners for clients; with `peers`, all. */
 struct job_listeners job_store_listeners(struct job_view *v, const struct job_store *s, bool peers);
 /* The one at the port, or NULL. */

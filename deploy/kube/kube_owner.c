@@ -11,11 +11,8 @@ struct owners {
 
 const struct yaml_node *kube_controller(const struct kube_object *o)
 {
-    YAML_FOREACH(item, kube_get(o->node, "metadata.ownerReferences")) {
-        if (kube_true(item, "controller"))
-            return item;
-    }
-    return NULL;
+    return FIND(item, YAML_FOREACH(item, kube_get(o->node, "metadata.ownerReferences")),
+                kube_true(item, "controller"));
 }
 
 /* --- Which object an owner is. --- */
@@ -86,11 +83,7 @@ static bool has_containers(const struct yaml_node *node)
         return false;
     if (yaml_length(kube_get(node, "containers")) > 0)
         return true;
-    for (size_t i = 0; i < node->count; i++) {
-        if (has_containers(yaml_child(node, i)))
-            return true;
-    }
-    return false;
+    return ANY(for (size_t i = 0; i < node->count; i++), has_containers(yaml_child(node, i)));
 }
 
 static bool has_runtime(const struct owners *w, const struct kube_object *train)

@@ -8,11 +8,8 @@
 
 static const struct kube_label *label_of(const struct kube_pods *p, const char *key)
 {
-    for (size_t i = 0; i < p->label_count; i++) {
-        if (strcmp(p->labels[i].key, key) == 0)
-            return &p->labels[i];
-    }
-    return NULL;
+    return FIND(l, FOREACH(const struct kube_label, l, p->labels, p->label_count),
+                strcmp(l->key, key) == 0);
 }
 
 static bool labels_match(const struct yaml_node *wanted, const struct kube_pods *p)
@@ -36,11 +33,7 @@ bool kube_selects(const struct yaml_node *selector, const struct kube_pods *p)
 
 static bool has_value(const struct yaml_node *values, const struct kube_label *label)
 {
-    YAML_FOREACH(value, values) {
-        if (label->value == NULL || yaml_is(value, label->value))
-            return true;
-    }
-    return false;
+    return ANY(YAML_FOREACH(value, values), label->value == NULL || yaml_is(value, label->value));
 }
 
 static bool expression_matches(const struct yaml_node *e, const struct kube_pods *p)
@@ -63,11 +56,7 @@ static bool selects(const struct yaml_node *labels, const struct yaml_node *expr
 {
     if (labels != NULL && (labels->kind != YAML_MAPPING || !labels_match(labels, p)))
         return false;
-    YAML_FOREACH(e, expressions) {
-        if (!expression_matches(e, p))
-            return false;
-    }
-    return true;
+    return !ANY(YAML_FOREACH(e, expressions), !expression_matches(e, p));
 }
 
 bool kube_selects_by(const struct yaml_node *selector, const struct kube_pods *p)
@@ -79,13 +68,9 @@ bool kube_has_labels(const struct kube_object *o, const struct yaml_node *wanted
 {
     const struct yaml_node *labels = kube_get(o->node, "metadata.labels");
 
-    YAML_FOREACH_PAIR(label, wanted) {
-        const char *text = yaml_text(label->value);
-
-        if (text == NULL || !yaml_is(yaml_get(labels, label->key->text), text))
-            return false;
-    }
-    return true;
+    return !ANY(YAML_FOREACH_PAIR(label, wanted),
+                label->value->kind != YAML_SCALAR ||
+                    !yaml_is(yaml_get(labels, label->key->text), label->value->text));
 }
 
 /* --- Selecting among many. --- */

@@ -60,11 +60,7 @@ bool kube_true(const struct yaml_node *node, const char *path)
 
 const struct yaml_node *kube_item(const struct yaml_node *list, const char *path, const char *text)
 {
-    YAML_FOREACH(item, list) {
-        if (yaml_is(kube_get(item, path), text))
-            return item;
-    }
-    return NULL;
+    return FIND(item, YAML_FOREACH(item, list), yaml_is(kube_get(item, path), text));
 }
 
 const struct yaml_node *kube_field(const struct kube_container *c, const char *key)
@@ -454,14 +450,9 @@ void kube_free(struct kube_bundle *b)
 
 bool kube_has_plugin(const struct kube_object *o, const char *name)
 {
-    static const char *const bringers[] = {"pytorch", "tensorflow", "mpi", "ray"};
-    const struct yaml_node *plugins = kube_get(o->spec, "plugins");
+    static const char *const bringers[] = {"pytorch", "tensorflow", "mpi", "ray", NULL};
 
-    if (yaml_get(plugins, name) != NULL)
-        return true;
-    for (size_t i = 0; i < sizeof bringers / sizeof *bringers && strcmp(name, "svc") == 0; i++) {
-        if (yaml_get(plugins, bringers[i]) != NULL)
-            return true;
-    }
-    return false;
+    return ANY(YAML_FOREACH_PAIR(plugin, kube_get(o->spec, "plugins")),
+               yaml_is(plugin->key, name) ||
+                   (strcmp(name, "svc") == 0 && text_is_one_of(plugin->key->text, bringers)));
 }

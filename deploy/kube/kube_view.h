@@ -118,6 +118,9 @@ struct kube_pods {
     size_t index; /* among the bundle's pods */
 };
 
+#define KUBE_FOREACH_CONTAINER(c, p) \
+    FOREACH(const struct kube_container, c, (p)->containers, (p)->count)
+
 /* A few bytes with aliases make many objects. */
 #define KUBE_OBJECTS_MAX 50000
 

@@ -164,12 +164,9 @@ static size_t move_jobs(struct rewrite *w)
 /* Whether an object of the result is a job that moved. */
 static bool is_rewritten(const struct rewrite *w, const struct kube_object *o)
 {
-    KUBE_FOREACH(before, &w->bundle) {
-        if (w->marks[before->index].moved && strcmp(before->kind, o->kind) == 0 &&
-            strcmp(before->name, o->name) == 0 && kube_same_namespace(before, o))
-            return true;
-    }
-    return false;
+    return ANY(KUBE_FOREACH(before, &w->bundle),
+               w->marks[before->index].moved && strcmp(before->kind, o->kind) == 0 &&
+                   strcmp(before->name, o->name) == 0 && kube_same_namespace(before, o));
 }
 
 /* What check finds in the files before or after the rewrite. The caller frees the bundle. */

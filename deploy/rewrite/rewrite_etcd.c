@@ -300,11 +300,8 @@ static const struct kube_object *other_user(const struct rewrite *w, const struc
 
 static bool is_met_at(const struct rewrite *w, const struct etcd *e)
 {
-    for (size_t i = 0; i < w->jobs.all_count; i++) {
-        if (etcd_serves(e, w->jobs.runs[i]))
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(struct job_run, r, w->jobs.runs, w->jobs.all_count),
+               etcd_serves(e, r));
 }
 
 /* The reason why other programs than torch may use this etcd, or NULL. */
@@ -523,14 +520,9 @@ static void open_c10d_port(struct rewrite *w, const struct etcd *e, const struct
 static bool is_of_clients(const struct rewrite *w, const struct etcd *e,
                           const struct kube_object *policy)
 {
-    FOREACH_POINTER(struct job_run, r, w->jobs.runs, w->jobs.count) {
-        const struct kube_pods *p = r->container->pods;
-
-        if (etcd_serves(e, r) && kube_same_namespace(p->object, policy) &&
-            kube_selects_by(kube_get(policy->spec, "podSelector"), p))
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(struct job_run, r, w->jobs.runs, w->jobs.count),
+               etcd_serves(e, r) && kube_same_namespace(job_run_object(r), policy) &&
+                   kube_selects_by(kube_get(policy->spec, "podSelector"), r->container->pods));
 }
 
 static void rewrite_policies(struct rewrite *w, const struct etcd *e)
@@ -552,11 +544,7 @@ static void rewrite_policies(struct rewrite *w, const struct etcd *e)
 
 static bool is_wanted_service(const struct etcd *e, const struct kube_object *s)
 {
-    for (size_t i = 0; i < e->wanted_count; i++) {
-        if (e->wanted[i] == s)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const struct kube_object, o, e->wanted, e->wanted_count), o == s);
 }
 
 static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)

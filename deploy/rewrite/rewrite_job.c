@@ -63,11 +63,8 @@ static bool names_part(const struct job_value *id)
     static const char *const names[] = {"replicatedjob-name", "job-key", "job-name", "task-spec",
                                         NULL};
 
-    for (size_t i = 0; i < id->field_count; i++) {
-        if (text_has_one_of(id->fields[i], names) && strstr(id->fields[i], "jobset-name") == NULL)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
+               text_has_one_of(field, names) && strstr(field, "jobset-name") == NULL);
 }
 
 static bool have_one_id(const struct job_run *a, const struct job_run *b)
@@ -325,11 +322,8 @@ bool rewrite_obeys_policy(const struct rewrite_job *j, const struct job_run *r)
 /* Whether a run that obeys the policy lacks restarts. */
 static bool policy_lacks_restarts(const struct rewrite_job *j)
 {
-    JOB_FOREACH(r, j->runs) {
-        if (rewrite_obeys_policy(j, r) && rewrite_restarts_of(r) == RESTARTS_ADDED)
-            return true;
-    }
-    return false;
+    return ANY(JOB_FOREACH(r, j->runs),
+               rewrite_obeys_policy(j, r) && rewrite_restarts_of(r) == RESTARTS_ADDED);
 }
 
 static void set_key(struct rewrite *w, const struct yaml_node *policy, const char *key,

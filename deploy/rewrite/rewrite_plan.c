@@ -27,12 +27,9 @@ static bool moves(const struct job_run *r, const struct etcd *e)
 static bool has_partner_that_moves(const struct rewrite_job *j, const struct job_run *r,
                                    const struct etcd *e)
 {
-    JOB_FOREACH(other, j->runs) {
-        if (moves(other, e) && (j->object->type != KUBE_CONFIG_MAP ||
-                                strcmp(other->container->name, r->container->name) == 0))
-            return true;
-    }
-    return false;
+    return ANY(JOB_FOREACH(other, j->runs),
+               moves(other, e) && (j->object->type != KUBE_CONFIG_MAP ||
+                                   strcmp(other->container->name, r->container->name) == 0));
 }
 
 /* Refuses a job of which only a part would move, if rewrite does not know where the agents of
@@ -141,11 +138,7 @@ static void refuse_merged_runs(struct rewrite *w, const struct rewrite_job *j)
 
 static bool is_on_host_network(const struct rewrite_job *j)
 {
-    JOB_FOREACH(r, j->runs) {
-        if (r->container->pods->host_network)
-            return true;
-    }
-    return false;
+    return ANY(JOB_FOREACH(r, j->runs), r->container->pods->host_network);
 }
 
 static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
@@ -168,11 +161,8 @@ static bool is_alias_of_earlier(const struct rewrite_job *j, size_t i)
 {
     const struct yaml_node *spec = j->runs.list[i]->container->pods->spec;
 
-    for (size_t k = 0; spec->alias && k < i; k++) {
-        if (j->runs.list[k]->container->pods->spec->pairs == spec->pairs)
-            return true;
-    }
-    return false;
+    return spec->alias && ANY(FOREACH_POINTER(struct job_run, r, j->runs.list, i),
+                              r->container->pods->spec->pairs == spec->pairs);
 }
 
 /* A container of rdzvd for these pods. rdzvd must not run as root, even if the pods do. */
@@ -218,11 +208,7 @@ static const char *platform_or_pods(const struct kube_object *o)
 /* The first run of the job that meets at the etcd, or NULL. */
 static const struct job_run *first_run_at(const struct etcd *e, const struct rewrite_job *j)
 {
-    JOB_FOREACH(r, j->runs) {
-        if (etcd_serves(e, r))
-            return r;
-    }
-    return NULL;
+    return FIND(r, JOB_FOREACH(r, j->runs), etcd_serves(e, r));
 }
 
 /* Whether the job got relays to the store that comes in the place of the etcd. */
@@ -444,11 +430,8 @@ static bool is_taken(struct rewrite *w, const struct kube_object *job, const cha
     static const char *const kinds[] = {"Service", "StatefulSet", "Deployment",
                                         "PodDisruptionBudget", "NetworkPolicy"};
 
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (kube_named(&w->bundle, kinds[i], name, job) != NULL)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const char, kind, kinds, sizeof kinds / sizeof *kinds),
+               kube_named(&w->bundle, kind, name, job) != NULL);
 }
 
 /* A store with the label that the job's store would have: the new Service would select it, too. */
@@ -641,11 +624,8 @@ size_t move_self_hosted(struct rewrite *w, bool look)
 /* The container of these pods that the Training Operator uses. */
 static const struct kube_container *main_container(const struct kube_pods *p)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        if (!p->containers[i].init && strcmp(p->containers[i].name, "pytorch") == 0)
-            return &p->containers[i];
-    }
-    return NULL;
+    return FIND(c, FOREACH(const struct kube_container, c, p->containers, p->count),
+                !c->init && strcmp(c->name, "pytorch") == 0);
 }
 
 static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)
@@ -723,11 +703,8 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
 /* Whether torchrun, a policy or a variable already sets the endpoint. */
 static bool has_wiring(struct rewrite *w, const struct kube_pods *master)
 {
-    for (size_t i = 0; i < w->jobs.count; i++) {
-        if (job_run_object(w->jobs.runs[i]) == master->object)
-            return true;
-    }
-    return kube_get(master->object->spec, "elasticPolicy") != NULL ||
+    return job_runs_of(&w->jobs, master->object).count > 0 ||
+           kube_get(master->object->spec, "elasticPolicy") != NULL ||
            job_variable(&w->jobs, main_container(master), "TORCHELASTIC_USE_AGENT_STORE") != NULL;
 }
 

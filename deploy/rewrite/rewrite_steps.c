@@ -69,11 +69,8 @@ static bool is_job(const struct kube_object *o)
 
 static bool has_moved_part(const struct steps *s, const struct kube_object *o)
 {
-    for (size_t i = 0; i < s->w->bundle.count; i++) {
-        if (s->w->marks[i].moved && kube_top(s->w->bundle.objects[i]) == o)
-            return true;
-    }
-    return false;
+    return ANY(KUBE_FOREACH(part, &s->w->bundle),
+               s->w->marks[part->index].moved && kube_top(part) == o);
 }
 
 /* A job that changes, or whose store is replaced, begins anew. */

@@ -11,15 +11,11 @@
 
 static bool is_repeated(const struct diag *d, const struct diag_entry *e)
 {
-    FOREACH(const struct diag_entry, old, d->entries, d->count) {
-        bool same_file = old->file == NULL || e->file == NULL ? old->file == e->file
-                                                              : strcmp(old->file, e->file) == 0;
-
-        if (same_file && old->kind == e->kind && old->mark.line == e->mark.line &&
-            old->mark.column == e->mark.column && strcmp(old->text, e->text) == 0)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH(const struct diag_entry, old, d->entries, d->count),
+               (old->file == NULL || e->file == NULL ? old->file == e->file
+                                                     : strcmp(old->file, e->file) == 0) &&
+                   old->kind == e->kind && old->mark.line == e->mark.line &&
+                   old->mark.column == e->mark.column && strcmp(old->text, e->text) == 0);
 }
 
 void diag_add(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,

@@ -104,11 +104,7 @@ bool yaml_is(const struct yaml_node *node, const char *text)
 
 bool yaml_contains(const struct yaml_node *sequence, const char *text)
 {
-    YAML_FOREACH(item, sequence) {
-        if (yaml_is(item, text))
-            return true;
-    }
-    return false;
+    return ANY(YAML_FOREACH(item, sequence), yaml_is(item, text));
 }
 
 void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at,
