@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the YAML files that describe settings, platforms, profiles and placements, or what rules say, as a table in C.
+"""Writes the YAML files that describe settings, platforms, profiles and placements, what rules say, or verbs.py as a table in C.
 
     embed.py OUT.c ROOT FILE...     each FILE is named as seen from ROOT
     embed.py --rules OUT.c FILE     a list of id, title, why and remedy, all but the id as folded text (>-)
+    embed.py --verbs OUT.c          the verbs, each with its options
 """
 import os
 import sys
@@ -39,9 +40,31 @@ def rules(out, path):
         f.write("};\n")
 
 
+def text(words):
+    return literal(words.encode()) if words else " NULL"
+
+
+def verbs(out):
+    import verbs as table
+    with open(out, "w", encoding="ascii") as f:
+        f.write('/* Made by deploy/embed.py. */\n#include "deploy/verbs.h"\n')
+        for verb in table.VERBS:
+            f.write("\nconst struct verb_option %s_options[] = {\n" % verb.name)
+            for o in verb.options:
+                f.write("    {%s, '%s', %s,%s,\n%s},\n" % (text(o.name), o.letter, str(o.short).lower(), text(o.value),
+                                                       text(o.help)))
+            f.write("    {0}};\n")
+        f.write("\nconst struct verb verbs[] = {\n")
+        for verb in table.VERBS:
+            parts = [text(part) for part in (verb.name, verb.syntax, verb.summary, verb.about, verb.more)]
+            f.write("    {%s, %s_options, run_%s},\n" % (",\n".join(parts), verb.name, verb.name))
+        f.write("};\n\nconst size_t verb_count = sizeof verbs / sizeof *verbs;\n")
+
+
 def main():
-    if sys.argv[1] == "--rules":
-        rules(*sys.argv[2:])
+    made = {"--rules": rules, "--verbs": verbs}
+    if sys.argv[1] in made:
+        made[sys.argv[1]](*sys.argv[2:])
         return
     out, root, files = sys.argv[1], sys.argv[2], sys.argv[3:]
     parts = ['/* Made by deploy/embed.py. */\n#include "deploy/template/files.h"\n\nconst struct embedded_file embedded_files[] = {\n']

@@ -116,7 +116,7 @@ static void list_settings(bool schema, struct diag *d)
     embedded_free(&data);
 }
 
-static int run_verb_list(int argc, char **argv)
+int run_list(int argc, char **argv)
 {
     static const char *const kinds[] = {"platforms", "profiles", "placements",
                                         "formats",   "settings", "rules"};
@@ -183,7 +183,7 @@ static const struct yaml_node *find_setting(const struct yaml_node *settings, co
     return setting;
 }
 
-static int run_explain(int argc, char **argv)
+int run_explain(int argc, char **argv)
 {
     struct diag d = {0};
     struct embedded data = {0};
@@ -209,30 +209,3 @@ static int run_explain(int argc, char **argv)
     embedded_free(&data);
     return diag_end(&d);
 }
-
-const struct verb verb_list = {
-    .name = "list",
-    .words = "[platforms|profiles|placements|formats|settings|rules|schema]",
-    .summary = "lists platforms, profiles, placements, formats, settings and rules",
-    .about = "Shows what emit knows, and the rules of check.\n\n"
-             "Without a word it lists all of these but schema: the settings as JSON Schema, for "
-             "editors. `rdzv-manifest explain NAME` explains one "
-             "setting or rule.",
-    .arguments = "platforms profiles placements formats settings rules schema",
-    .run = run_verb_list,
-};
-
-const struct verb verb_explain = {
-    .name = "explain",
-    .words = "SETTING|RULE|KIND/NAME",
-    .summary = "shows all about one setting, or one rule of check",
-    .about = "Shows all about one setting of a user file (such as numPods, rdzv, rdzv.placement), "
-             "one rule of check (such as rdzv-id-fixed), or the file of a platform, profile, "
-             "placement or format (such as platforms/volcano: a start for one of your own).",
-    .arguments = "@settings @rules",
-    .run = run_explain,
-};
-
-const struct verb *const verbs[] = {&verb_emit,  &verb_import, &verb_rewrite, &verb_policy,
-                                    &verb_check, &verb_list,   &verb_explain};
-const size_t verb_count = sizeof verbs / sizeof *verbs;

@@ -14,7 +14,7 @@ static void print_help(FILE *out)
           "  rdzv-manifest --version\n\n",
           out);
     for (size_t i = 0; i < verb_count; i++)
-        fprintf(out, "  %-8s  %s\n", verbs[i]->name, verbs[i]->summary);
+        fprintf(out, "  %-8s  %s\n", verbs[i].name, verbs[i].summary);
     fputs("\nExit codes: 0 done; 1 check found something, emit --diff a difference, or rewrite "
           "--exit-code nothing to do; 2 the input or the arguments are wrong.\n",
           out);
@@ -51,7 +51,7 @@ static void print_verb(const struct verb *v)
 {
     printf("rdzv-manifest %s %s\n", v->name, v->words);
     print_paragraphs(v->about);
-    if (v->options != NULL)
+    if (v->options->name != NULL)
         print_options(v->options);
     print_paragraphs(v->more);
 }
@@ -78,15 +78,15 @@ int main(int argc, char **argv)
         return end_output(0);
     }
     for (size_t i = 0; i < verb_count; i++) {
-        if (strcmp(name, verbs[i]->name) != 0)
+        if (strcmp(name, verbs[i].name) != 0)
             continue;
         for (int j = 2; j < argc && strcmp(argv[j], "--") != 0; j++) {
             if (strcmp(argv[j], "--help") == 0 || strcmp(argv[j], "-h") == 0) {
-                print_verb(verbs[i]);
+                print_verb(&verbs[i]);
                 return end_output(0);
             }
         }
-        return end_output(verbs[i]->run(argc - 1, argv + 1));
+        return end_output(verbs[i].run(argc - 1, argv + 1));
     }
     fprintf(stderr, "rdzv-manifest: there is no verb %s: ", name);
     fputs("see rdzv-manifest --help\n", stderr);

@@ -197,32 +197,6 @@ static void read_config(struct reading *r, const char *path)
 
 /* --- The command line. --- */
 
-static const struct verb_option check_option_table[] = {
-    {"output", 'o', true, "FORMAT",
-     "text (the default), json, sarif (SARIF 2.1.0), or github (the annotations of its workflows)",
-     "text json sarif github"},
-    {"rule", 'r', false, "RULE", "only this rule; repeatable", "@rules"},
-    {"ignore", 'i', false, "RULE", "all rules but this one; repeatable", "@rules"},
-    {"severity", 's', false, "LEVEL", "error; warning (and errors); note (all, the default)",
-     "error warning note"},
-    {"target", 't', false, "WHAT[=VERSION]",
-     "also what breaks on that: kubernetes=1.28, training-operator=1.7, volcano=1.8, jobset=0.6, "
-     "istio; repeatable",
-     "kubernetes= training-operator= volcano= jobset= istio"},
-    {"exclude", 'x', false, "PATTERN",
-     "no file or folder of a folder that is like this; repeatable", NULL},
-    {"config", 'c', false, "FILE",
-     "rules, ignore, severity, targets, exclude, files and output as YAML; without it " CHECK_CONFIG
-     ", if that is there",
-     "@files"},
-    {"no-config", 'n', false, NULL, "no such file", NULL},
-    {"strict", 'T', false, NULL,
-     "exit with 1 also if something was not looked at: an unknown launcher, kind or option", NULL},
-    {"show", 'S', false, NULL, "print what check sees in the files, as JSON, and apply no rule",
-     NULL},
-    {0},
-};
-
 /* The file that the arguments name; NULL: none. Whatever is wrong with them is said later. */
 static const char *config_path(int argc, char **argv)
 {
@@ -231,7 +205,7 @@ static const char *config_path(int argc, char **argv)
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, check_option_table, &ignored)) >= 0) {
+    while ((option = options_next(argc, argv, check_options, &ignored)) >= 0) {
         if (option == 'c')
             path = optarg;
         else if (option == 'n')
@@ -246,7 +220,7 @@ static void read_command_line(struct reading *r, int argc, char **argv)
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, check_option_table, r->diag)) >= 0) {
+    while ((option = options_next(argc, argv, check_options, r->diag)) >= 0) {
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
             if (keys[i].letter == option)
                 keys[i].take(r, optarg);
@@ -306,7 +280,7 @@ static void check_files(struct check *c, struct check_options *o, struct diag *d
     check_input_print(stderr, &o->skipped);
 }
 
-static int check_run(int argc, char **argv)
+int run_check(int argc, char **argv)
 {
     struct check c = {0};
     struct check_options o = {0};
@@ -326,25 +300,3 @@ static int check_run(int argc, char **argv)
     arena_free(&o.arena);
     return code;
 }
-
-const struct verb verb_check = {
-    .name = "check",
-    .words = "[OPTION...] [FILE | FOLDER]...",
-    .summary = "finds in manifests what is known to break the rendezvous",
-    .about =
-        "Finds in Kubernetes manifests what is known to break the rendezvous of training "
-        "jobs.\n\n"
-        "All files together are one bundle, as they are applied together; - is the standard "
-        "input. Of a folder check takes all manifests, and skips and counts files that hold no "
-        "objects. check knows Volcano Jobs, PyTorchJobs, AppWrappers, JobSets, Jobs, "
-        "TrainJobs, Pods, StatefulSets and Services. It finds the options of torchrun in "
-        "commands, in scripts, in PET_* variables and in elasticPolicy.",
-    .more = "The annotation `rdzv.dev/ignore: RULE,RULE` of an object leaves out what these rules "
-            "find there.\n\n"
-            "`rdzv-manifest list rules` lists the rules, and `rdzv-manifest explain RULE` explains "
-            "one.\n\n"
-            "Exit codes: 0 nothing found; 1 findings; 2 the input or the arguments are wrong.",
-    .options = check_option_table,
-    .arguments = "@files",
-    .run = check_run,
-};

@@ -8,35 +8,6 @@
 
 #include <string.h>
 
-static const struct verb_option emit_options[] = {
-    {"file", 'f', true, "FILE",
-     "settings; - is standard input; of several files the later ones win", "@files"},
-    {"set", 's', false, "A.B=C",
-     "one setting, over all files; A[0].B=C, A={x,y}, several with commas", NULL},
-    {"platform", 'P', false, "NAME",
-     "see `rdzv-manifest list platforms`; or your own file (./mine.yaml)", "@platforms"},
-    {"profile", 'p', false, "NAME",
-     "settings for a kind of cluster, below those of the files; repeatable", "@profiles"},
-    {"rdzv", 'r', false, "NAME",
-     "where rdzvd runs, see `rdzv-manifest list placements`; relay is the one to choose: with it "
-     "no agent notices that the store restarts",
-     "@placements"},
-    {"backend", 'b', false, "NAME", "c10d or etcd-v2", "c10d etcd-v2"},
-    {"shape", 'S', false, "pods",
-     "the same as --platform pods: plain pods, as the LitGPT chart has", "pods"},
-    {"release", 'R', false, "NAME", "the name of the release, for the values of the LitGPT chart",
-     NULL},
-    {"input-format", 'F', false, "NAME",
-     "see `rdzv-manifest list formats`; by default the settings decide", "@formats"},
-    {"suffix", 'x', false, "NAME",
-     "the same as --set nameSuffix=NAME; `hash` makes one of the settings", "hash"},
-    {"output", 'o', true, "FORMAT", "yaml (the default) or json", "yaml json"},
-    {"diff", 'd', false, "FILE",
-     "print how the manifest in FILE differs, as `diff -u` does; the exit code is 1 if it does",
-     "@files"},
-    {0},
-};
-
 struct emit_arguments {
     const char **files, **sets, **profiles;
     size_t file_count, set_count, profile_count;
@@ -141,7 +112,7 @@ static void emit(struct emit_arguments *o, struct diag *d)
     userfile_free(&user);
 }
 
-static int run_emit(int argc, char **argv)
+int run_emit(int argc, char **argv)
 {
     struct diag d = {0};
     struct emit_arguments o = {
@@ -157,14 +128,3 @@ static int run_emit(int argc, char **argv)
     code = diag_end(&d);
     return code == 0 ? o.differs : code;
 }
-
-const struct verb verb_emit = {
-    .name = "emit",
-    .words = "[-f FILE...] [OPTION...]",
-    .summary = "makes the manifests of a job and its store from a user file",
-    .about = "Turns a user file into the manifest of a job that meets at rdzvd.",
-    .more = "Settings: `rdzv-manifest list settings`. The manifest goes to standard output, notes "
-            "go to standard error. After an error there is no output, and the exit code is 2.",
-    .options = emit_options,
-    .run = run_emit,
-};

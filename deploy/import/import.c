@@ -50,14 +50,6 @@ bool import_run(struct importer *m)
 
 /* --- The verb. --- */
 
-static const struct verb_option import_options[] = {
-    {"job", 'j', false, "NAME", "the job, if the files have several", NULL},
-    {"platform", 'P', false, "NAME",
-     "what is to run it, see `rdzv-manifest list platforms`; without it what runs it now",
-     "@platforms"},
-    {0},
-};
-
 static bool read_files(struct importer *m, char **paths, size_t count)
 {
     m->files = arena_alloc(&m->arena, (count + 1) * sizeof *m->files);
@@ -68,7 +60,7 @@ static bool read_files(struct importer *m, char **paths, size_t count)
     return m->diag->errors == 0 && import_look(m);
 }
 
-static int run_import(int argc, char **argv)
+int run_import(int argc, char **argv)
 {
     struct diag d = {0};
     struct importer m = {.diag = &d};
@@ -92,21 +84,3 @@ static int run_import(int argc, char **argv)
     arena_free(&m.arena);
     return diag_end(&d);
 }
-
-const struct verb verb_import = {
-    .name = "import",
-    .words = "[OPTION...] [FILE]...",
-    .summary = "makes a user file for emit from the manifests of a job",
-    .about =
-        "Prints a user file of which emit makes this job again, with rdzvd as its store.\n\n"
-        "All files together are one bundle: a store in them that is rdzvd becomes `rdzv` in the "
-        "user file; any other one is left behind, and the platform decides where rdzvd runs. What "
-        "has no setting of its own goes into `pod` and `container`; of what a user file cannot "
-        "say, "
-        "a note names the place.",
-    .more = "The user file goes to standard output, notes go to standard error. After an error "
-            "there is no output, and the exit code is 2.",
-    .options = import_options,
-    .arguments = "@files",
-    .run = run_import,
-};

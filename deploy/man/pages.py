@@ -4,7 +4,7 @@
     pages.py man TABLE.json PAGE.in VERSION       the page, with @NAME@ replaced by what is in the table
     pages.py bash|zsh|fish TABLE.json PROGRAM     the completion
 
-A table is what rdzvd-describe or rdzv-manifest-describe prints: a list of settings, or verbs with
+A table is what rdzvd-describe or deploy/verbs.py prints: a list of settings, or verbs with
 their options. The words "@platforms" and so on stand for files of deploy/data. The result goes to standard output.
 """
 import json

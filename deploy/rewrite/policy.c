@@ -10,23 +10,6 @@
 
 #define JOB CEL_EXPRESSION("variables.job")
 
-static const struct verb_option policy_options[] = {
-    {"store", 's', false, "HOST:PORT",
-     "the store of all jobs, such as rdzvd.infra:29400; without it, each job JOB has a store of "
-     "its own, JOB-rdzv:29400 in its namespace, as emit and rewrite make it",
-     NULL},
-    {"image", 'i', false, "IMAGE", "of rdzvd, the same as --set rdzv.image=IMAGE", NULL},
-    {"api", 'a', false, "NAME",
-     "v1: for Kubernetes 1.36 and later (the default); v1beta1: for 1.34 and 1.35; kyverno: a "
-     "MutatingPolicy of Kyverno 1.17 and later, for clusters without either",
-     "v1 v1beta1 kyverno"},
-    {"set", 'S', false, "rdzv.A=B",
-     "a setting of emit for the relays, such as rdzv.tls.clientSecret=relay-tls or "
-     "rdzv.conf.last_call_timeout=5",
-     NULL},
-    {0},
-};
-
 /* Returns the API. */
 static const char *read_policy_options(struct rewrite *w, struct rewrite_options *o, int argc,
                                        char **argv)
@@ -119,7 +102,7 @@ static void print_policy(struct rewrite *w, const char *api)
         emit_job_free(&jobs[i]);
 }
 
-static int run_policy(int argc, char **argv)
+int run_policy(int argc, char **argv)
 {
     struct rewrite_options options = {.image = REWRITE_IMAGE};
     struct diag d = {0};
@@ -131,16 +114,3 @@ static int run_policy(int argc, char **argv)
     rewrite_free(&w);
     return diag_end(&d);
 }
-
-const struct verb verb_policy = {
-    .name = "policy",
-    .words = "[OPTION...]",
-    .summary = "writes the policy that gives labelled pods a relay as they are created",
-    .about = "Writes a MutatingAdmissionPolicy with its binding, or a MutatingPolicy of Kyverno. A "
-             "pod with the label `rdzv.dev/inject: JOB` then gets a relay as a native sidecar and "
-             "the variables PET_RDZV_*, as `rewrite --rdzv=relay` would write them.",
-    .more = "The policy sees pods only, so the label belongs to the pod template. Options of "
-            "torchrun in a command win over the variables: `check` finds them.",
-    .options = policy_options,
-    .run = run_policy,
-};

@@ -13,45 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct verb_option rewrite_options[] = {
-    {"keep-backend", 'k', false, NULL, "leave the jobs on etcd-v2 instead of moving them to c10d",
-     NULL},
-    {"backend", 'b', false, "NAME",
-     "the same in the words of emit: c10d, or etcd-v2 for --keep-backend", "c10d etcd-v2"},
-    {"from", 'f', false, "etcd|c10d",
-     "only the etcd and the jobs that meet there, or only the jobs whose worker 0 is the store; "
-     "without it both",
-     "etcd c10d"},
-    {"wiring", 'w', false, "agent-store",
-     "give a PyTorchJob that runs no torchrun an rdzvd beside its Master, at the port where rank 0 "
-     "would listen",
-     "agent-store torchrun"},
-    {"rdzv", 'r', false, "service|relay|replicas",
-     "relay: put a relay into each pod that moves to c10d, so that the store may restart; it gets "
-     "a volume. replicas: the same with several stores, whose state is in etcd (--set "
-     "rdzv.journal.endpoints[0]=HOST:2379). Without it they talk to the store itself",
-     "service relay replicas"},
-    {"etcd", 'e', false, "NAME", "replace this etcd, NAME or NAMESPACE/NAME, if there are several",
-     NULL},
-    {"keep-kind", 'K', false, NULL,
-     "leave a Pod or Deployment of that kind; without it rdzvd is a StatefulSet", NULL},
-    {"image", 'i', false, "IMAGE", "of rdzvd (" REWRITE_IMAGE ")", NULL},
-    {"set", 'S', false, "rdzv.A=B",
-     "a setting of emit for the pod of the store, such as rdzv.priority=high, "
-     "rdzv.imagePullSecrets[0].name=pull, rdzv.nodeSelector.pool=cpu",
-     NULL},
-    {"metrics", 'm', false, "annotations",
-     "let Prometheus find the store's metrics, as rdzv.metrics of emit", "annotations"},
-    {"diff", 'd', false, NULL, "print a unified diff instead of the files, and write none", NULL},
-    {"plan", 'P', false, NULL, "print the commands that delete, apply and wait, in order", NULL},
-    {"in-place", 'p', false, NULL, "write the files that change, and keep each old one as FILE.bak",
-     NULL},
-    {"exit-code", 'x', false, NULL, "exit with 1 instead of 0 if nothing needs a rewrite", NULL},
-    {"show", 's', false, NULL, "print what rewrite sees in the files, as JSON, and rewrite nothing",
-     NULL},
-    {0},
-};
-
 /* --- Arguments. --- */
 
 /* Sets the option, one of those with a value. */
@@ -328,7 +289,7 @@ static int rewrite_and_print(struct rewrite *w, struct rewrite_options *o)
     return changed || !o->exit_code ? 0 : 1;
 }
 
-static int run_rewrite(int argc, char **argv)
+int run_rewrite(int argc, char **argv)
 {
     struct rewrite_options options;
     struct diag d = {0};
@@ -342,25 +303,3 @@ static int run_rewrite(int argc, char **argv)
     diag_end(&d);
     return code;
 }
-
-const struct verb verb_rewrite = {
-    .name = "rewrite",
-    .words = "[OPTION...] [FILE]...",
-    .summary = "puts rdzvd into manifests with an etcd, or with a store in worker 0",
-    .about =
-        "Puts rdzvd in the place of an etcd pod, or of the store in worker 0.\n\n"
-        "All files together are one bundle: the etcd may be in one file, its Services and the jobs "
-        "in others; - means standard input, and is the default. rewrite edits only "
-        "the necessary bytes. It prints all files to standard output, and notes about its changes "
-        "to standard error.",
-    .more = "It is a post-renderer of helm (of Helm 3 with --post-renderer rdzv-manifest "
-            "--post-renderer-args rewrite, of Helm 4 with the plugin deploy/helm/post-renderer), "
-            "and a KRM function: of a ResourceList it takes its options from functionConfig, and "
-            "adds results.\n\n"
-            "Exit codes: 0 rewritten, or nothing to rewrite: then the output is the input; 1 "
-            "nothing to rewrite, with --exit-code; 2 the files or the arguments are wrong, or "
-            "rewrite cannot edit them safely, and writes nothing.",
-    .options = rewrite_options,
-    .arguments = "@files",
-    .run = run_rewrite,
-};

@@ -1,6 +1,5 @@
-/* The options of a verb: one table each, which the parser, --help, the manual page and the
- * completions of shells read. The parser is getopt_long(), with its complaints as errors in a diag.
- */
+/* The options of a verb: one table each, which the parser and --help read. The parser is
+ * getopt_long(), with its complaints as errors in a diag. */
 #pragma once
 
 #include "deploy/yaml/diag.h"
@@ -14,9 +13,6 @@ struct verb_option {
     bool letter;       /* `id` is also its letter: -f */
     const char *value; /* "FILE"; NULL: it takes none */
     const char *help;
-    /* How a shell completes the value: words separated by blanks; "@files"; or "@platforms" and so
-     * on, a list of `rdzv-manifest list`. NULL: no completion. */
-    const char *words;
 };
 
 #define OPTIONS_MAX 16 /* of one verb */
