@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the YAML files that describe settings, platforms, profiles and placements, what rules say, or verbs.py as a table in C.
+"""Writes files as tables in C: the YAML of settings, platforms, profiles and placements; the rules of check; verbs.py.
 
-    embed.py OUT.c ROOT FILE...     each FILE is named as seen from ROOT
-    embed.py --rules OUT.c FILE     a list of id, title, why and remedy, all but the id as folded text (>-)
-    embed.py --verbs OUT.c          the verbs, each with its options
+    embed.py OUT.c ROOT FILE...         each FILE is named as seen from ROOT
+    embed.py --rules OUT.c OUT.h FILE   a list of rules, their texts folded (>-); the prototypes of their functions
+    embed.py --verbs OUT.c              the verbs, each with its options
 """
 import os
 import sys
@@ -18,26 +18,42 @@ def literal(data):
     return "\n".join(lines) or '     ""'
 
 
-def rules(out, path):
+def read_rules(path):
     """A build has no library for YAML: this reads the one form that the file has."""
     found, key = [], None
     with open(path, encoding="utf-8") as f:
         for line in f:
             text = line.strip()
             if text.startswith("- id: "):
-                found.append({"id": text[6:]})
+                found.append({"id": text[6:], "first": ""})
             elif line.startswith("    "):
                 found[-1][key] += (" " if found[-1][key] else "") + text
             elif text and not text.startswith("#"):
-                key, style = text.split(": ")
-                if style != ">-" or key not in ("title", "why", "remedy"):
+                key, value = text.split(": ")
+                if (key in ("title", "why", "remedy")) != (value == ">-"):
                     sys.exit("%s: %s: write `title: >-`, `why: >-` or `remedy: >-`" % (path, text))
-                found[-1][key] = ""
+                found[-1][key] = "" if value == ">-" else value
+    return found
+
+
+def calls(words):
+    return "{%s}" % ", ".join(".%s = check_%s" % tuple(call.split()) for call in words.split(",") if call)
+
+
+def rules(out, header, path):
+    found = read_rules(path)
+    with open(header, "w", encoding="ascii") as f:
+        f.write("/* Made by deploy/embed.py. */\n#pragma once\n\n")
+        names = {call.strip() for rule in found for call in (rule["first"] + "," + rule["per"]).split(",")}
+        f.writelines("check_per_%s check_%s;\n" % tuple(name.split()) for name in sorted(names - {""}))
     with open(out, "w", encoding="ascii") as f:
-        f.write('/* Made by deploy/embed.py. */\n#include "deploy/check/check.h"\n\nconst struct check_text check_texts[] = {\n')
+        f.write('/* Made by deploy/embed.py. */\n#include "deploy/check/check.h"\n\n')
+        f.write("const struct check_rule check_rules[] = {\n")
         for rule in found:
-            f.write("    {%s},\n" % ",".join(literal(rule[k].encode()) for k in ("id", "title", "why", "remedy")))
-        f.write("};\n")
+            f.write('    {"%s", CHECK_%s, %s, %s,\n%s},\n' % (
+                rule["id"], rule["severity"].upper(), calls(rule["first"]), calls(rule["per"]),
+                ",".join(literal(rule[key].encode()) for key in ("title", "why", "remedy"))))
+        f.write("};\n\nconst size_t check_rule_count = sizeof check_rules / sizeof *check_rules;\n")
 
 
 def text(words):

@@ -1,6 +1,6 @@
 /* What the rules of the verb check share: the bundle that they examine, and how they report. A rule
- * is a row in check_rules.h and a function that examines one thing of the bundle: a run, a store, a
- * container. The engine calls it for each of them. */
+ * is an entry of data/rules.yaml and a function that examines one thing of the bundle: a run, a
+ * store, a container. The engine calls it for each of them. */
 #pragma once
 
 #include "deploy/kube/job_view.h"
@@ -54,20 +54,12 @@ struct check_rule {
     enum check_severity severity;
     struct check_calls before; /* these find what the others look up */
     struct check_calls calls;
-};
-
-/* What a rule says: see deploy/data/rules.yaml. */
-struct check_text {
-    const char *id;
     const char *title;  /* what it finds */
     const char *why;    /* what happens then */
     const char *remedy; /* how to mend it */
 };
 
-extern const struct check_text check_texts[];
-const struct check_text *check_text(const struct check_rule *rule);
-
-/* The whole table, by subject. */
+/* The whole table, by subject: see deploy/data/rules.yaml. */
 extern const struct check_rule check_rules[];
 extern const size_t check_rule_count;
 
@@ -256,12 +248,4 @@ void check_find_policies(struct check *c);
  * sees the port of the pod, whatever port its Service has. -1: it is not known. */
 bool check_admits_port(const struct yaml_node *rule, const struct kube_pods *p, long port);
 
-/* --- The rules: see check_rules.h. --- */
-
-#define RULE(id, severity, functions) functions
-#define FIRST(kind, name)             check_per_##kind check_##name;
-#define PER(kind, name)               check_per_##kind check_##name;
-#include "deploy/check/check_rules.h"
-#undef RULE
-#undef FIRST
-#undef PER
+#include "deploy/rule_calls.h" /* the functions of the rules */

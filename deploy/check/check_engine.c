@@ -1,34 +1,11 @@
-/* The table of rules, and what runs them on the files of a bundle. Findings are sorted by file and
- * position. */
+/* Runs the rules on the files of a bundle. Findings are sorted by file and position. */
 #include "deploy/check/check.h"
 
 #include "deploy/kube/kube_view.h"
 #include "deploy/yaml/diag.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ERROR   CHECK_ERROR
-#define WARNING CHECK_WARNING
-#define NOTE    CHECK_NOTE
-
-#define RULE(id, severity, functions) {id, severity, functions},
-#define FIRST(kind, name)             .before.kind = check_##name,
-#define PER(kind, name)               .calls.kind = check_##name,
-const struct check_rule check_rules[] = {
-#include "deploy/check/check_rules.h"
-};
-
-const size_t check_rule_count = sizeof check_rules / sizeof *check_rules;
-
-const struct check_text *check_text(const struct check_rule *rule)
-{
-    const struct check_text *text = &check_texts[rule - check_rules];
-
-    assert(strcmp(text->id, rule->id) == 0); /* both tables have one order */
-    return text;
-}
 
 const struct check_rule *check_rule_named(const char *id)
 {

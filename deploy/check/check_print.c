@@ -16,8 +16,8 @@ static const char *const severity_names[] = {
 
 static void print_reasons(FILE *out, const struct check_rule *rule)
 {
-    text_wrap(out, "    why:", 12, check_text(rule)->why);
-    text_wrap(out, "    remedy:", 12, check_text(rule)->remedy);
+    text_wrap(out, "    why:", 12, rule->why);
+    text_wrap(out, "    remedy:", 12, rule->remedy);
 }
 
 void check_print_text(FILE *out, struct check *c)
@@ -189,8 +189,7 @@ void check_print_sum(FILE *out, const struct check *c)
 
 static void print_rule(FILE *out, const struct check_rule *rule)
 {
-    fprintf(out, "%s (%s): %s\n", rule->id, severity_names[rule->severity],
-            check_text(rule)->title);
+    fprintf(out, "%s (%s): %s\n", rule->id, severity_names[rule->severity], rule->title);
     print_reasons(out, rule);
 }
 
@@ -235,7 +234,7 @@ void check_print_github(FILE *out, struct check *c)
         fputs("::", out);
         put_escaped(out, f->text, false);
         fputs(". Remedy: ", out);
-        put_escaped(out, check_text(f->rule)->remedy, false);
+        put_escaped(out, f->rule->remedy, false);
         fputc('\n', out);
     }
 }
@@ -256,8 +255,8 @@ static void put_finding(struct arena *a, struct yaml_node *list, const struct ch
     yaml_put_text(a, object, "name", f->object->name);
     yaml_put_text(a, object, "namespace", f->object->namespace);
     yaml_put_text(a, item, "message", f->text);
-    yaml_put_text(a, item, "why", check_text(f->rule)->why);
-    yaml_put_text(a, item, "remedy", check_text(f->rule)->remedy);
+    yaml_put_text(a, item, "why", f->rule->why);
+    yaml_put_text(a, item, "remedy", f->rule->remedy);
 }
 
 void check_print_json(FILE *out, struct check *c)
@@ -320,12 +319,9 @@ static void put_rules(struct arena *a, struct yaml_node *driver)
         struct yaml_node *rule = yaml_put_new(a, rules, NULL, YAML_MAPPING);
 
         yaml_put_text(a, rule, "id", r->id);
-        yaml_put_text(a, yaml_put_new(a, rule, "shortDescription", YAML_MAPPING), "text",
-                      check_text(r)->title);
-        yaml_put_text(a, yaml_put_new(a, rule, "fullDescription", YAML_MAPPING), "text",
-                      check_text(r)->why);
-        yaml_put_text(a, yaml_put_new(a, rule, "help", YAML_MAPPING), "text",
-                      check_text(r)->remedy);
+        yaml_put_text(a, yaml_put_new(a, rule, "shortDescription", YAML_MAPPING), "text", r->title);
+        yaml_put_text(a, yaml_put_new(a, rule, "fullDescription", YAML_MAPPING), "text", r->why);
+        yaml_put_text(a, yaml_put_new(a, rule, "help", YAML_MAPPING), "text", r->remedy);
         yaml_put_text(a, yaml_put_new(a, rule, "defaultConfiguration", YAML_MAPPING), "level",
                       severity_names[r->severity]);
     }
@@ -340,7 +336,7 @@ static void put_result(struct arena *a, struct yaml_node *results, const struct 
     yaml_put_number(a, result, "ruleIndex", f->rule - check_rules);
     yaml_put_text(a, result, "level", severity_names[f->rule->severity]);
     yaml_put_text(a, yaml_put_new(a, result, "message", YAML_MAPPING), "text",
-                  arena_text(a, "%s. Remedy: %s", f->text, check_text(f->rule)->remedy));
+                  arena_text(a, "%s. Remedy: %s", f->text, f->rule->remedy));
     location =
         yaml_put_new(a, yaml_put_new(a, result, "locations", YAML_SEQUENCE), NULL, YAML_MAPPING);
     at = yaml_put_new(a, location, "physicalLocation", YAML_MAPPING);
