@@ -107,5 +107,13 @@ void relay_put_head(uint8_t out[RELAY_HEAD_SIZE], const struct relay_frame *fram
  * one longer than RELAY_PAYLOAD_MAX. */
 enum parse_result relay_parse(struct slice in, struct relay_frame *out, size_t *size);
 
+/* Keys of relays themselves, in the space of their clients (rdzv/relay/restart.h). Neither agents
+ * nor workers use them. */
+#define RELAY_KEYS "/rdzvd.relay/"
+static inline bool relay_key_is_own(struct slice key)
+{
+    return slice_starts_with(key, slice_str(RELAY_KEYS));
+}
+
 /* Whether a connection opens as a relay's. PARSE_MORE: it may, with *size bytes. */
 enum parse_result relay_detect(struct slice in, size_t *size);

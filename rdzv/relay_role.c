@@ -1,6 +1,8 @@
 /* A relay's own work, beside that of every server. See server.h for the contract. */
 #include "rdzv/server.h"
 
+#include <string.h>
+
 #include "rdzv/routes.h"
 
 static void relay_role_init(struct server *s)
@@ -19,16 +21,32 @@ static int open_files(struct server *s)
 
 static int relay_role_begin(struct server *s)
 {
+    const struct config *config = s->config;
+    const char *name =
+        strcmp(config->name, CONFIG_DEFAULT_NAME) == 0 ? s->forwards.host_name : config->name;
+
+    if (config->exit_on_restart != 0)
+        restart_init(&s->forwards.restart, &s->forwards.list[0].relay,
+                     config->elastic.expected_nodes, name);
     return forwards_start(&s->forwards) ? 0 : -1;
 }
 
 static void relay_role_tick(struct server *s)
 {
     forwards_tick(&s->forwards);
+    restart_tick(&s->forwards.restart);
 }
 
+/* The clients' requests are confirmed before the exit, as after SIGTERM. */
 static bool relay_end_iteration(struct server *s)
 {
+    restart_flush(&s->forwards.restart);
+    if (s->forwards.restart.is_due && !s->net.draining) {
+        s->exit_code = (int)s->config->exit_on_restart;
+        server_drain(s, "none: its run starts again");
+    }
+    if (s->net.draining)
+        restart_leave(&s->forwards.restart);
     return forwards_flush(&s->forwards);
 }
 
@@ -40,6 +58,7 @@ static bool relay_may_stop(struct server *s)
 
 static void relay_role_fini(struct server *s)
 {
+    restart_fini(&s->forwards.restart);
     forwards_fini(&s->forwards);
 }
 

@@ -69,6 +69,7 @@ void routes_stand_by(struct http_route out[STATS_ROUTES], bool passes_on)
 const struct http_route relay_routes[] = {
     {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, NULL},
     {"/readyz", ROUTE_EXACT, relay_readyz_handle, OWN_PROBE, NULL},
+    {"/startz", ROUTE_EXACT, relay_startz_handle, OWN_PROBE, NULL},
     {"/metrics", ROUTE_EXACT, relay_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL},
     {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},

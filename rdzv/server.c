@@ -83,8 +83,7 @@ static void on_drain_timeout(evutil_socket_t fd, short what, void *arg)
         s->stop = true;
 }
 
-/* Accepts no new connections; sends the queued output of the open ones, and closes them. */
-static void drain_server(struct server *s, const char *signal)
+void server_drain(struct server *s, const char *signal)
 {
     const struct timeval patience = timeval_of_ms(s->config->drain_timeout_ms);
 
@@ -105,7 +104,7 @@ static void on_signal(void *arg, int number)
     struct server *s = arg;
 
     if (number == SIGTERM || number == SIGINT)
-        drain_server(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
+        server_drain(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
     else if (number == SIGHUP && s->net.handshakes.certificate.context != NULL)
         certificate_reload(&s->net.handshakes.certificate);
     else
@@ -128,7 +127,7 @@ static void on_stdin(evutil_socket_t fd, short what, void *arg)
     if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
     event_del(&s->stdin_ends);
-    drain_server(s, "none: standard input has ended");
+    server_drain(s, "none: standard input has ended");
 }
 
 static bool watch_stdin(struct server *s)
@@ -185,7 +184,7 @@ int server_run(struct server *s)
     log_event(LOG_INFO, "stopped", log_u64("accepted", stats->accepted),
               log_u64("c10d_requests", stats_c10d_requests(stats)),
               log_u64("http_requests", stats->http_requests));
-    return 0;
+    return s->exit_code;
 }
 
 /* --- Beginning and end. --- */

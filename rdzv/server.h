@@ -101,6 +101,7 @@ struct server {
     struct event stdin_ends; /* with --exit-with-stdin */
     struct event drain;      /* the end of --drain-timeout */
     bool cut_off; /* at the end of --drain-timeout, clients with unread answers were cut off */
+    int exit_code;
     bool stop;
     bool restart;
 };
@@ -114,6 +115,11 @@ int server_init(struct server *s, const struct config *config);
 #define SERVER_RESTART (-1)
 int server_run(struct server *s);
 void server_fini(struct server *s);
+
+/* Begins to end the server, as SIGTERM does: accepts no connections from now on, sends the queued
+ * output of the open ones, and closes them. The second call ends it at once. `signal` is for the
+ * log. */
+void server_drain(struct server *s, const char *signal);
 
 /* Called by a role whose state is outdated: stops this server, and main() starts a new one. */
 static inline void server_request_restart(struct server *s)

@@ -22,6 +22,10 @@ void admin_readyz_handle(const struct http_request *r);
  * how long the store has been away. */
 void relay_readyz_handle(const struct http_request *r);
 
+/* GET /startz of a relay: 503 until the relay has reached a store and, with --exit-on-restart,
+ * until all relays of the run are here. */
+void relay_startz_handle(const struct http_request *r);
+
 /* What /readyz says of a store; `forwards` is that of its struct http. */
 bool health_is_store_ready(const struct net *n, const struct forwards *forwards);
 /* The same for the relay that has the request. */

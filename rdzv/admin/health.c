@@ -24,7 +24,7 @@ struct health_check {
 struct health_checks {
     struct health_check list[CHECKS_MAX];
     size_t count;
-    char upstream[UPSTREAM_SAYS_MAX]; /* room for the text of a check */
+    char upstream[UPSTREAM_SAYS_MAX], nodes[RESTART_SAYS_MAX]; /* room for texts of checks */
 };
 
 static void reply_checks(const struct http_request *r, const char *name,
@@ -171,6 +171,20 @@ void relay_readyz_handle(const struct http_request *r)
 
     check_relay(r, &checks);
     reply_probe(r, "readyz", &checks);
+}
+
+void relay_startz_handle(const struct http_request *r)
+{
+    const struct restart *restart = &r->http->forwards->restart;
+    struct health_checks checks;
+
+    check_relay(r, &checks);
+    if (restart->relay != NULL) {
+        bool started = restart_has_started(restart, checks.nodes);
+
+        checks.list[checks.count++] = (struct health_check){"nodes", started, checks.nodes};
+    }
+    reply_probe(r, "startz", &checks);
 }
 
 void standby_refuse_handle(const struct http_request *r)

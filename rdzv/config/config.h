@@ -28,6 +28,7 @@
 #include <stdio.h>
 
 #define CONFIG_DEFAULT_SPACE "default"
+#define CONFIG_DEFAULT_NAME  "default"
 
 /* Owned strings; config_parse() makes them, config_free() frees them. */
 struct string_list {
@@ -185,7 +186,8 @@ struct config {
     struct upstream_spec *upstreams; /* one at least */
     size_t upstream_count;
     struct config_client_tls upstream_tls;
-    char *space; /* of a relay: what its clients use there; NULL: the default one */
+    char *space;              /* of a relay: what its clients use there; NULL: the default one */
+    uint32_t exit_on_restart; /* its exit code when its run starts again; 0: off */
 
     char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
     char *data_dir; /* NULL: state is in memory only */

@@ -75,6 +75,9 @@ const struct option config_options[] = {
      .left_out = "it is the host of --upstream", .without = "the host of --upstream"},
     {TEXT("space", space, "NAME", "the space of that store (default)"),
      .check = config_check_space},
+    {COUNT("exit-on-restart", exit_on_restart,
+           "exit with this code when a relay of the run (--expect) starts again"),
+     .most = 255, .may_be_off = true},
 
     {TEXT("allow", allow, "NETWORKS", "who may connect, beside this machine: 10.0.0.0/8,fd00::/8"),
      .group = "Who may do what", .check = config_check_allow, .without = "anybody"},
@@ -205,7 +208,7 @@ const struct option config_options[] = {
     {ACTION("check-config", CONFIG_CHECK, "check the settings, print them as YAML and exit")},
     {TEXT("check-data", check_data, "DIR", "read a data directory, print its content and exit")},
     {TEXT("check-health", check_health, "HOST:PORT/PATH",
-          "ask the rdzvd there for /livez or /readyz, and exit")},
+          "ask the rdzvd there for /livez, /readyz or /startz, and exit")},
     {ACTION("help", CONFIG_HELP, "print this and exit")},
     {ACTION("version", CONFIG_VERSION, "print the version and exit")},
 };
@@ -233,9 +236,7 @@ const char *config_format_amount(const struct option *o, uint64_t value, char *t
 
 static uint64_t most_of(const struct option *o)
 {
-    if (o->kind == OPTION_COUNT)
-        return UINT32_MAX;
-    return o->most == 0 ? UINT64_MAX : o->most;
+    return o->most != 0 ? o->most : o->kind == OPTION_COUNT ? UINT32_MAX : UINT64_MAX;
 }
 
 /* Most durations and sizes may be as large as one likes. */

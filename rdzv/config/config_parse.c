@@ -33,7 +33,7 @@ static void set_defaults(struct config *c)
                 .request_timeout_ms = 60000,
             },
         .log_level = LOG_INFO,
-        .name = config_copy_text("default", 7),
+        .name = config_copy_text(CONFIG_DEFAULT_NAME, strlen(CONFIG_DEFAULT_NAME)),
     };
     (void)config_check_plaintext(c, "loopback");
     string_list_add(&c->advertise_client_urls, "http://localhost:2379", 21);

@@ -51,10 +51,26 @@ static bool check_store_settings(struct parse *p)
         if (s->option != NULL && s->option->on_relay == RELAY_REFUSES)
             return config_fail(&p->draft, s,
                                "a relay (--upstream) keeps no keys; give this to the store");
-        if (s->option != NULL && s->option->on_relay == RELAY_IGNORES)
+        if (s->option != NULL && s->option->on_relay == RELAY_IGNORES &&
+            (p->draft.config.exit_on_restart == 0 || strcmp(s->option->name, "expect") != 0))
             config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(s, label),
                         "has no effect on a relay (--upstream); give it to the store");
     }
+    return true;
+}
+
+/* False: the setting of restarts in place has no effect here. */
+static bool check_restarts(struct parse *p)
+{
+    const struct config *c = &p->draft.config;
+    const struct setting *s = config_last_setting(p, "exit-on-restart");
+
+    if (c->exit_on_restart == 0)
+        return true;
+    if (!config_is_relay(c))
+        return config_fail(&p->draft, s, "is a setting of relays (--upstream without --journal)");
+    if (c->elastic.expected_nodes == 0)
+        return config_fail(&p->draft, s, "add --expect=N, the number of relays of the run");
     return true;
 }
 
@@ -90,6 +106,8 @@ bool config_finish_relay(struct parse *p)
         return config_fail(&p->draft, space,
                            "is a setting of relays (--upstream without --journal); name a store's "
                            "spaces with --listen=ADDR:PORT/SPACE");
+    if (!check_restarts(p))
+        return false;
     if (config_passes_on(c))
         note_unlike_spaces(p);
     if (!config_is_relay(c))

@@ -10,6 +10,7 @@
 #include "rdzv/net/certificate.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/relay/http_pass.h"
+#include "rdzv/relay/restart.h"
 #include "rdzv/relay/upstream.h"
 
 #define FORWARD_HOST_NAME_ROOM 256
@@ -32,6 +33,7 @@ struct forwards {
     struct certificate tls;
     char host_name[FORWARD_HOST_NAME_ROOM];
     struct protocol protocol;
+    struct restart restart; /* of a relay with --exit-on-restart */
 };
 
 /* --- c10d of clients: client.c cuts their bytes into requests, which the client's session keeps

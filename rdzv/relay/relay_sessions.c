@@ -53,6 +53,7 @@ struct relay_client *relay_client_new(struct relay *r, enum c10d_version version
     if (s == NULL)
         return NULL;
     s->relay = r;
+    s->calls = r->calls;
     s->client = client;
     s->id = next_id(r);
     s->version = (uint8_t)version;
@@ -142,7 +143,7 @@ void relay_forget(struct relay_client *s)
 void relay_abandon(struct relay_client *s, enum drop_reason why, const char *reason)
 {
     void *client = s->client;
-    struct relay *r = s->relay;
+    const struct relay_calls *calls = s->calls; /* `s` may be freed */
 
     s->client = NULL;
     set_hold(s, HELD_NOT);
@@ -151,7 +152,7 @@ void relay_abandon(struct relay_client *s, enum drop_reason why, const char *rea
         relay_drop_request(s, TAILQ_FIRST(&s->requests));
     relay_finish(s);
     if (client != NULL)
-        r->calls->end(client, why, reason);
+        calls->end(client, why, reason);
 }
 
 /* --- Requests. --- */
@@ -303,7 +304,7 @@ void relay_answer_cancel(struct relay_client *s)
 {
     const uint8_t canceled = C10D_WAIT_CANCELED;
 
-    s->relay->calls->answer(s->client, (struct slice){&canceled, 1});
+    s->calls->answer(s->client, (struct slice){&canceled, 1});
 }
 
 static struct relay_request *add_cancel(struct relay_client *s)
@@ -442,7 +443,7 @@ static void resume_client(struct relay_client *s)
 {
     set_hold(s, HELD_NOT);
     if (s->client != NULL)
-        s->relay->calls->go_on(s->client);
+        s->calls->go_on(s->client);
 }
 
 void relay_tick(struct relay *r)

@@ -21,6 +21,7 @@ import time
 import relay_scene  # noqa: F401  first, since it says where the modules of the tests are
 import cases
 import relay_jobs  # noqa: F401
+import relay_restarts  # noqa: F401
 import relay_upgrades  # noqa: F401
 from c10d import NONCE, WAIT_CANCELED, Peer, legacy, modern, number
 from cases import case, check

@@ -1,0 +1,61 @@
+/* Restarts in place (--exit-on-restart): the relays of a run, one for each node, start together and
+ * end together. Each relay appends its name to a list in the space of its clients. The run has
+ * started when all N relays are there. When a relay starts later, since the containers of its node
+ * have ended, it begins the next generation, and the relays of the generation before exit: the
+ * kubelet starts their containers again, and all meet in the new generation.
+ *
+ * The lists are plain keys of c10d below RELAY_KEYS, which this relay's own session reads and
+ * writes, so a generation is as durable as the store, and a restart of the store ends nothing:
+ *
+ *     restart                the newest generation, as a decimal number
+ *     restart/G/here         each relay of generation G: "N ID NAME\n", ID being new in each
+ * process restart/G/seen         the same, appended when N names are in `here` restart/G/runs
+ * exists when N names are in `seen`: the run has started
+ *
+ * Two lists, since a relay may be gone before the last one comes: only relays that still live
+ * append to `seen`. A relay whose line is not among those that complete `seen` comes too late for
+ * G: its name is there, but from the process before, and the others may have started with that. */
+#pragma once
+
+#include "rdzv/relay/relay.h"
+
+enum restart_stage { RESTART_HERE, RESTART_SEEN, RESTART_RUNS };
+
+struct restart {
+    struct relay *relay; /* NULL: there is no --exit-on-restart */
+    char name[200];      /* of this node */
+    uint32_t nodes;      /* N */
+    uint64_t id;
+    uint64_t generation; /* 0: not known yet */
+    uint8_t stage;       /* enum restart_stage */
+    uint8_t step;        /* what the session has asked for: an enum in restart.c */
+    uint8_t op;          /* enum c10d_op of that request */
+    uint8_t deletes;     /* the stage whose key is being deleted */
+    uint64_t links;      /* of the relay, when the session began */
+    bool is_due;         /* the next generation has begun: the relay must exit */
+    bool has_left;
+    bool is_broken; /* an answer was too long, or memory was short: the tick begins again */
+    bool has_line[RESTART_RUNS];  /* this process is in the list of that stage */
+    struct relay_client *session; /* NULL: the store has lost it, or memory was short */
+    struct blob *in;              /* the answer, as far as it has come */
+    struct blob *list;            /* the last one that was read */
+    struct blob *before;          /* the complete list before that one; NULL: unknown */
+    struct slice *names;          /* N names of a list, and room for as many missing ones */
+};
+
+/* `relay` outlives it. `name`: of this node, the same in all its processes, and in no other. */
+void restart_init(struct restart *r, struct relay *relay, uint32_t nodes, const char *name);
+void restart_fini(struct restart *r);
+
+/* The end of an iteration, before the link sends. */
+void restart_flush(struct restart *r);
+
+/* Once a second. */
+void restart_tick(struct restart *r);
+
+/* The daemon stops: its session ends. */
+void restart_leave(struct restart *r);
+
+/* For /startz: true if the run has started with this relay. Fills `text`, also then. */
+#define RESTART_SAYS_MAX 600
+bool restart_has_started(const struct restart *r, char text[RESTART_SAYS_MAX]);
