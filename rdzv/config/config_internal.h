@@ -153,6 +153,8 @@ bool config_finish_tls(struct parse *p);
 /* config_relay.c; see struct option */
 const char *config_check_upstream(struct config *c, const char *text);
 const char *config_check_space(struct config *c, const char *text);
+/* True if the option has an effect on a relay with these settings. */
+bool config_relay_takes(const struct config *c, const struct option *o);
 /* Checks the settings that --upstream needs or excludes. */
 bool config_finish_relay(struct parse *p);
 

@@ -76,7 +76,7 @@ const struct option config_options[] = {
     {TEXT("space", space, "NAME", "the space of that store (default)"),
      .check = config_check_space},
     {COUNT("exit-on-restart", exit_on_restart,
-           "exit with this code when a relay of the run (--expect) starts again"),
+           "exit with this when a relay of the run (--expect) starts anew"),
      .most = 255, .may_be_off = true},
 
     {TEXT("allow", allow, "NETWORKS", "who may connect, beside this machine: 10.0.0.0/8,fd00::/8"),

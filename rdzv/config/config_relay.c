@@ -42,6 +42,12 @@ static bool set_listeners_space(struct parse *p)
     return true;
 }
 
+bool config_relay_takes(const struct config *c, const struct option *o)
+{
+    return o->on_relay == RELAY_TAKES ||
+           (c->exit_on_restart != 0 && strcmp(o->name, "expect") == 0); /* the number of relays */
+}
+
 static bool check_store_settings(struct parse *p)
 {
     for (size_t i = 0; i < p->settings.count; i++) {
@@ -52,7 +58,7 @@ static bool check_store_settings(struct parse *p)
             return config_fail(&p->draft, s,
                                "a relay (--upstream) keeps no keys; give this to the store");
         if (s->option != NULL && s->option->on_relay == RELAY_IGNORES &&
-            (p->draft.config.exit_on_restart == 0 || strcmp(s->option->name, "expect") != 0))
+            !config_relay_takes(&p->draft.config, s->option))
             config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(s, label),
                         "has no effect on a relay (--upstream); give it to the store");
     }

@@ -187,7 +187,7 @@ static void write_metrics(FILE *out, const struct config *c)
 /* True if the option may stand beside the others when the file is read. */
 static bool has_effect(const struct config *c, const struct option *o)
 {
-    return (!config_is_relay(c) || o->on_relay == RELAY_TAKES) &&
+    return (!config_is_relay(c) || config_relay_takes(c, o)) &&
            (c->journal.url == NULL || !o->is_for_files);
 }
 

@@ -492,6 +492,10 @@ def settings_that_contradict_each_other():
                               text=True, timeout=20, stdin=subprocess.DEVNULL)
         check(done.returncode == 2 and word in done.stderr, "%s: %d %s" % (
             flags, done.returncode, done.stderr))
+    for flags, word in ((("--upstream=h:1",), "add --expect=N"), (("--expect=3",), "--upstream"),
+                        (("--upstream=h:1", "--expect=3", "--exit-on-restart=256"), "from 0 to 255")):
+        done = subprocess.run([rdzvd_binary(), "--exit-on-restart=85", *flags], capture_output=True, text=True, timeout=20)
+        check(done.returncode == 2 and word in done.stderr, "%s: %d %s" % (flags, done.returncode, done.stderr))
     done = subprocess.run([rdzvd_binary(), "--space=jobA"], capture_output=True, text=True, timeout=20)
     check(done.returncode == 2 and "--upstream" in done.stderr, done.stderr)
     done = subprocess.run([rdzvd_binary(), "--upstream=[::1]:29400,b.test:1", "--space=jobA",

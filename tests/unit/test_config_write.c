@@ -46,6 +46,7 @@ static void settings_in_effect_read_back(void **state)
         {.words = {"--upstream=a:1", "--upstream-ca=system", "--upstream-cert=c",
                    "--upstream-key=k", "--upstream-name=n", "--crl=d"}},
         {.words = {"--upstream=a:1", "--space=job-a", "--listen=*:1/default"}},
+        {.words = {"--upstream=a:1", "--exit-on-restart=85", "--expect=4", "--name=node-1"}},
         {.words = {"--upstream=a:1,b:1", "--journal=etcd://c:1/jobs", "--listen=*:1",
                    "--listen=*:2/job-b", "--upstream-ca=system"}},
         {.words = {"--listen-client-urls=https://0.0.0.0:5,http://127.0.0.1:6",
