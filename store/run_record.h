@@ -22,6 +22,10 @@ struct run_record {
 
 #define RUN_ENDED_KEY "ended/" /* the key of an ended run begins so; that of a run, with '/' */
 
+/* The same of the hosts that must not begin a job again that has ended well: ended/hosts/ID. The
+ * address is a list of JSON, `round` the time of its end, or of the last refusal. */
+#define RUN_HOSTS_KEY RUN_ENDED_KEY "hosts/"
+
 static inline bool run_record_is_ended(const struct run_record *record)
 {
     return slice_starts_with(record->node.key, slice_str(RUN_ENDED_KEY));

@@ -310,7 +310,8 @@ job_step torch-own-store $PYTHON tests/torch/elastic.py --own_store --torch 2.13
 if [ "$ALL" = yes ]; then
     job_step torch-repair $PYTHON tests/torch/repair.py --all --seed "$SEED" --jobs 4
 else
-    job_step torch-repair $PYTHON tests/torch/repair.py --case scale-up --case agent-last --torch 1.13.1 --seed "$SEED" --jobs 2
+    job_step torch-repair $PYTHON tests/torch/repair.py --case scale-up --case agent-last --case ended --torch 1.13.1 --seed "$SEED" --jobs 2
+    job_step torch-ended $PYTHON tests/torch/repair.py --case ended --torch 2.13.0 --seed "$SEED"
 fi
 job_step torch-together $PYTHON tests/torch/together.py --jobs 3 --seed "$SEED" ${RELEASES:---usual}
 if [ "$ALL" = yes ]; then

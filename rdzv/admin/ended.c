@@ -8,8 +8,8 @@
 #define KEPT       100 /* of a space */
 #define KEPT_US    (INT64_C(86400) * 1000000)
 #define NAMED      16 /* missing nodes */
-#define ID_MAX     256
 #define REPORT_MAX 16384
+#define HOSTS_MAX  8192 /* bytes of a list of hosts; further ones are left out */
 
 /* Writes the nodes that were lost since the last round was complete, also as a text. After a good
  * end, and when all have gone, none is missing. */
@@ -33,6 +33,45 @@ static void write_missing(struct writer *w, const struct history *h, const char 
     writer_u8(w, ']');
 }
 
+static void write_host(struct writer *w, const struct torch_state *state, struct slice host)
+{
+    if (policy_names_host((struct slice){w->ptr, w->len}, host) ||
+        w->len + TORCH_ADDR_MAX + 3 > w->cap)
+        return;
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].participant && slice_equal(state->nodes[i].addr, host))
+            return;
+    }
+    json_item(w, host);
+}
+
+/* Keeps the hosts of nodes that were in the job and have not ended it well: spares, nodes that
+ * wait, and nodes that were lost. After any other end, each host may begin it again. */
+static void keep_hosts(const struct live_run *live, bool is_done, int64_t at_us)
+{
+    const struct torch_state *state = &live->run.view.state;
+    const struct history_loss *l;
+    uint8_t hosts[HOSTS_MAX];
+    struct writer w = {.ptr = hosts, .cap = sizeof hosts};
+
+    for (size_t i = 0; is_done && i < state->count; i++) {
+        if (!loss_is_mark(&state->nodes[i]))
+            write_host(&w, state, state->nodes[i].addr);
+    }
+    TAILQ_FOREACH(l, &live->history.losses, entry) {
+        struct slice host = slice_str(l->node); /* host/pid/local id */
+
+        for (int i = 0; i < 2; i++) {
+            const uint8_t *slash = memrchr(host.ptr, '/', host.len);
+
+            host.len = slash == NULL ? 0 : (size_t)(slash - host.ptr);
+        }
+        if (is_done)
+            write_host(&w, state, host);
+    }
+    driver_keep_hosts(live->home, live->run.view.id, (struct slice){hosts, w.len}, at_us);
+}
+
 /* The oldest record makes room. The request, or tick, that ends the run pays for the records that
  * are looked at: a space may have one for each of its runs. */
 static void keep(const struct live_run *run, int64_t at_us, struct slice report)
@@ -40,7 +79,7 @@ static void keep(const struct live_run *run, int64_t at_us, struct slice report)
     struct engine_space *space = run->home->space;
     struct engine *engine = run->home->rdzv->engine;
     struct command put = {.kind = COMMAND_RUN_PUT, .value = report, .number = at_us};
-    char key[sizeof RUN_ENDED_KEY + 24 + ID_MAX];
+    char key[sizeof RUN_ENDED_KEY + 24 + RUN_ID_MAX];
     struct run_record *record;
     struct store_result result;
     size_t count = 0;
@@ -88,7 +127,11 @@ void status_end_run(struct live_run *run, const struct note *note, int64_t at_us
               log_str("end", note->end), log_str("by", note->by_node), log_i64("rounds", rounds),
               log_i64("seconds", began_us == 0 ? 0 : (at_us - began_us) / 1000000),
               log_str("missing", missing), log_str("reason", note->reason));
-    if (w.len <= w.cap && v->id.len <= ID_MAX)
+    if (v->id.len > RUN_ID_MAX)
+        return;
+    keep_hosts(run, strcmp(note->end, "done") == 0 && run->run.settings->ended_job_ttl_ms != 0,
+               at_us);
+    if (w.len <= w.cap)
         keep(run, at_us, (struct slice){report, w.len});
 }
 
@@ -100,7 +143,8 @@ void status_ended_write(struct writer *w, const struct engine_space *space, int6
     json_list(w, "ended");
     TAILQ_FOREACH_REVERSE(record, &space->store->runs.list, run_record_list, order)
     {
-        if (run_record_is_ended(record) && now_us - record->round < KEPT_US && most > 0) {
+        if (run_record_is_ended(record) && record->address.ptr[0] == '{' &&
+            now_us - record->round < KEPT_US && most > 0) {
             most--;
             json_comma(w);
             writer_slice(w, record->address);

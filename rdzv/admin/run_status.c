@@ -376,6 +376,11 @@ void run_status_hints(const struct run_facts *f, const struct run_survey *survey
         hint_closed(f, h);
     else if (f->view->is_state)
         hint_open(f, survey, h);
+    else if (f->run != NULL && f->run->awaits_others)
+        run_status_hint(h,
+                        "the last job of this id has ended well; agents of its other hosts (%zu) "
+                        "wait until another host begins it again, or `rdzvctl forget` lets them",
+                        f->run->held[HELD_REJOIN]);
     else if (agents_of(f) > 0)
         run_status_hint(h, "clients that are connected: %zu; none has joined yet", agents_of(f));
     if (slice_is(f->view->id, "none"))

@@ -110,6 +110,8 @@ static void handle_run(const struct http_request *r, struct engine_space *space,
         return;
     else if (space == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
+    else if (run == NULL && deletes && rendezvous_forget_ended(space, id))
+        reply_removed(r, "run", id, 0);
     else if (run == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
     else if (deletes)

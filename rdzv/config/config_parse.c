@@ -19,6 +19,7 @@ static void set_defaults(struct config *c)
                 .fixes = true,
                 .closed_run_ttl_ms = 5000,
                 .closed_run_wait_ms = 45000,
+                .ended_job_ttl_ms = 600000,
                 .idle_run_ttl_ms = UINT64_C(24) * 3600 * 1000,
                 .restart_on_loss = RESTART_WHEN_SILENT,
                 .silent_restart_ms = 60000,

@@ -29,6 +29,8 @@ struct policy_settings {
     uint32_t expected_nodes;     /* of the run's first round; 0: unknown */
     uint64_t closed_run_ttl_ms;  /* a closed run without agents is forgotten after this */
     uint64_t closed_run_wait_ms; /* how long an agent that comes for a closed run is held; 0: not */
+    uint64_t ended_job_ttl_ms;   /* after a job has ended well, for so long, its other hosts do not
+                                    begin it again; 0: they may */
     uint64_t idle_run_ttl_ms;    /* an open run without agents is forgotten after this; 0: never */
     char *advertise;             /* as given; NULL: guess from the agents' connections */
     const char *advertise_host;  /* of that: what workers connect to, without brackets; owned */

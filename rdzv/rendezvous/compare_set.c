@@ -17,6 +17,7 @@ enum outcome {
     OUTCOME_LATER,   /* its turn comes: numbers.c */
     OUTCOME_IGNORED, /* the agent must believe that it is done */
     OUTCOME_NO_ROOM,
+    OUTCOME_ENDED, /* the agent learns that the run is closed: rejoin.c */
 };
 
 /* The node is known by the first write of its agent. */
@@ -173,6 +174,8 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
 
 static enum outcome apply(struct step *s, struct agent *a, const struct intent *in)
 {
+    if (rejoin_is_too_late(s, a, in->own.addr))
+        return a->standing == STANDING_REJECTED ? OUTCOME_ENDED : OUTCOME_LATER;
     if (!s->run->view.is_state && in->from.count + in->shown != 0)
         return OUTCOME_REFUSED; /* it was shown a run that was forgotten since */
     if (in->kind == INTENT_CLOSE) {
@@ -206,6 +209,21 @@ static void note_asks_for_place(struct agent *a, const struct intent *in)
         a->has_ranks_of = 0;
 }
 
+/* What the agent wants, closed. */
+static void answer_ended(struct step *s, struct agent *a, const struct intent *in)
+{
+    struct torch_state *ended = step_edit_copy(s, &in->to);
+    uint8_t *bytes;
+    size_t len;
+
+    if (ended != NULL)
+        ended->closed = true;
+    if (ended != NULL && torch_state_write(ended, &bytes, &len) && step_own_text(s, bytes))
+        step_agent(s, POLICY_ANSWER_VALUE, a)->value = (struct slice){bytes, len};
+    else
+        step_agent(s, POLICY_ANSWER_CURRENT, a);
+}
+
 static void answer_intent(struct step *s, const struct policy_event *event, const struct intent *in)
 {
     struct agent *a = event->agent;
@@ -223,6 +241,9 @@ static void answer_intent(struct step *s, const struct policy_event *event, cons
         break;
     case OUTCOME_LATER:
         step_agent(s, POLICY_HOLD, a);
+        break;
+    case OUTCOME_ENDED:
+        answer_ended(s, a, in);
         break;
     case OUTCOME_NO_ROOM:
         step_agent(s, POLICY_NO_ROOM, a);

@@ -153,6 +153,41 @@ struct policy_now driver_now(const struct live_run *run)
     };
 }
 
+/* --- The end of a run. --- */
+
+static struct slice hosts_key(struct slice id, char name[sizeof RUN_HOSTS_KEY + RUN_ID_MAX])
+{
+    snprintf(name, sizeof RUN_HOSTS_KEY + RUN_ID_MAX, RUN_HOSTS_KEY "%.*s", (int)id.len,
+             (const char *)id.ptr);
+    return slice_str(name);
+}
+
+struct slice driver_ended_hosts(const struct rendezvous_space *home, struct slice id)
+{
+    char name[sizeof RUN_HOSTS_KEY + RUN_ID_MAX];
+    const struct run_record *record =
+        run_records_find(&home->space->store->runs, hosts_key(id, name));
+
+    if (record == NULL || engine_wall_ns(home->rdzv->engine) / 1000000 - record->round / 1000 >=
+                              (int64_t)home->rdzv->settings.ended_job_ttl_ms)
+        return (struct slice){0};
+    return record->address;
+}
+
+bool driver_keep_hosts(const struct rendezvous_space *home, struct slice id, struct slice hosts,
+                       int64_t at_us)
+{
+    char name[sizeof RUN_HOSTS_KEY + RUN_ID_MAX];
+    const struct command command = {.kind = hosts.len == 0 ? COMMAND_RUN_DELETE : COMMAND_RUN_PUT,
+                                    .key = hosts_key(id, name),
+                                    .value = hosts,
+                                    .number = at_us};
+    struct store_result result;
+
+    engine_apply(home->rdzv->engine, home->space, &command, &result);
+    return result.status == STORE_OK;
+}
+
 void driver_end_run(struct live_run *run, const char *end, const char *why, int64_t at_us)
 {
     const struct run_view *v = &run->run.view;
@@ -222,7 +257,7 @@ static void go_on(struct live_run *run, const struct policy_output *o)
 static enum c10d_verdict step(struct live_run *run, struct policy_event event)
 {
     struct engine *engine = run->home->rdzv->engine;
-    const struct policy_now now = driver_now(run);
+    struct policy_now now = driver_now(run);
     const struct run_view *v = &run->run.view;
     bool had_agents = run->run.agent_count > 0;
     struct policy_out out = {0};
@@ -233,6 +268,8 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
         engine->work += now.value.len;   /* the policy reads the whole value */
     if (event.kind == AGENT_COMPARE_SET) /* both texts are read: of a large round, each is large */
         engine->work += event.expected.len + event.desired.len;
+    if (event.kind == AGENT_COMPARE_SET && v->exists && !v->is_state)
+        now.ended_hosts = driver_ended_hosts(run->home, v->id);
     if (event.kind == RUN_CHANGED && now.value.ptr == NULL)
         driver_end_run(run, "reset", "its key was deleted, or its space was emptied",
                        now.wall_ns / 1000);

@@ -109,6 +109,15 @@ void driver_free_run(struct live_run *run);
 /* Frees the run if it has no key and no agent, and no step and no walk needs the run. */
 bool driver_free_if_unused(struct live_run *run);
 
+#define RUN_ID_MAX 256 /* bytes of an id, of which ends are kept */
+
+/* If the last job of that id has ended well of late, the hosts that must not begin it again, as
+ * policy_now.ended_hosts; borrowed until the next command. */
+struct slice driver_ended_hosts(const struct rendezvous_space *home, struct slice id);
+/* Keeps these hosts since then; len 0: no host any more. False: there are none, or no room. */
+bool driver_keep_hosts(const struct rendezvous_space *home, struct slice id, struct slice hosts,
+                       int64_t at_us);
+
 /* If the run is open, reports that it ends then. */
 void driver_end_run(struct live_run *run, const char *end, const char *why, int64_t at_us);
 

@@ -297,6 +297,9 @@ static void effects_note(struct live_run *run, const struct note *n)
                  n->agent == NULL ? NULL : conn_peer(conn_of(n->agent), peer), now_us);
     if (n->kind == NOTE_NODE_JOINED && n->agent != NULL)
         conn_agent_of(n->agent)->joined_us = now_us;
+    if (n->kind == NOTE_AGENTS_REJECTED && !n->closed) /* they may begin it so much later */
+        driver_keep_hosts(run->home, run->run.view.id,
+                          driver_ended_hosts(run->home, run->run.view.id), now_us);
     if (n->kind == NOTE_RUN_ENDED && rdzv_of(run)->ended != NULL)
         rdzv_of(run)->ended(run, n, now_us);
 }

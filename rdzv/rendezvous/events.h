@@ -70,6 +70,9 @@ struct policy_now {
     size_t key_cost;            /* what a new key takes at most beside its bytes and its
                                    value's */
     uint64_t next_worker_store; /* the number that the next worker store gets */
+    struct slice ended_hosts;   /* AGENT_COMPARE_SET, no node has joined, and the last job of this
+                                   id has ended well of late: hosts that must not begin it again,
+                                   as items of a JSON list; len 0: none */
     enum port_share share;
     bool own_port_in_use; /* connections have come by the run's own port, and are open */
     bool refuses;         /* the store takes no changes at present: what can wait does */

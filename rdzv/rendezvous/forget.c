@@ -10,7 +10,8 @@ void forget_end_run(struct step *s)
 
     if (run->view.record.worker_store != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = run->view.record.worker_store;
-    run->shares_roles = run->was_meeting = run->must_meet = run->failed = false;
+    run->shares_roles = run->was_meeting = run->must_meet = run->failed = run->awaits_others =
+        false;
     run->finishing.round = ROUND_NONE;
     closing_forget(run);
     run_view_update(&run->view, (struct slice){0});
@@ -54,6 +55,9 @@ static const char *why_forget(const struct run *run, const struct policy_now *no
 
     if (run->agent_count > 0 || run->start == START_AWAITED || !run->view.exists || now->refuses)
         return NULL;
+    if (run->awaits_others)
+        return TAILQ_EMPTY(&run->rejoining) ? "no host has come that may begin the ended job again"
+                                            : NULL;
     if (run->failed)
         return "it has failed, and all its agents have ended";
     if (run->view.state.closed && idle_ms >= settings->closed_run_ttl_ms)

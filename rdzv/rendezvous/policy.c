@@ -338,5 +338,6 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     long_poll_check(&s);
     meeting_check(&s);
     numbers_check(&s);
+    rejoin_check(&s);
     torch_state_free(&s.edited);
 }

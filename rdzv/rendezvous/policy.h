@@ -37,6 +37,9 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
 /* All agents have left the run for so long that the next RUN_TICK forgets it. */
 bool policy_forgets(const struct run *run, const struct policy_now *now);
 
+/* `hosts`, as policy_now.ended_hosts, has that host. */
+bool policy_names_host(struct slice hosts, struct slice host);
+
 /* A poll is the most frequent request of agents: if its answer is the same as the last time,
  * returns that text, and no step is needed. ptr NULL: the caller must step AGENT_POLLED. */
 struct slice policy_poll_again(struct run *run, struct agent *a, bool waits, uint64_t now_ms,

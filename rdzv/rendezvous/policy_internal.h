@@ -148,6 +148,11 @@ void rejoin_take_back(struct step *s, struct agent *a);
 /* True: its compare-and-set, which expects nothing, waits until the run is forgotten, or for
  * closed_run_wait_ms. */
 bool rejoin_should_hold(struct step *s, struct agent *a);
+/* True: the job has ended well, and the agent's host must not begin it again. Its write is held
+ * until another node has joined; if it is STANDING_REJECTED, it has waited for that in vain. */
+bool rejoin_is_too_late(struct step *s, struct agent *a, struct slice host);
+/* After each event: when another node has joined, the agents that wait for that join as well. */
+void rejoin_check(struct step *s);
 /* All agents that came for the closed run begin the next run. */
 void rejoin_release_waiting(struct step *s);
 /* Agents that have waited for closed_run_wait_ms learn that the run is closed. */

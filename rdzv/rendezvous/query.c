@@ -37,6 +37,12 @@ void rendezvous_unpin(struct run_view *v)
     driver_free_if_unused(live_run_of(v));
 }
 
+bool rendezvous_forget_ended(const struct engine_space *space, struct slice id)
+{
+    return space->rendezvous != NULL &&
+           driver_keep_hosts(space->rendezvous, id, (struct slice){0}, 0);
+}
+
 uint64_t rendezvous_forget(struct run_view *v)
 {
     struct live_run *live = live_run_of(v);
@@ -46,6 +52,7 @@ uint64_t rendezvous_forget(struct run_view *v)
     live->sweep = 0; /* now, and all of it */
     driver_end_run(live, "forgotten", "an operator has forgotten it",
                    engine_wall_ns(live->home->rdzv->engine) / 1000);
+    rendezvous_forget_ended(live->home->space, v->id);
     driver_step(live, (struct policy_event){.kind = RUN_FORGET});
     keys = live->keys_forgotten;
     rendezvous_unpin(v);

@@ -7,9 +7,17 @@
  * closed_run_wait_ms, which should be shorter than torch's own patience (read_timeout, 60 s), they
  * learn what torch would have told them.
  *
+ * A job that has ended well stays ended for its other hosts for ended_job_ttl_ms: a spare, a lost
+ * node, and their containers that start again would train it once more, alone. Until such an agent
+ * writes, its host is not known. Its first write is held in the same way, until a host that has
+ * ended well, or a host that was not in the job, begins the next run; else the agent learns that
+ * the run is closed.
+ *
  * An agent that its relay brings back over a start, and that has written the state before, was in
  * the run (resume_hint.c); another one had come for the next one. */
+#include "proto/json.h"
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 static bool is_closed(const struct run *run)
@@ -72,27 +80,78 @@ void rejoin_take_back(struct step *s, struct agent *a)
     enter(s->run, a);
 }
 
-bool rejoin_should_hold(struct step *s, struct agent *a)
+static void hold(struct step *s, struct agent *a, const char *why)
 {
-    struct run *run = s->run;
-    uint64_t wait_ms = run->settings->closed_run_wait_ms;
     struct note *note;
 
-    if (a->standing != STANDING_REJOINS || wait_ms == 0 || !is_closed(run))
-        return false;
-    if (run->held[HELD_REJOIN] == 0) { /* one note for all agents that wait at the same time */
+    if (s->run->held[HELD_REJOIN] == 0) { /* one note for all agents that wait at the same time */
         note = explain_note(s, NOTE_AGENTS_WAITING);
         note->agent = a;
-        note->number = wait_ms;
-        note->reason =
-            run->failed ? "the run has failed: they begin it anew when its last agent has ended"
-                        : "the run is closed: they begin it anew when all agents that were in it "
-                          "have been gone for --closed-run-ttl";
+        note->number = s->run->settings->closed_run_wait_ms;
+        note->reason = why;
     }
     if (a->rejoins_since_ms == 0)
         a->rejoins_since_ms = s->now->ms;
     agent_hold(s, a, HELD_REJOIN);
+}
+
+bool rejoin_should_hold(struct step *s, struct agent *a)
+{
+    struct run *run = s->run;
+
+    if (a->standing != STANDING_REJOINS || run->settings->closed_run_wait_ms == 0 ||
+        !is_closed(run))
+        return false;
+    hold(s, a,
+         run->failed ? "the run has failed: they begin it anew when its last agent has ended"
+                     : "the run is closed: they begin it anew when all agents that were in it have "
+                       "been gone for --closed-run-ttl");
     return true;
+}
+
+/* --- The job has ended well. --- */
+
+bool policy_names_host(struct slice hosts, struct slice host)
+{
+    uint8_t quoted[TORCH_ADDR_MAX + 2];
+    struct writer w = {.ptr = quoted, .cap = sizeof quoted};
+
+    json_string(&w, host);
+    return w.len <= w.cap && hosts.len != 0 && memmem(hosts.ptr, hosts.len, quoted, w.len) != NULL;
+}
+
+bool rejoin_is_too_late(struct step *s, struct agent *a, struct slice host)
+{
+    struct run *run = s->run;
+
+    if (run->view.is_state ||
+        (a->standing != STANDING_REJECTED && !policy_names_host(s->now->ended_hosts, host)))
+        return false;
+    if (a->standing == STANDING_REJECTED)
+        return true;
+    run->awaits_others = true;
+    numbers_drop(run, a); /* another agent may join first */
+    if (a->standing == STANDING_MEMBER) {
+        rejoin_leave(s, a);
+        agent_set_standing(a, STANDING_REJOINS);
+        enter(run, a);
+    }
+    if (run->settings->closed_run_wait_ms == 0)
+        agent_set_standing(a, STANDING_REJECTED);
+    else
+        hold(s, a,
+             "the job has ended well, and not on their hosts: they join when another host begins "
+             "it again (--ended-job-ttl)");
+    return true;
+}
+
+void rejoin_check(struct step *s)
+{
+    if (!s->run->awaits_others || (s->run->view.exists && !s->run->view.is_state))
+        return;
+    s->run->awaits_others = false;
+    if (!is_closed(s->run))
+        rejoin_release_waiting(s);
 }
 
 void rejoin_release_waiting(struct step *s)
@@ -117,7 +176,7 @@ void rejoin_reject_overdue(struct step *s)
     struct note *note;
     struct agent *a;
 
-    if (!is_closed(run))
+    if (!is_closed(run) && !run->awaits_others)
         rejoin_release_waiting(s);
     TAILQ_FOREACH(a, &run->rejoining, entry) {
         if (a->held != HELD_REJOIN ||
@@ -131,7 +190,11 @@ void rejoin_reject_overdue(struct step *s)
         return;
     note = explain_note(s, NOTE_AGENTS_REJECTED);
     note->number = count;
-    note->reason = TAILQ_EMPTY(&run->agents)
+    note->closed = is_closed(run);
+    note->reason = run->awaits_others
+                       ? "the job has ended well, and no other host has begun it again: rdzvctl "
+                         "forget, or another --rdzv-id, begins it at once"
+                   : TAILQ_EMPTY(&run->agents)
                        ? "--closed-run-wait is over, and --closed-run-ttl is not"
                        : "--closed-run-wait is over, and agents that were in the closed run are "
                          "still connected";

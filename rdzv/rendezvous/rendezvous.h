@@ -45,6 +45,9 @@ struct run_view *rendezvous_find(const struct engine_space *space, struct slice 
 /* Forgets a run now, and ends the connections of its agents. Returns how many keys went. */
 uint64_t rendezvous_forget(struct run_view *v);
 
+/* All hosts may begin a job again that has ended well. False: they may already. */
+bool rendezvous_forget_ended(const struct engine_space *space, struct slice id);
+
 /* The run is pinned no more: frees it if it has ended, and nothing else pins it. */
 void rendezvous_unpin(struct run_view *v);
 

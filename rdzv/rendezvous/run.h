@@ -137,7 +137,9 @@ struct run {
     enum close_kept close_kept; /* START_AWAITED, START_UNNAMED: an agent wanted to close it */
     bool shares_roles;          /* its agents exchange their roles by keys, to rank their workers */
     struct finishing finishing;
-    bool failed; /* an agent has closed it whose workers have failed: closing.c */
+    bool failed;        /* an agent has closed it whose workers have failed: closing.c */
+    bool awaits_others; /* no node has joined, and an agent came that must not join first: rejoin.c
+                         */
 
     struct torch_front *front; /* the others in the texts of all agents: agent_view.c; or NULL */
     uint64_t beats_since_ms;   /* view.has_beats: since then */

@@ -6,7 +6,7 @@ import tempfile
 
 import torch_state as ts
 from agents import Agent, meet, rejoin
-from c10d import Peer
+from c10d import Peer, modern
 from cases import case, check
 from scene import await_status, daemon, get_json, http_request, knock, same, settle
 
@@ -319,7 +319,7 @@ def each_end_is_reported_once_and_over_a_restart():
                                     re.escape('"%s"' % why).replace("SOME", r"\d+")))
                 report = ended(server)[0]
                 began, end_time, seconds = (report.pop(name) for name in ("began", "ended", "seconds"))
-                check(began < end_time and 0 < seconds < 60, (began, end_time, seconds))
+                check(began < end_time and 0 <= seconds < 60, (began, end_time, seconds))
                 report["why"] = re.sub(r"\d+ s;", "SOME s;", report["why"])
                 same(report, {"id": "run-%d" % number, "end": end, "rounds": rounds, "nodes": nodes, "why": why,
                               "node": node, "missing": missing}, act.__name__)
@@ -352,3 +352,102 @@ def a_space_keeps_the_reports_of_the_last_hundred_runs():
         for number in range(103):
             forget(server, "run-%d" % number)
         same([report["id"] for report in ended(server)], ["run-%d" % n for n in range(102, 2, -1)], "the last ones")
+
+
+# --- A job that has ended well stays ended for its other hosts. ---
+
+def end_with_others(server):
+    """Hosts b and c are a spare and a lost node of the job of host a, which ends well."""
+    a = Agent(server.port, "job", "a")
+    c = Agent(server.port, "job", "c")
+    a.join()
+    c.read()
+    c.join(complete=True)
+    a.read()
+    b = Agent(server.port, "job", "b")
+    b.wait_in_line()
+    c.close()
+    server.wait_log(r"event=node_disconnected .*node=c/100/0")
+    a.finish(0)
+    a.close_run()
+    a.close()
+    b.close()
+    server.wait_log(r"event=run_forgotten .*closed=true")
+
+
+def begin_to_join(agent):
+    """Its answer is the caller's."""
+    state = agent.state()
+    state.participants[agent.node] = 0
+    agent.beat(state)
+    agent.send(modern.compare_set(agent.key, agent.seen, ts.dumps(state)))
+
+
+def end_late(agent):
+    """As torch's agent does when it learns that the run is closed."""
+    agent.seen = agent.blob()
+    check(agent.state().closed, "closed")
+    agent.seen = agent.get(agent.key)
+    agent.write(lambda state: setattr(state, "closed", True))
+    agent.close()
+
+
+ENDED_FLAGS = "--closed-run-ttl=100ms", "--closed-run-wait=1s"
+
+
+@case
+def a_spare_and_a_lost_node_do_not_begin_a_job_again_that_has_ended_well():
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon(*ENDED_FLAGS, "--data-dir=" + folder) as server:
+            end_with_others(server)
+        with daemon(*ENDED_FLAGS, "--data-dir=" + folder) as server:
+            for number, name in enumerate("bc"):
+                late = Agent(server.port, "job", name, pid=200)
+                same(late.seen, ts.SENTINEL, "until its host is known, it may be a new job's")
+                begin_to_join(late)
+                end_late(late)
+                server.wait_log(r"event=run_forgotten .*reason=\"no host has come", count=number + 1)
+            server.wait_log(r"event=agents_rejected .*agents=1 reason=\"the job has ended well", count=2)
+            same(server.log().count("event=run_ended"), 0, "ends: there was no run")
+
+
+@case
+def they_join_when_another_host_begins_it_again():
+    for name in "az":
+        with daemon("--closed-run-ttl=100ms") as server:
+            end_with_others(server)
+            late = Agent(server.port, "job", "b", pid=200)
+            begin_to_join(late)
+            server.wait_log(r"event=agents_waiting .*reason=\"the job has ended well")
+            check(late.is_silent(Peer(server.port)), "held")
+            first = Agent(server.port, "job", name, pid=200)
+            first.join()
+            late.seen = late.blob()
+            late.join(complete=True)
+            same(len(first.read().participants), 2, "nodes of the next job")
+
+
+@case
+def an_ended_job_is_begun_again_on_the_word_of_an_operator_or_when_it_is_long_ago():
+    for flags, forgets in (((), True), (("--ended-job-ttl=1ms",), False), (("--ended-job-ttl=off",), False)):
+        with daemon("--closed-run-ttl=100ms", *flags) as server:
+            end_with_others(server)
+            path = "/rdzv/v1/spaces/default/runs/job"
+            if forgets:
+                same([http_request(server.port, "DELETE", path)[0] for _ in range(2)], [200, 404], "DELETE")
+            agent = Agent(server.port, "job", "b", pid=200)
+            agent.join(complete=True)
+            check(agent.read().complete, "it trains alone")
+
+
+@case
+def an_operator_lets_a_host_begin_an_ended_job_that_waits_already():
+    with daemon("--closed-run-ttl=100ms") as server:
+        end_with_others(server)
+        late = Agent(server.port, "job", "b", pid=200)
+        begin_to_join(late)
+        server.wait_log(r"event=agents_waiting .*reason=\"the job has ended well")
+        same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default/runs/job")[0], 200, "DELETE")
+        late.seen = late.blob()
+        late.join(complete=True)
+        check(late.read().complete, "it trains")

@@ -257,6 +257,21 @@ def closed_at_start(r, scene):
     r.show(store=store.port, logs=[store])
 
 
+@row("RendezvousClosedError, at the start, of some hosts")
+def closed_for_a_spare(r, scene):
+    store = scene.rdzvd("--closed-run-ttl=100ms", "--closed-run-wait=1s")
+    done, = meet(store.port, "RUN", ["a"])
+    spare = Agent(store.port, "RUN", "127.0.0.1")
+    spare.wait_in_line()
+    done.finish(0)
+    done.close_run()
+    for agent in (done, spare):
+        agent.close()
+    store.wait_log("event=run_forgotten .*run=RUN")
+    r.see(scene.agent(store.port).end())
+    r.show(store=store.port, logs=[store])
+
+
 @row("RendezvousClosedError, in a running job")
 def closed_in_job(r, scene):
     store = scene.rdzvd()

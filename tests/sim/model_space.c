@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/json.h"
+#include "rdzv/rendezvous/explain.h"
+
 #define KEY_COST    64
 #define PROBE_MS    20
 #define SHARED_PORT 29400
@@ -155,6 +158,22 @@ static void keep_memo(struct model_link *link, struct slice value)
     link->memo.len = value.len;
 }
 
+/* The hosts of nodes that are in the run and do not take part, as the daemon writes them. */
+static void keep_end(struct model_run *r, const struct note *note)
+{
+    const struct torch_state *state = &r->run.view.state;
+    struct writer w = {.ptr = (uint8_t *)r->ended_hosts, .cap = sizeof r->ended_hosts - 1};
+
+    if (note->kind != NOTE_RUN_ENDED)
+        return;
+    for (size_t i = 0; strcmp(note->end, "done") == 0 && i < state->count; i++) {
+        if (!state->nodes[i].participant && !loss_is_mark(&state->nodes[i]))
+            json_item(&w, state->nodes[i].addr);
+    }
+    r->ended_hosts[w.len < w.cap ? w.len : w.cap] = '\0';
+    r->ended_ms = r->space->now.ms;
+}
+
 static void carry_out_effect(struct model_run *r, const struct policy_output *o)
 {
     struct model_space *s = r->space;
@@ -192,6 +211,9 @@ static void carry_out_effect(struct model_run *r, const struct policy_output *o)
         break;
     case POLICY_CLOSE_PORT:
         close_port(r);
+        break;
+    case POLICY_NOTE:
+        keep_end(r, o->note);
         break;
     default:
         break;
@@ -259,6 +281,8 @@ static void step_into(struct model_run *r, struct policy_event *event, struct po
     s->now.share = share_of(r);
     now = s->now;
     now.lived_ms = model_lived_ms(s);
+    if (event->kind == AGENT_COMPARE_SET && s->now.ms - r->ended_ms < s->settings.ended_job_ttl_ms)
+        now.ended_hosts = slice_str(r->ended_hosts);
     policy_step(&r->run, event, &now, out);
     s->steps++;
     check_answers(s, event, out);

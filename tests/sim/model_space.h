@@ -35,6 +35,8 @@ struct model_run {
     uint64_t probe_ms;    /* the same */
     enum probe_result probe_result;
     uint16_t own_port;
+    char ended_hosts[256]; /* as policy_now has them, since the job has ended well */
+    uint64_t ended_ms;
 
     /* Private: the view that is made of the keys, and the value that it was made of. */
     struct run_view fresh;

@@ -229,6 +229,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->worker_port_low = sim_draw(4) == 0 ? 31000 : 0;
     settings->closed_run_ttl_ms = sim_draw(3) * 2500;
     settings->closed_run_wait_ms = sim_draw(4) == 0 ? 0 : 20000;
+    settings->ended_job_ttl_ms = settings->closed_run_ttl_ms * 100;
     settings->drop_disconnected = sim_draw(4) != 0;
     (void)sim_draw(4);
     settings->restart_on_loss = (enum restart_on_loss)(2 - sim_draw(4) % 3);
@@ -341,6 +342,7 @@ static void run_sequence(uint64_t seed)
 /* As the daemon has them, and without what ends torch's waits. */
 static const struct policy_settings defaults = {.closed_run_ttl_ms = 5000,
                                                 .closed_run_wait_ms = 45000,
+                                                .ended_job_ttl_ms = 600000,
                                                 .drop_disconnected = true,
                                                 .restart_on_loss = RESTART_WHEN_SILENT,
                                                 .silent_restart_ms = 60000,

@@ -49,7 +49,7 @@ RDZVD_ARGS = {("2.6", "sigterm"): ["--close-needs-all=on"],
 # What no store can know: how many nodes the first round is to have, and that no machine comes.
 CASE_ARGS = {"call-worker": ["--expect=2"], "call-scale-up": ["--expect=1"],
              "call-vanished": ["--regroup-wait=2s"], "call-gone": ["--regroup-wait=2s"],
-             "relay-gone": ["--regroup-wait=2s"],
+             "relay-gone": ["--regroup-wait=2s"], "ended": ["--closed-run-wait=3s"],
              "call-switched-off": ["--regroup-wait=2s", "--silent-node-timeout=6s"],
              "call-slept": ["--regroup-wait=2s", "--silent-node-timeout=6s"],
              "call-two": ["--expect=3"], "call-agent-0": ["--expect=3"],
@@ -218,6 +218,36 @@ def again_failure(run):
 @case("again-at-once", "the same, within the grace of a closed run")
 def again_at_once(run):
     run.submit_again(*failed_job(run))
+
+
+@case("ended", "a job has ended well, and then the container of a spare (torch 1.13: of a lost node) starts again")
+def ended(run):
+    if not isinstance(run.store, Rdzvd):
+        raise Skipped("torch's store keeps a closed run for ever")
+    if run.torch.is_1x and run.options.loopback:
+        raise Skipped("on loopback, all agents of torch 1.13 have one name")
+    job = run.train("1:2" if run.torch.is_1x else "1:1", 2 if run.torch.is_1x else 1)
+    if run.torch.is_1x:
+        late = job.agent_with(1)
+        run.fault(job)
+        job.kill_pod(late)
+        run.formed(job, 1)
+    else:
+        late = run.spare(job, "node-2")
+        job.go(late)
+        run.await_event("node_joined role=spare")
+        late.killed = True  # torch's spare ends with 1 when its run is closed
+    run.finish(job, 1)
+    again = run.new_job("1:1")
+    agent = again.prepare(late.pod)
+    again.await_ready(agent)
+    run.store.wait_log("event=run_forgotten .*run=training")
+    again.go(agent)
+    again.extend(FAULT_SECONDS)
+    again.wait(lambda: agent.code is not None, "the end of the agent that came late")
+    if agent.code == 0 or again.worlds():
+        raise JobFailed("it has trained the job again")
+    run.await_event("agents_rejected reason=\"the job has ended well")
 
 
 @case("joiner-ends", "an agent gives up joining, which closes the run; then two more come (3:3)")

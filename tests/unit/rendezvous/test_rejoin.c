@@ -227,6 +227,96 @@ static void a_loss_in_the_next_run_is_told(void **state)
     }
 }
 
+/* --- The job has ended well: "a" is one of its other hosts, "z" is none of them. --- */
+
+static struct agent *come_late(struct scene *s)
+{
+    struct agent *late;
+
+    s->now.ended_hosts = slice_str("\"b\",\"a\"");
+    late = scene_connect(s, true);
+    assert_string_equal(knock(s, late), SENTINEL);
+    assert_null(scene_cas(s, late, SENTINEL, scene_joined(s, SENTINEL, "a")));
+    assert_non_null(strstr(scene_note(s, NOTE_AGENTS_WAITING)->reason, "has ended well"));
+    assert_int_equal(s->run.held[HELD_REJOIN], 1);
+    assert_int_equal(s->run.agent_count, 0);
+    return late;
+}
+
+static void a_host_of_an_ended_job_joins_when_another_host_has_joined(void **state)
+{
+    struct scene *s = *state;
+    struct agent *late, *other;
+
+    late = come_late(s);
+    scene_pass(s, 5000);
+    scene_event(s, RUN_TICK, NULL);
+    assert_false(scene_has(s, POLICY_RESUME, late));
+    other = scene_connect(s, true);
+    assert_string_equal(knock(s, other), SENTINEL);
+    assert_non_null(scene_cas(s, other, SENTINEL, scene_joined(s, SENTINEL, "z")));
+    assert_true(scene_has(s, POLICY_RESUME, late));
+    assert_int_equal(s->run.agent_count, 2);
+    scene_cas(s, late, SENTINEL, scene_joined(s, SENTINEL, "a"));
+    scene_cas(s, late, scene_poll(s, late), scene_joined(s, scene_poll(s, late), "a"));
+    assert_int_equal(scene_participants(s), 2);
+}
+
+static void it_learns_that_the_job_has_ended_after_its_time(void **state)
+{
+    struct scene *s = *state;
+    struct torch_state shown;
+    struct agent *late;
+    const char *answer;
+
+    late = come_late(s);
+    scene_pass(s, s->settings.closed_run_wait_ms);
+    scene_event(s, RUN_TICK, NULL);
+    assert_true(scene_has(s, POLICY_RESUME, late));
+    assert_false(scene_note(s, NOTE_AGENTS_REJECTED)->closed);
+    answer = scene_cas(s, late, SENTINEL, scene_joined(s, SENTINEL, "a"));
+    shown = scene_state(answer);
+    assert_true(shown.closed);
+    torch_state_free(&shown);
+    /* It closes the run before it ends: that is no run of its own. */
+    assert_non_null(scene_cas(s, late, answer, scene_closing(s, answer)));
+    assert_non_null(scene_cas(s, late, SENTINEL, scene_closing(s, SENTINEL)));
+    assert_string_equal(scene_get(s, ""), SENTINEL);
+    scene_event(s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(s, POLICY_FORGET_RUN), 0);
+    scene_disconnect(s, late);
+    scene_event(s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(s, POLICY_FORGET_RUN), 1);
+}
+
+static void a_host_of_an_ended_job_does_not_wait_when_the_time_is_0(void **state)
+{
+    struct scene *s = *state;
+    struct torch_state shown;
+    struct agent *late;
+
+    s->settings.closed_run_wait_ms = 0;
+    s->now.ended_hosts = slice_str("\"a\"");
+    late = scene_connect(s, true);
+    knock(s, late);
+    shown = scene_state(scene_cas(s, late, SENTINEL, scene_joined(s, SENTINEL, "a")));
+    assert_true(shown.closed);
+    torch_state_free(&shown);
+}
+
+static void names_of_hosts_are_compared_whole(void **state)
+{
+    const struct slice hosts = slice_str("\"node-1\",\"b\\\"c\"");
+
+    (void)state;
+    assert_true(policy_names_host(hosts, slice_str("node-1")));
+    assert_true(policy_names_host(hosts, slice_str("b\"c")));
+    assert_false(policy_names_host(hosts, slice_str("node")));
+    assert_false(policy_names_host(hosts, slice_str("ode-1")));
+    assert_false(policy_names_host(hosts, slice_str("")));
+    assert_false(policy_names_host((struct slice){0}, slice_str("node-1")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +330,10 @@ int main(void)
         TEST(an_agent_that_is_back_after_a_start_was_in_it),
         TEST(an_agent_that_waited_before_a_start_waits_on),
         TEST(a_loss_in_the_next_run_is_told),
+        TEST(a_host_of_an_ended_job_joins_when_another_host_has_joined),
+        TEST(it_learns_that_the_job_has_ended_after_its_time),
+        TEST(a_host_of_an_ended_job_does_not_wait_when_the_time_is_0),
+        TEST(names_of_hosts_are_compared_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
