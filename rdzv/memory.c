@@ -197,10 +197,8 @@ static bool has_room_of_record(void *p)
     return len >= RECORD_ROOM && len < RECORD_ROOM + 64;
 }
 
-static void *tls_alloc(size_t len, const char *file, int line)
+static void *tls_alloc(size_t len, const char *, int)
 {
-    (void)file;
-    (void)line;
     if (is_tls_record(len)) {
         if (record_count > 0)
             return records[--record_count];
@@ -209,17 +207,13 @@ static void *tls_alloc(size_t len, const char *file, int line)
     return account_heap_request(ACCOUNT_TLS, ACCOUNT_SMALL, len);
 }
 
-static void *tls_realloc(void *old, size_t len, const char *file, int line)
+static void *tls_realloc(void *old, size_t len, const char *, int)
 {
-    (void)file;
-    (void)line;
     return account_heap_resize(ACCOUNT_TLS, ACCOUNT_SMALL, old, len);
 }
 
-static void tls_release(void *p, const char *file, int line)
+static void tls_release(void *p, const char *, int)
 {
-    (void)file;
-    (void)line;
     if (p == NULL) /* often */
         return;
     if (record_count < RECORDS_KEPT && has_room_of_record(p))

@@ -33,13 +33,11 @@ static void exit_when_idle(struct server *s)
     s->stop = true;
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(evutil_socket_t, short, void *arg)
 {
     struct server *s = arg;
     uint64_t timeout = s->config->limits.request_timeout_ms, lived;
 
-    (void)fd;
-    (void)what;
     net_spend(&s->net, 0); /* the tick itself is not charged; libevent goes on if time is left */
     latency_sample(&s->net.latency);
     log_tick();
@@ -62,13 +60,11 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 /* --drain-timeout is over: cuts off the clients that do not read their answers, and gives the role
  * role->end_ms() to finish.
  */
-static void on_drain_timeout(evutil_socket_t fd, short what, void *arg)
+static void on_drain_timeout(evutil_socket_t, short, void *arg)
 {
     struct server *s = arg;
     const struct timeval more = timeval_of_ms(s->role->end_ms == NULL ? 0 : s->role->end_ms(s));
 
-    (void)fd;
-    (void)what;
     if (s->cut_off) {
         s->stop = true;
         return;
@@ -117,13 +113,12 @@ static void on_signal(void *arg, int number)
 }
 
 /* The kernel closes the pipe when the process at its other end ends, also by SIGKILL. */
-static void on_stdin(evutil_socket_t fd, short what, void *arg)
+static void on_stdin(evutil_socket_t fd, short, void *arg)
 {
     struct server *s = arg;
     char ignored[512];
     ssize_t got = read(fd, ignored, sizeof ignored);
 
-    (void)what;
     if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
     event_del(&s->stdin_ends);

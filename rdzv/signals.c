@@ -19,12 +19,11 @@ static void add_handled_signals(sigset_t *set)
         sigaddset(set, numbers[i]);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static void on_readable(evutil_socket_t fd, short, void *arg)
 {
     const struct signals *s = arg;
     struct signalfd_siginfo info;
 
-    (void)what;
     while (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
         s->tell(s->arg, (int)info.ssi_signo);
 }

@@ -32,12 +32,10 @@ static bool expire_some(struct server *s)
     return more;
 }
 
-static void on_expiry(evutil_socket_t fd, short what, void *arg)
+static void on_expiry(evutil_socket_t, short, void *arg)
 {
     struct server *s = arg;
 
-    (void)fd;
-    (void)what;
     s->store.expiry_armed_ns = 0;
     s->engine.expiry_moved = true;
     while (expire_some(s) && !s->net.budget.over)
@@ -78,13 +76,9 @@ __attribute__((noinline)) static void arm_expiry(struct server *s)
 
 /* Without --upstream, the replica refuses clients, which must try another one: they are connected
  * by mistake, or since before it lost the lead. */
-static enum parse_result refuse_client(const struct protocol *p, struct conn *c, struct slice in,
-                                       struct protocol_progress *progress, const char **why)
+static enum parse_result refuse_client(const struct protocol *, struct conn *, struct slice,
+                                       struct protocol_progress *, const char **why)
 {
-    (void)p;
-    (void)c;
-    (void)in;
-    (void)progress;
     *why = "this replica does not lead, and serves no clients; see /readyz";
     return PARSE_BAD;
 }
@@ -176,12 +170,10 @@ static int open_etcd(struct server *s)
     return journal_etcd_open(&s->store.etcd, &options, &s->engine);
 }
 
-static void on_kept(evutil_socket_t fd, short what, void *arg)
+static void on_kept(evutil_socket_t, short, void *arg)
 {
     struct server *s = arg;
 
-    (void)fd;
-    (void)what;
     engine_poll_journal(&s->engine);
     note_journal_refusal(s);
 }

@@ -438,12 +438,11 @@ void snapshot_yield(struct snapshot *s, size_t need)
     close_moments(s);
 }
 
-static size_t snapshot_free_some(struct lazy_free *f, struct lazy *l, size_t count)
+static size_t snapshot_free_some(struct lazy_free *f, struct lazy *l, size_t)
 {
     struct snapshot *s = (struct snapshot *)l;
     size_t before = s->cow.bytes;
 
-    (void)count;
     if (cow_free_one(&s->cow)) {
         lazy_free_count(f, l, before - s->cow.bytes);
         return 1;

@@ -168,12 +168,10 @@ static size_t memory_for_session(struct space *space, const struct change *chang
     }
 }
 
-static void apply_session(struct space *space, const struct change *change,
-                          struct store_result *out)
+static void apply_session(struct space *space, const struct change *change, struct store_result *)
 {
     struct sessions *s = &space->sessions;
 
-    (void)out;
     if (change->kind == CHANGE_SESSION_DONE)
         session_do(s, &change->done);
     else if (change->kind == CHANGE_SESSION_BIND)

@@ -430,15 +430,10 @@ struct stream {
 };
 
 /* Curl calls this each second, even if no byte comes. If it is not 0, curl gives up. */
-static int on_progress(void *arg, curl_off_t wanted, curl_off_t got, curl_off_t to_send,
-                       curl_off_t sent)
+static int on_progress(void *arg, curl_off_t, curl_off_t, curl_off_t, curl_off_t)
 {
     const struct stream *s = arg;
 
-    (void)wanted;
-    (void)got;
-    (void)to_send;
-    (void)sent;
     return !s->has_begun && ctl_now_s() >= s->ends_s;
 }
 

@@ -393,20 +393,18 @@ enum ctl_exit run_status(const struct ctl *ctl)
 
 /* --- runs --- */
 
-static void cell_state(struct table *t, const cJSON *run, const char *member)
+static void cell_state(struct table *t, const cJSON *run, const char *)
 {
     char state[64];
 
-    (void)member;
     status_state(run, state, sizeof state);
     table_cell(t, state);
 }
 
-static void cell_nodes(struct table *t, const cJSON *run, const char *member)
+static void cell_nodes(struct table *t, const cJSON *run, const char *)
 {
     char nodes[64];
 
-    (void)member;
     status_nodes(run, nodes, sizeof nodes);
     table_cell(t, nodes);
 }
@@ -484,9 +482,8 @@ static void cell_runs(struct table *t, const cJSON *space, const char *runs)
     table_printf(t, "%d", cJSON_GetArraySize(member_item(space, runs)));
 }
 
-static void cell_missing(struct table *t, const cJSON *space, const char *runs)
+static void cell_missing(struct table *t, const cJSON *space, const char *)
 {
-    (void)runs;
     table_printf(t, "%ld", missing_in(space));
 }
 

@@ -255,13 +255,12 @@ static bool may_be_dns(const struct way *w, const struct yaml_node *peer, bool b
             (w->to == NULL || strcmp(name, w->to->object->namespace) != 0));
 }
 
-static bool admits_to_dns(const struct kube_object *policy, const struct yaml_node *rule,
+static bool admits_to_dns(const struct kube_object *, const struct yaml_node *rule,
                           const struct way *w)
 {
     const struct yaml_node *ports = kube_get(rule, "ports"), *peers = kube_get(rule, "to");
     bool all = yaml_length(ports) == 0;
 
-    (void)policy;
     if (!all && !ANY(YAML_FOREACH(port, ports), is_dns_port(port)))
         return false;
     return yaml_length(peers) == 0 || ANY(YAML_FOREACH(peer, peers), may_be_dns(w, peer, !all));

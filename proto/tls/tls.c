@@ -46,10 +46,8 @@ static int bio_read(BIO *bio, char *bytes, size_t len, size_t *got)
     return n > 0;
 }
 
-static long bio_control(BIO *bio, int what, long number, void *arg)
+static long bio_control(BIO *bio, int what, long, void *)
 {
-    (void)number;
-    (void)arg;
     if (what == BIO_CTRL_EOF)
         return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
     return what == BIO_CTRL_FLUSH;
@@ -197,13 +195,11 @@ static void end_reading(SSL *ssl)
     SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
 }
 
-void tls_noted(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *arg)
+void tls_noted(int sent, int version, int type, const void *bytes, size_t, SSL *ssl, void *)
 {
     const uint8_t *first = bytes;
     intptr_t used = used_up(ssl);
 
-    (void)len;
-    (void)arg;
     if (sent || used < 0 || !is_record_head(version, type, first))
         return;
     if (*first != SSL3_RT_APPLICATION_DATA)

@@ -28,12 +28,8 @@ static bool fail_with_file(char why[TLS_WHY_MAX], const char *file, const char *
 }
 
 /* A key with a password would ask for it on a terminal. */
-static int no_password(char *text, int size, int writing, void *arg)
+static int no_password(char *, int, int, void *)
 {
-    (void)text;
-    (void)size;
-    (void)writing;
-    (void)arg;
     return -1;
 }
 
@@ -103,14 +99,12 @@ static SSL_CTX *new_context(const SSL_METHOD *method)
 }
 
 /* A client that offers protocols without HTTP/1.1 would expect its answer in another protocol. */
-static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
-                       const unsigned char *in, unsigned in_len, void *arg)
+static int choose_alpn(SSL *, const unsigned char **out, unsigned char *out_len,
+                       const unsigned char *in, unsigned in_len, void *)
 {
     static const unsigned char spoken[] = "\x08http/1.1";
     unsigned char *chosen;
 
-    (void)ssl;
-    (void)arg;
     if (SSL_select_next_proto(&chosen, out_len, spoken, sizeof spoken - 1, in, in_len) !=
         OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;

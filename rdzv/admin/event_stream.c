@@ -93,10 +93,8 @@ static void event_client_drained(struct http_job *job)
 }
 
 /* No event wakes this job: the stream itself sends all of its events. */
-static enum http_job_state event_client_wait(struct http_job *job, const struct http_request *r)
+static enum http_job_state event_client_wait(struct http_job *, const struct http_request *)
 {
-    (void)job;
-    (void)r;
     return HTTP_JOB_WAITS;
 }
 
@@ -123,12 +121,10 @@ void event_client_free(struct event_client *client)
 
 /* --- Streams. --- */
 
-static void event_stream_on_timer(evutil_socket_t fd, short what, void *arg)
+static void event_stream_on_timer(evutil_socket_t, short, void *arg)
 {
     struct event_stream *s = arg;
 
-    (void)fd;
-    (void)what;
     s->is_at_work = true;
     s->calls->tick(s);
     if (!TAILQ_EMPTY(&s->clients) && !event_stream_arm(s))
@@ -178,9 +174,8 @@ void event_stream_each(struct event_stream *s, void (*fn)(struct event_client *c
     }
 }
 
-static void end_reply(struct event_client *client, void *arg)
+static void end_reply(struct event_client *client, void *)
 {
-    (void)arg;
     event_client_end(&client->job);
 }
 

@@ -408,9 +408,8 @@ static void metric_reply(const struct http_request *r, uint64_t cost, metric_wri
 /* The charge of a relay's /metrics per client, for the search for the oldest request. */
 #define CLIENT_COST 8u
 
-static void write_relay_metrics(FILE *out, const struct http_request *r, const void *arg)
+static void write_relay_metrics(FILE *out, const struct http_request *r, const void *)
 {
-    (void)arg;
     write_forwards(out, r->http->forwards);
     metrics_write_daemon(out, r, "relay", health_is_relay_ready(r));
     metrics_write_process(out, http_engine(r));
@@ -425,11 +424,10 @@ void relay_metrics_handle(const struct http_request *r)
 
 /* --- A replica that does not lead. --- */
 
-static void write_standby_metrics(FILE *out, const struct http_request *r, const void *arg)
+static void write_standby_metrics(FILE *out, const struct http_request *r, const void *)
 {
     const struct net *n = conn_net(r->conn);
 
-    (void)arg;
     metrics_write_daemon(out, r, "standby", health_is_store_ready(n, r->http->forwards));
     write_journal(out, n->engine);
     if (r->http->forwards != NULL)

@@ -238,9 +238,8 @@ static void monitor_tick(struct event_stream *s)
     begin_sample(m);
 }
 
-static uint64_t monitor_wait_ms(struct event_stream *s)
+static uint64_t monitor_wait_ms(struct event_stream *)
 {
-    (void)s;
     return EVERY_MS;
 }
 

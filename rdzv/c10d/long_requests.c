@@ -54,13 +54,12 @@ void c10d_end_work(struct conn *c)
 
 /* --- LIST_KEYS. --- */
 
-void c10d_list_keys(struct conn *c, const struct c10d_request *req)
+void c10d_list_keys(struct conn *c, const struct c10d_request *)
 {
     struct c10d_session *s = c10d_session(c);
     struct keymap *m = c10d_keys(c);
     const struct key_list *list;
 
-    (void)req;
     if (s->busy == C10D_IDLE) {
         s->work.list_ticket = keymap_ask_list(m);
         s->busy = C10D_LISTS;

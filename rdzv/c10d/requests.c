@@ -184,9 +184,8 @@ static void handle_silent(struct conn *c, const struct c10d_request *req)
     c10d_apply(c, &command, &result);
 }
 
-static void handle_count_keys(struct conn *c, const struct c10d_request *req)
+static void handle_count_keys(struct conn *c, const struct c10d_request *)
 {
-    (void)req;
     c10d_reply_i64(c, (int64_t)c10d_keys(c)->present);
 }
 
@@ -303,11 +302,10 @@ void c10d_await_barrier(struct conn *c, const struct c10d_request *req)
 
 /* If a change fulfilled the WAIT earlier in this iteration, its 0 comes first, then the 1 of the
  * cancellation: the one order that clients accept. */
-static void handle_cancel_wait(struct conn *c, const struct c10d_request *req)
+static void handle_cancel_wait(struct conn *c, const struct c10d_request *)
 {
     const struct waiter *w = c10d_session(c)->waiter;
 
-    (void)req;
     if (w != NULL && w->missing == 0)
         c10d_reply_u8(c, C10D_STOP_WAITING);
     c10d_drop_wait(c);

@@ -14,9 +14,8 @@ const char *config_check_upstream(struct config *c, const char *text)
                : wanted;
 }
 
-const char *config_check_space(struct config *c, const char *text)
+const char *config_check_space(struct config *, const char *text)
 {
-    (void)c;
     return config_space_name_ok(text) ? NULL
                                       : "a space is named with 1 to 253 letters, digits, `.`, `_` "
                                         "or `-`, a letter or digit first";

@@ -4,20 +4,18 @@
 #include <sys/random.h>
 #include <time.h>
 
-static int64_t system_wall_ns(void *arg)
+static int64_t system_wall_ns(void *)
 {
     struct timespec t;
 
-    (void)arg;
     clock_gettime(CLOCK_REALTIME, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static uint64_t system_monotonic_ns(void *arg)
+static uint64_t system_monotonic_ns(void *)
 {
     struct timespec t;
 
-    (void)arg;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }

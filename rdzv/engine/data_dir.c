@@ -120,9 +120,8 @@ static const char *data_dir_refuses(void *arg)
 
 /* --- The start. --- */
 
-static bool take_batch(void *arg, uint64_t number, struct slice bytes)
+static bool take_batch(void *arg, uint64_t, struct slice bytes)
 {
-    (void)number;
     return recovery_take_batch(arg, bytes);
 }
 

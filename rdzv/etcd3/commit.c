@@ -328,10 +328,8 @@ static void on_commit(struct journal_etcd *j, const struct grpc_answer *a, const
 
 /* --- Beginning and end. --- */
 
-static void on_coalesced(evutil_socket_t fd, short what, void *arg)
+static void on_coalesced(evutil_socket_t, short, void *arg)
 {
-    (void)fd;
-    (void)what;
     commit_pump(arg);
 }
 

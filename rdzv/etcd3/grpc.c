@@ -235,12 +235,11 @@ static void grpc_go_on_connecting(struct grpc *g)
         grpc_disconnect(g, "cannot be polled");
 }
 
-static void grpc_on_event(evutil_socket_t fd, short what, void *arg)
+static void grpc_on_event(evutil_socket_t, short what, void *arg)
 {
     struct grpc *g = arg;
     const char *why = NULL;
 
-    (void)fd;
     if (g->state == GRPC_CONNECTS) {
         grpc_go_on_connecting(g);
         return;

@@ -12,29 +12,25 @@
 
 /* --- Memory. --- */
 
-static void *session_heap_take(size_t len, void *arg)
+static void *session_heap_take(size_t len, void *)
 {
-    (void)arg;
     return account_heap_request(ACCOUNT_JOURNAL, ACCOUNT_SMALL, len);
 }
 
-static void session_heap_free(void *p, void *arg)
+static void session_heap_free(void *p, void *)
 {
-    (void)arg;
     account_heap_free(ACCOUNT_JOURNAL, p);
 }
 
-static void *session_heap_take_zeroed(size_t count, size_t len, void *arg)
+static void *session_heap_take_zeroed(size_t count, size_t len, void *)
 {
-    (void)arg;
     if (len != 0 && count > SIZE_MAX / len)
         return NULL;
     return account_heap_request_zeroed(ACCOUNT_JOURNAL, ACCOUNT_SMALL, count * len);
 }
 
-static void *session_heap_resize(void *old, size_t len, void *arg)
+static void *session_heap_resize(void *old, size_t len, void *)
 {
-    (void)arg;
     return account_heap_resize(ACCOUNT_JOURNAL, ACCOUNT_SMALL, old, len);
 }
 
@@ -67,14 +63,12 @@ static void note_status_text(struct grpc_call *call, const uint8_t *value, size_
 /* Wherever the two stand, in the headers or behind the body: servers differ. */
 static int on_http2_header(nghttp2_session *session, const nghttp2_frame *frame,
                            const uint8_t *name, size_t name_len, const uint8_t *value,
-                           size_t value_len, uint8_t flags, void *arg)
+                           size_t value_len, uint8_t, void *)
 {
     struct grpc_call *call = call_of(session, frame->hd.stream_id);
     const struct slice key = {name, name_len};
     uint64_t number;
 
-    (void)flags;
-    (void)arg;
     if (call == NULL)
         return 0;
     if (slice_is(key, "grpc-status") && slice_to_u64((struct slice){value, value_len}, 99, &number))
@@ -84,14 +78,12 @@ static int on_http2_header(nghttp2_session *session, const nghttp2_frame *frame,
     return 0;
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data,
-                   size_t len, void *arg)
+static int on_data(nghttp2_session *session, uint8_t, int32_t stream, const uint8_t *data,
+                   size_t len, void *)
 {
     struct grpc_call *call = call_of(session, stream);
     bool fits = call != NULL && len <= GRPC_ANSWER_MAX - call->in.len;
 
-    (void)flags;
-    (void)arg;
     if (call == NULL || (fits && stream_put(&call->in, (struct slice){data, len})))
         return 0;
     if (!fits)
@@ -157,12 +149,10 @@ void grpc_message(const struct grpc_call *call, struct grpc_answer *answer)
 /* --- What goes. --- */
 
 static ssize_t read_call_request(nghttp2_session *session, int32_t stream, uint8_t *to, size_t len,
-                                 uint32_t *flags, nghttp2_data_source *source, void *arg)
+                                 uint32_t *flags, nghttp2_data_source *, void *)
 {
     struct grpc_call *call = call_of(session, stream);
 
-    (void)source;
-    (void)arg;
     if (call == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     if (len >= call->request.len) {

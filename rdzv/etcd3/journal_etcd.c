@@ -29,12 +29,10 @@ static void pump_all(struct journal_etcd *j)
         snapshot_out_pump(j);
 }
 
-static void journal_on_timer(evutil_socket_t fd, short what, void *arg)
+static void journal_on_timer(evutil_socket_t, short, void *arg)
 {
     struct journal_etcd *j = arg;
 
-    (void)fd;
-    (void)what;
     connection_tick(j);
     pump_all(j);
     journal_note_reason(j);

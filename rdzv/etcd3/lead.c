@@ -148,9 +148,8 @@ static void on_beat(struct journal_etcd *j, const struct grpc_answer *a, const v
 
 /* --- The end. --- */
 
-static void on_given_back(struct journal_etcd *j, const struct grpc_answer *a, const void *answer)
+static void on_given_back(struct journal_etcd *j, const struct grpc_answer *a, const void *)
 {
-    (void)answer;
     j->lease.given_back = true;
     journal_enter(j, JOURNAL_ENDED);
     log_event(LOG_INFO, "leadership_ended", log_str("journal", j->options.config->url),

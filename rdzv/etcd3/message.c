@@ -131,15 +131,13 @@ bool txn_write(struct txn *t, struct message *m)
 
 /* --- What comes. --- */
 
-static void *message_heap_take(void *arg, size_t len)
+static void *message_heap_take(void *, size_t len)
 {
-    (void)arg;
     return account_heap_request(ACCOUNT_JOURNAL, ACCOUNT_ORDINARY, len);
 }
 
-static void message_heap_free(void *arg, void *p)
+static void message_heap_free(void *, void *p)
 {
-    (void)arg;
     account_heap_free(ACCOUNT_JOURNAL, p);
 }
 

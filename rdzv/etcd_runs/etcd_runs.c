@@ -164,13 +164,12 @@ static void tick(struct etcd_runs *runs)
 
 /* --- All spaces. --- */
 
-static bool holds_request(void *arg, const struct http_request *r, struct slice key,
+static bool holds_request(void *, const struct http_request *r, struct slice key,
                           struct slice value, uint64_t prev_index)
 {
     const struct etcd_runs *runs = etcd_run_is_key(key) ? r->space->etcd_runs : NULL;
     struct run_view *v = runs == NULL ? NULL : run_views_find(&runs->views, key);
 
-    (void)arg;
     return v != NULL && etcd_meeting_holds(etcd_run_of(v), r, value, prev_index);
 }
 

@@ -753,12 +753,10 @@ static enum protocol_result http_read_requests(struct conn *c, uint8_t *in, size
 
 /* No other protocol that is spoken here begins with a capital letter. */
 static enum parse_result http_begin(const struct protocol *p, struct conn *c, struct slice in,
-                                    struct protocol_progress *progress, const char **why)
+                                    struct protocol_progress *, const char **)
 {
     struct http_session *h;
 
-    (void)progress;
-    (void)why;
     if (in.ptr[0] < 'A' || in.ptr[0] > 'Z')
         return PARSE_BAD;
     h = account_request_zeroed(ACCOUNT_SESSIONS, conn_class(c), sizeof *h);
@@ -795,9 +793,8 @@ static void http_stop(struct conn *c)
         job->stop(job);
 }
 
-static const char *http_version(const struct conn *c)
+static const char *http_version(const struct conn *)
 {
-    (void)c;
     return "http";
 }
 

@@ -107,9 +107,8 @@ static void handshake_end(struct conn *c)
     c->session.aligned = NULL;
 }
 
-static const char *handshake_version(const struct conn *c)
+static const char *handshake_version(const struct conn *)
 {
-    (void)c;
     return "tls";
 }
 

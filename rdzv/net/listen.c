@@ -46,14 +46,12 @@ static void pause_all(struct net *n)
     }
 }
 
-static void on_retry_accept(evutil_socket_t fd, short what, void *arg)
+static void on_retry_accept(evutil_socket_t, short, void *arg)
 {
     struct net *n = arg;
     struct listener *l;
     bool all = true;
 
-    (void)fd;
-    (void)what;
     TAILQ_FOREACH(l, &n->listeners, entry) {
         if (l->open)
             all = net_add_event(&l->event, NULL) && all;
@@ -94,13 +92,12 @@ static int admit_client(struct listener *l, int fd, const struct sockaddr *from)
     return 1;
 }
 
-static void on_accept(evutil_socket_t listening, short what, void *arg)
+static void on_accept(evutil_socket_t listening, short, void *arg)
 {
     struct listener *l = arg;
     struct net *n = l->net;
     int taken = 0, most = n->cut_off > 0 ? ACCEPTS_BEHIND : ACCEPTS_MAX;
 
-    (void)what;
     while (taken < most) {
         union {
             struct sockaddr any;

@@ -41,7 +41,7 @@ static size_t copy_addresses(const struct addrinfo *list, union resolve_address 
     return count;
 }
 
-static void resolve_on_found(evutil_socket_t fd, short what, void *arg)
+static void resolve_on_found(evutil_socket_t, short, void *arg)
 {
     union resolve_address addresses[RESOLVE_MAX];
     const char *why = "the name has no address";
@@ -50,8 +50,6 @@ static void resolve_on_found(evutil_socket_t fd, short what, void *arg)
     size_t count;
     int error;
 
-    (void)fd;
-    (void)what;
     event_free(r->event);
     r->event = NULL;
     error = lookup_finish(r->lookup, &list);

@@ -41,12 +41,11 @@
 
 /* When the time is over, libevent leaves the other connections' events for its next pass, and takes
  * them up where it was. */
-static void conn_on_event(evutil_socket_t fd, short what, void *arg)
+static void conn_on_event(evutil_socket_t, short what, void *arg)
 {
     struct conn *c = arg;
     struct net *n = conn_net(c);
 
-    (void)fd;
     net_spend(n, RECEIVE_COST);
     if (what & EV_WRITE && c->output == OUTPUT_BLOCKED)
         conn_set_output(c, OUTPUT_PUSH);

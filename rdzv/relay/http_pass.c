@@ -581,13 +581,11 @@ void relay_http_try_held(struct relay_http *h)
     } while (p != last);
 }
 
-static void relay_http_on_timer(evutil_socket_t fd, short what, void *arg)
+static void relay_http_on_timer(evutil_socket_t, short, void *arg)
 {
     struct relay_http *h = arg;
     bool dials;
 
-    (void)fd;
-    (void)what;
     net_spend(h->options.net, 0);
     dials = store_conn_tick(h);
     relay_http_try_held(h);

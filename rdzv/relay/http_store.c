@@ -276,11 +276,10 @@ static void store_conn_go_on_connecting(struct store_conn *c)
         store_conn_lose(c, c->tls == NULL ? strerror(-error) : tls_why(c->tls, why));
 }
 
-static void store_conn_on_event(evutil_socket_t fd, short what, void *arg)
+static void store_conn_on_event(evutil_socket_t, short what, void *arg)
 {
     struct store_conn *c = arg;
 
-    (void)fd;
     net_spend(c->relay->options.net, EVENT_COST);
     if (c->state == DIALING || c->state == SECURING) {
         store_conn_go_on_connecting(c);

@@ -414,13 +414,12 @@ static int send_link(struct conn *c, size_t max)
 static const struct backend_functions functions = {.send = send_link};
 
 static enum parse_result link_begin(const struct protocol *p, struct conn *c, struct slice in,
-                                    struct protocol_progress *progress, const char **why)
+                                    struct protocol_progress *progress, const char **)
 {
     struct relay_links *all = p->arg;
     enum parse_result result = relay_detect(in, &progress->need);
     struct relay_link *link;
 
-    (void)why;
     if (result != PARSE_DONE)
         return result;
     link = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *link);
@@ -459,9 +458,8 @@ static void link_end(struct conn *c)
     c->backend = NULL;
 }
 
-static const char *link_version_name(const struct conn *c)
+static const char *link_version_name(const struct conn *)
 {
-    (void)c;
     return "relay";
 }
 

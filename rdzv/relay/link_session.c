@@ -315,13 +315,12 @@ static void put_next(struct relay_session *s)
 
 /* Sends a limited part of the session's output, whatever `max` is, so that other sessions of the
  * link get their turn. */
-static int send_session(struct conn *c, size_t max)
+static int send_session(struct conn *c, size_t)
 {
     struct relay_session *s = relay_session_of(c);
     struct relay_link *link = s->link;
     size_t sent = 0;
 
-    (void)max;
     note_answers(s);
     if (!relay_session_has_link(s) ||
         s->state == RELAYED_CLOSING) { /* the relay asks again; it asks no more */

@@ -349,18 +349,15 @@ static void restart_on_blob(void *client, struct blob *piece)
     restart_on_bytes(client, blob_slice(piece));
 }
 
-static void restart_go_on(void *client)
+static void restart_go_on(void *)
 {
-    (void)client;
 }
 
 /* The store has lost what this session has written, or memory was short. */
-static void restart_on_end(void *client, enum drop_reason why, const char *reason)
+static void restart_on_end(void *client, enum drop_reason, const char *)
 {
     struct restart *r = client;
 
-    (void)why;
-    (void)reason;
     restart_forget_session(r);
     r->has_line[RESTART_HERE] = r->has_line[RESTART_SEEN] = false;
     if (r->stage == RESTART_SEEN)

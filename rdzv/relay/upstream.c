@@ -319,12 +319,10 @@ static void upstream_fail(struct upstream *u, const char *why)
     next_try(u);
 }
 
-static void upstream_on_timer(evutil_socket_t fd, short what, void *arg)
+static void upstream_on_timer(evutil_socket_t, short, void *arg)
 {
     struct upstream *u = arg;
 
-    (void)fd;
-    (void)what;
     if (u->state == UPSTREAM_WAITS)
         upstream_look_up(u);
     else if (u->state == UPSTREAM_CONNECTS)
@@ -607,11 +605,10 @@ static void upstream_go_on_connecting(struct upstream *u)
         upstream_fail(u, strerror(errno));
 }
 
-static void upstream_on_event(evutil_socket_t fd, short what, void *arg)
+static void upstream_on_event(evutil_socket_t, short what, void *arg)
 {
     struct upstream *u = arg;
 
-    (void)fd;
     net_spend(u->net, RECEIVE_COST);
     u->relay->now_ns = clock_monotonic_ns(u->net->engine->options.clock);
     if (u->state == UPSTREAM_CONNECTS || u->state == UPSTREAM_SECURES) {

@@ -76,11 +76,10 @@ static int posix_open(struct fs *fs, const char *name, enum fs_mode mode)
     return fs_result(openat(dir_of(fs), name, flags[mode] | O_CLOEXEC | O_NOFOLLOW, 0600));
 }
 
-static ssize_t posix_read(struct fs *fs, int file, uint64_t at, void *to, size_t len)
+static ssize_t posix_read(struct fs *, int file, uint64_t at, void *to, size_t len)
 {
     ssize_t done = 0, n = 1;
 
-    (void)fs;
     while (n > 0 && (size_t)done < len) {
         n = TEMP_FAILURE_RETRY(
             pread(file, (uint8_t *)to + done, len - (size_t)done, (off_t)at + done));
@@ -91,45 +90,40 @@ static ssize_t posix_read(struct fs *fs, int file, uint64_t at, void *to, size_t
     return done;
 }
 
-static ssize_t posix_write(struct fs *fs, int file, uint64_t at, const struct slice *parts,
+static ssize_t posix_write(struct fs *, int file, uint64_t at, const struct slice *parts,
                            size_t count)
 {
     struct iovec vectors[FS_PARTS_MAX];
     ssize_t n;
 
-    (void)fs;
     for (size_t i = 0; i < count; i++)
         vectors[i] = (struct iovec){(void *)(uintptr_t)parts[i].ptr, parts[i].len};
     n = TEMP_FAILURE_RETRY(pwritev(file, vectors, (int)count, (off_t)at));
     return n < 0 ? -errno : n;
 }
 
-static int64_t posix_size(struct fs *fs, int file)
+static int64_t posix_size(struct fs *, int file)
 {
     struct stat st;
 
-    (void)fs;
     return fstat(file, &st) < 0 ? -errno : st.st_size;
 }
 
 /* A sync that a signal ended has synced nothing that we know of, but has reported no failure: it
  * may be asked for again. */
-static int posix_sync(struct fs *fs, int file)
+static int posix_sync(struct fs *, int file)
 {
-    (void)fs;
     return fs_result((int)TEMP_FAILURE_RETRY(fdatasync(file)));
 }
 
-static int posix_truncate(struct fs *fs, int file, uint64_t size)
+static int posix_truncate(struct fs *, int file, uint64_t size)
 {
-    (void)fs;
     return fs_result((int)TEMP_FAILURE_RETRY(ftruncate(file, (off_t)size)));
 }
 
 /* Linux has closed it, whatever close() says. */
-static int posix_close(struct fs *fs, int file)
+static int posix_close(struct fs *, int file)
 {
-    (void)fs;
     return fs_result(close(file));
 }
 

@@ -553,13 +553,12 @@ static bool nothing_forgotten(const struct forgotten_keys *keys)
     return TAILQ_EMPTY(&keys->entries) && TAILQ_EMPTY(&keys->queues);
 }
 
-static size_t forgotten_keys_free_some(struct lazy_free *f, struct lazy *l, size_t count)
+static size_t forgotten_keys_free_some(struct lazy_free *f, struct lazy *l, size_t)
 {
     struct forgotten_keys *keys = (struct forgotten_keys *)l;
     size_t bytes = !TAILQ_EMPTY(&keys->entries) ? free_entry(keys, TAILQ_FIRST(&keys->entries))
                                                 : free_element(keys, TAILQ_FIRST(&keys->queues));
 
-    (void)count;
     if (nothing_forgotten(keys))
         lazy_free_remove(f, l);
     else

@@ -24,11 +24,10 @@ static bool list_is_whole(const struct key_list *l)
     return l->written == l->size;
 }
 
-static size_t free_chunk(struct lazy_free *f, struct lazy *lazy, size_t count)
+static size_t free_chunk(struct lazy_free *f, struct lazy *lazy, size_t)
 {
     struct key_list *l = (struct key_list *)lazy;
 
-    (void)count;
     if (l->freed < l->chunk_count) {
         blob_unref(l->chunks[l->freed++]);
         lazy_free_count(f, lazy, CHUNK_SIZE);

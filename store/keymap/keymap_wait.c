@@ -303,12 +303,11 @@ static size_t waiter_bytes(const struct waiter *w)
 }
 
 /* One registration of those who have gone. */
-static size_t free_ended(struct lazy_free *f, struct lazy *l, size_t count)
+static size_t free_ended(struct lazy_free *f, struct lazy *l, size_t)
 {
     struct keymap *m = (struct keymap *)((char *)l - offsetof(struct keymap, ended));
     struct waiter *w = (struct waiter *)TAILQ_FIRST(&m->ended_waiters); /* wake is its first */
 
-    (void)count;
     if (w->count == 0) {
         TAILQ_REMOVE(&m->ended_waiters, &w->wake, entry);
         if (TAILQ_EMPTY(&m->ended_waiters))

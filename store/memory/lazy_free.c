@@ -77,12 +77,11 @@ struct lazy_pages {
 
 /* From their end. */
 #define UNMAPPED_AT_A_TIME (1u << 20)
-static size_t unmap_some(struct lazy_free *f, struct lazy *l, size_t count)
+static size_t unmap_some(struct lazy_free *f, struct lazy *l, size_t)
 {
     struct lazy_pages *p = (struct lazy_pages *)l;
     size_t len = p->len, left = len > UNMAPPED_AT_A_TIME ? len - UNMAPPED_AT_A_TIME : 0;
 
-    (void)count;
     if (left != 0 && account_resize_pages(p->kind, p, len, left) != NULL) {
         p->len = left;
         lazy_free_count(f, l, len - left);
