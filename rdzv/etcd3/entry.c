@@ -35,8 +35,7 @@ void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER])
 static enum log_fault version_fault(uint8_t version)
 {
     return version > ENTRY_VERSION_MAX   ? LOG_IS_NEWER
-           : version == 0                ? LOG_IS_NONE
-           : version < ENTRY_VERSION_MIN ? LOG_IS_OLDER
+           : version < ENTRY_VERSION_MIN ? LOG_IS_NONE
                                          : LOG_IS_FINE;
 }
 
@@ -89,9 +88,6 @@ bool head_decode(struct slice value, struct log_head *out)
     return true;
 }
 
-/* The bytes in front of the version number, which the first version lacked. */
-#define POINTER_LEN 119u
-
 void pointer_encode(const struct snapshot_pointer *p, char text[POINTER_TEXT])
 {
     snprintf(text, POINTER_TEXT,
@@ -120,11 +116,9 @@ static bool read_pointer(struct slice value, struct snapshot_pointer *out)
 enum log_fault pointer_decode(struct slice value, struct snapshot_pointer *out)
 {
     struct snapshot_pointer pointer;
-    enum log_fault fault;
+    enum log_fault fault =
+        read_pointer(value, &pointer) ? version_fault(pointer.version) : LOG_IS_NONE;
 
-    if (value.len == POINTER_LEN)
-        return LOG_IS_OLDER;
-    fault = read_pointer(value, &pointer) ? version_fault(pointer.version) : LOG_IS_NONE;
     if (fault != LOG_IS_FINE)
         return fault;
     if (pointer.at.index == 0 || pointer.chunks == 0)

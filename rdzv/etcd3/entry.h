@@ -39,9 +39,8 @@ struct log_entry {
 uint32_t entry_chain(uint32_t before, const struct log_entry *e);
 void entry_encode(const struct log_entry *e, uint8_t header[ENTRY_HEADER]);
 
-/* Whether a value of the log is an entry of this build, no entry, or an entry of another version.
- */
-enum log_fault { LOG_IS_FINE, LOG_IS_NONE, LOG_IS_NEWER, LOG_IS_OLDER };
+/* Whether a value of the log is an entry of this build, no entry, or an entry of a newer one. */
+enum log_fault { LOG_IS_FINE, LOG_IS_NONE, LOG_IS_NEWER };
 enum log_fault entry_decode(struct slice value, struct log_entry *out);
 
 /* --- Head and snapshot. --- */

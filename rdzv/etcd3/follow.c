@@ -111,12 +111,7 @@ static bool wait_for_upgrade(struct journal_etcd *j)
 /* Refuses a value of the log. `none` is the reason if the value fits no version at all. */
 static bool refuse_log_value(struct journal_etcd *j, enum log_fault fault, const char *none)
 {
-    if (fault == LOG_IS_NEWER)
-        return wait_for_upgrade(j);
-    return refuse_log(j, fault == LOG_IS_OLDER
-                             ? "an older rdzvd wrote the log, which this one does not read: write "
-                               "another name in --journal, or delete the log's keys in etcd"
-                             : none);
+    return fault == LOG_IS_NEWER ? wait_for_upgrade(j) : refuse_log(j, none);
 }
 
 /* --- Entries. --- */

@@ -79,10 +79,9 @@ enum journal_status {
     JOURNAL_LOCKED,  /* another process uses the directory */
     JOURNAL_DAMAGED, /* see file, offset and what */
     JOURNAL_UNKNOWN, /* the same fields; the file is intact, and the reader refused its content */
-    JOURNAL_NEW_VERSION, /* a file has a format that only a newer rdzvd knows */
-    JOURNAL_OLD_VERSION, /* and one that only an older rdzvd knows */
-    JOURNAL_OTHER_ID,    /* files of two directories are here */
-    JOURNAL_ERROR,       /* a system call failed: error, file, what */
+    JOURNAL_OTHER_VERSION, /* a file has a format that only another release knows */
+    JOURNAL_OTHER_ID,      /* files of two directories are here */
+    JOURNAL_ERROR,         /* a system call failed: error, file, what */
 };
 
 struct journal_report {

@@ -165,9 +165,8 @@ static bool recovery_read_segment(struct journal_recovery *r, enum file_kind kin
     if (result == FILE_HEADER_BAD)
         return true;
     if (result == FILE_HEADER_VERSION)
-        return recovery_refuse(
-            r, header.version > FILE_VERSION ? JOURNAL_NEW_VERSION : JOURNAL_OLD_VERSION, name, 8,
-            "has a format that this version does not know");
+        return recovery_refuse(r, JOURNAL_OTHER_VERSION, name, 8,
+                               "has a format that this version does not know");
     if (header.kind != kind || header.number != file->number)
         return recovery_refuse(r, JOURNAL_DAMAGED, name, 16, "has the name of another file");
     recovery_note_durable(r, header.durable);

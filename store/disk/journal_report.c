@@ -60,10 +60,8 @@ static void say_opened(const struct journal_report *r, const char *path, char *o
 
 /* Advice that follows the name of the file and the fault. */
 static const char *const advice[] = {
-    [JOURNAL_NEW_VERSION] = ": it was written by a newer release. Start that one, or use another "
-                            "directory. Nothing was changed.",
-    [JOURNAL_OLD_VERSION] = ": it was written by an older rdzvd. Move the directory away, or use "
-                            "another one: rdzvd then starts empty. Nothing was changed.",
+    [JOURNAL_OTHER_VERSION] = ": another release has written it. Start that one, or use another "
+                              "directory. Nothing was changed.",
     [JOURNAL_OTHER_ID] = " than the files beside it. Move away what does not belong here. Nothing "
                          "was changed.",
 };
