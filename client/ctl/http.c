@@ -112,14 +112,6 @@ static void set_tls(CURL *curl, const struct ctl *ctl)
     curl_easy_setopt(curl, CURLOPT_KEYPASSWD, ""); /* never asked for on a terminal */
 }
 
-static int64_t wall_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
 static void set_curl_options(CURL *curl, const struct ctl *ctl, const char *method, const char *url,
                              int64_t timeout_ms)
 {
@@ -234,13 +226,16 @@ static bool http_begin(const struct ctl *ctl, const char *method, const char *pa
 bool http_try(const struct ctl *ctl, const char *method, const char *path, int64_t timeout_ms,
               struct http_answer *out, struct http_failure *failure)
 {
+    struct timespec now;
     struct call call;
     bool done;
 
     *out = (struct http_answer){0};
     done = http_begin(ctl, method, path, timeout_ms, &call, failure) &&
            http_perform(ctl, call.curl, out, failure);
-    out->sent_us = done ? wall_us() - (int64_t)(out->seconds * 5e5) : 0;
+    clock_gettime(CLOCK_REALTIME, &now);
+    out->sent_us =
+        (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - (int64_t)(out->seconds * 5e5);
     end_call(&call);
     return done;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/bytes.h"
 #include "proto/lookup.h"
 #include "proto/nearest.h"
 #include "proto/units.h"
@@ -51,12 +52,11 @@ static bool take_duration(struct parse *p, const char *name, const char *text, i
 
 static bool take_count(struct parse *p, const char *text)
 {
-    char *end;
-    long v = strtol(text, &end, 10);
+    uint64_t v;
 
-    if (end == text || *end != '\0' || v < 1 || v > 1000000)
+    if (!slice_to_u64(slice_str(text), 1000000, &v) || v == 0)
         return wrong(p, "--count: %s is no number from 1 to 1000000", text);
-    p->ctl->count = v;
+    p->ctl->count = (int64_t)v;
     return true;
 }
 
@@ -279,15 +279,6 @@ static bool decide_tls(struct parse *p)
     return true;
 }
 
-/* `rdzvctl get --help` is `rdzvctl help get`; without a command it shows the whole help. */
-static bool ask_for_help(struct ctl *ctl)
-{
-    ctl->arg_count = ctl->command != NULL ? 1 : 0;
-    ctl->args[0] = ctl->command != NULL ? ctl->command->name : NULL;
-    ctl->command = command_by_name("help");
-    return true;
-}
-
 /* An empty variable is none. */
 static const char *given_in(char *(*environment)(const char *name), const char *name)
 {
@@ -315,11 +306,17 @@ bool options_parse(int argc, char **argv, char *(*environment)(const char *name)
     p.given = 0;
     if (!parse_words(&p, argc, argv))
         return false;
-    if (p.version)
+    if (p.version) {
         out->command = NULL;
-    else if (p.help)
-        return ask_for_help(out);
-    else if (out->command == NULL)
+        return true;
+    }
+    if (p.help) { /* `rdzvctl get --help` is `rdzvctl help get` */
+        out->arg_count = out->command != NULL;
+        out->args[0] = out->command != NULL ? out->command->name : NULL;
+        out->command = command_by_name("help");
+        return true;
+    }
+    if (out->command == NULL)
         return wrong(&p, "name a command: `rdzvctl help` lists them");
-    return p.version || (check_command(&p) && decide_tls(&p));
+    return check_command(&p) && decide_tls(&p);
 }

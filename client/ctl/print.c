@@ -54,15 +54,6 @@ static const char *const escapes[] = {
     [STYLE_HEAD] = "\033[1m",
 };
 
-static size_t columns_of(const struct table *t)
-{
-    size_t n = 0;
-
-    while (n < TABLE_COLUMNS && t->heads[n] != NULL)
-        n++;
-    return n;
-}
-
 void table_row(struct table *t, enum text_style style)
 {
     if (t->rows == t->cap) {
@@ -135,8 +126,10 @@ static void print_line(FILE *out, const char *indent, const char *const *cells, 
 
 void table_print(struct table *t, FILE *out, const char *indent, bool colour)
 {
-    size_t widths[TABLE_COLUMNS] = {0}, columns = columns_of(t);
+    size_t widths[TABLE_COLUMNS] = {0}, columns = 0;
 
+    while (columns < TABLE_COLUMNS && t->heads[columns] != NULL)
+        columns++;
     for (size_t i = 0; i < columns; i++) {
         widths[i] = text_width(t->heads[i]);
         for (size_t row = 0; row < t->rows; row++) {

@@ -45,18 +45,6 @@ static cJSON *as_all(cJSON *json)
     return all;
 }
 
-static enum ctl_exit fetch_status(const struct ctl *ctl, cJSON **out)
-{
-    char *path = status_path(ctl, false);
-    cJSON *json = NULL;
-    enum ctl_exit code = http_json(ctl, path, &json);
-
-    free(path);
-    if (code == CTL_FINE)
-        *out = as_all(json);
-    return code;
-}
-
 /* Removes the runs that have another name; false: no run is left. */
 static bool keep_run(cJSON *spaces, const char *id)
 {
@@ -116,10 +104,12 @@ static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *fn)
 
 static enum ctl_exit show_once(const struct ctl *ctl, show_fn *show)
 {
+    char *path = status_path(ctl, false);
     cJSON *json = NULL;
-    enum ctl_exit code = fetch_status(ctl, &json);
+    enum ctl_exit code = http_json(ctl, path, &json);
 
-    return code == CTL_FINE ? show_all(ctl, json, show) : code;
+    free(path);
+    return code == CTL_FINE ? show_all(ctl, as_all(json), show) : code;
 }
 
 /* --- Watching. --- */

@@ -71,21 +71,15 @@ static void print_requests(struct monitoring *m, const cJSON *json)
     say_more(m, false);
 }
 
-/* The store has accepted this client. */
-static void print_monitor_head(struct monitoring *m)
-{
-    if (!m->has_head && m->ctl->output <= OUTPUT_WIDE)
-        printf("%-15s  %-21s  %-10s  %-11s  %7s  %s\n", "TIME", "PEER", "SPACE", "OPERATION",
-               "BYTES", "KEY");
-    m->has_head = true;
-}
-
 static bool on_monitor_event(void *arg, const char *event, const char *data)
 {
     struct monitoring *m = arg;
     cJSON *json = cJSON_Parse(data);
 
-    print_monitor_head(m);
+    if (!m->has_head && m->ctl->output <= OUTPUT_WIDE) /* the store has accepted this client */
+        printf("%-15s  %-21s  %-10s  %-11s  %7s  %s\n", "TIME", "PEER", "SPACE", "OPERATION",
+               "BYTES", "KEY");
+    m->has_head = true;
     if (json != NULL && strcmp(event, "requests") == 0)
         print_requests(m, json);
     else if (json != NULL && strcmp(event, "missed") == 0)

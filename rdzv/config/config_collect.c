@@ -312,8 +312,7 @@ static bool is_null(const struct config_value *value)
 static bool takes_list(const struct setting *s)
 {
     if (s->option != NULL)
-        return s->option->kind == OPTION_LISTEN || s->option->kind == OPTION_URLS ||
-               s->option->kind == OPTION_ORIGINS || s->option->kind == OPTION_NAMES;
+        return s->option->kind == OPTION_LISTEN || option_kind_is_list(s->option->kind);
     return s->etcd->type == ETCD_TYPE_LIST;
 }
 

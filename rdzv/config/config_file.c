@@ -77,15 +77,6 @@ static bool fail_libyaml(struct walk *w)
     return fail(w, place_of_mark(w->parser.problem_mark), "%s%s", problem, hint);
 }
 
-static bool next_event(struct walk *w)
-{
-    yaml_event_delete(&w->event);
-    memset(&w->event, 0, sizeof w->event);
-    if (!yaml_parser_parse(&w->parser, &w->event))
-        return fail_libyaml(w);
-    return true;
-}
-
 static struct config_place current_place(const struct walk *w)
 {
     return place_of_mark(w->event.start_mark);
@@ -112,6 +103,13 @@ static bool check_plain(struct walk *w)
     return true;
 }
 
+static bool next_event(struct walk *w)
+{
+    yaml_event_delete(&w->event);
+    memset(&w->event, 0, sizeof w->event);
+    return yaml_parser_parse(&w->parser, &w->event) ? check_plain(w) : fail_libyaml(w);
+}
+
 static char *copy_scalar(const struct walk *w)
 {
     size_t len = w->event.data.scalar.length;
@@ -135,7 +133,7 @@ static bool read_entry_list(struct walk *w, struct config_entry *entry)
 {
     entry->list = true;
     for (;;) {
-        if (!next_event(w) || !check_plain(w))
+        if (!next_event(w))
             return false;
         if (w->event.type == YAML_SEQUENCE_END_EVENT)
             return true;
@@ -189,7 +187,7 @@ static bool read_mapping(struct walk *w, const char *parent)
         struct config_entry entry = {0};
         size_t index = w->file.count;
 
-        if (!next_event(w) || !check_plain(w))
+        if (!next_event(w))
             return false;
         if (w->event.type == YAML_MAPPING_END_EVENT)
             return true;
@@ -202,7 +200,7 @@ static bool read_mapping(struct walk *w, const char *parent)
         w->file.entries = xrealloc(w->file.entries, (w->file.count + 1) * sizeof *w->file.entries);
         w->file.entries[w->file.count++] = entry; /* config_file_free() frees it from here on */
 
-        if (!next_event(w) || !check_plain(w))
+        if (!next_event(w))
             return false;
         if (w->event.type == YAML_SCALAR_EVENT) {
             add_value(w, &w->file.entries[index]);
@@ -226,7 +224,7 @@ static bool read_documents(struct walk *w)
         return false;
     if (w->event.type == YAML_STREAM_END_EVENT)
         return true;
-    if (!next_event(w) || !check_plain(w))
+    if (!next_event(w))
         return false;
     if (w->event.type == YAML_MAPPING_START_EVENT) {
         if (!read_mapping(w, ""))

@@ -21,6 +21,17 @@ enum option_kind {
     OPTION_ACTION,   /* takes no value */
 };
 
+/* The value is a struct string_list; and: it is a number that units.h writes. */
+static inline bool option_kind_is_list(enum option_kind kind)
+{
+    return kind == OPTION_URLS || kind == OPTION_ORIGINS || kind == OPTION_NAMES;
+}
+
+static inline bool option_kind_is_amount(enum option_kind kind)
+{
+    return kind == OPTION_DURATION || kind == OPTION_SIZE || kind == OPTION_COUNT;
+}
+
 /* What a relay, which keeps no keys and does nothing for elastic jobs, does with an option. */
 enum option_on_relay { RELAY_TAKES, RELAY_REFUSES, RELAY_IGNORES };
 

@@ -159,33 +159,18 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
     return ok;
 }
 
-/* What the option's field holds of its own. */
-static void free_field(struct config *c, const struct option *o)
-{
-    void *field = (char *)c + o->offset;
-    char *text;
-
-    switch (o->kind) {
-    case OPTION_TEXT:
-        memcpy(&text, field, sizeof text);
-        free(text);
-        break;
-    case OPTION_URLS:
-    case OPTION_ORIGINS:
-    case OPTION_NAMES:
-        string_list_free(field);
-        break;
-    default:
-        break;
-    }
-}
-
 void config_free(struct config *c)
 {
     if (c == NULL)
         return;
-    for (size_t i = 0; i < config_option_count; i++)
-        free_field(c, &config_options[i]);
+    for (size_t i = 0; i < config_option_count; i++) {
+        void *field = (char *)c + config_options[i].offset;
+
+        if (config_options[i].kind == OPTION_TEXT)
+            free(*(char **)field);
+        else if (option_kind_is_list(config_options[i].kind))
+            string_list_free(field);
+    }
     config_clear_listeners(c);
     config_free_endpoints(&c->upstreams, &c->upstream_count);
     config_free_endpoints(&c->journal.endpoints, &c->journal.endpoint_count);

@@ -73,60 +73,50 @@ static void format_amount(const struct config *c, const struct option *o, char *
         config_format_amount(o, amount, text);
 }
 
-static const char *chosen_value(const struct config *c, const struct option *o)
+/* A value that YAML and the help write alike, without quotes; NULL: the option is of another kind.
+ * `text` has UNITS_TEXT_MAX bytes. */
+static const char *format_plain(const struct config *c, const struct option *o, char *text)
 {
     const char *field = (const char *)c + o->offset;
     unsigned choice;
 
+    if (option_kind_is_amount(o->kind)) {
+        format_amount(c, o, text);
+        return text;
+    }
     if (o->kind == OPTION_SWITCH)
         return o->choices[*(const bool *)field];
+    if (o->kind != OPTION_CHOICE)
+        return NULL;
     memcpy(&choice, field, sizeof choice);
     return o->choices[choice];
 }
 
-/* The value of an option as YAML, on the rest of its line. False if there is nothing to say. */
-static bool write_option(FILE *out, const struct config *c, const struct option *o)
+/* The texts of an option; NULL: it has none. */
+static const struct string_list *list_of(const struct config *c, const struct option *o)
 {
-    const char *field = (const char *)c + o->offset;
-    char text[UNITS_TEXT_MAX];
-    const struct string_list *list;
-    const char *string;
+    const struct string_list *list = (const void *)((const char *)c + o->offset);
 
-    switch (o->kind) {
-    case OPTION_DURATION:
-    case OPTION_SIZE:
-    case OPTION_COUNT:
-        format_amount(c, o, text);
-        fprintf(out, "%s: %s\n", o->name, text);
-        return true;
-    case OPTION_SWITCH:
-    case OPTION_CHOICE:
-        fprintf(out, "%s: %s\n", o->name, chosen_value(c, o));
-        return true;
-    case OPTION_TEXT:
-        memcpy(&string, field, sizeof string);
-        if (string == NULL)
-            return false;
-        fprintf(out, "%s: ", o->name);
+    return option_kind_is_list(o->kind) && list->count > 0 ? list : NULL;
+}
+
+/* Writes the option as a line of YAML, unless there is nothing to say. */
+static void write_option(FILE *out, const struct config *c, const struct option *o)
+{
+    const struct string_list *list = list_of(c, o);
+    char text[UNITS_TEXT_MAX];
+    const char *plain = format_plain(c, o, text), *string = NULL;
+
+    if (o->kind == OPTION_TEXT)
+        memcpy(&string, (const char *)c + o->offset, sizeof string);
+    if (plain == NULL && string == NULL && list == NULL)
+        return;
+    fprintf(out, "%s: %s", o->name, plain == NULL ? "" : plain);
+    if (string != NULL)
         write_quoted_yaml(out, string);
-        fputc('\n', out);
-        return true;
-    case OPTION_URLS:
-    case OPTION_ORIGINS:
-    case OPTION_NAMES:
-        list = (const struct string_list *)(const void *)field;
-        if (list->count == 0)
-            return false;
-        fprintf(out, "%s: ", o->name);
+    if (list != NULL)
         write_list(out, list);
-        fputc('\n', out);
-        return true;
-    case OPTION_LISTEN:
-    case OPTION_FILE:
-    case OPTION_ACTION:
-        break;
-    }
-    return false;
+    fputc('\n', out);
 }
 
 /* Is the next listener the ::1 of this localhost? */
@@ -231,31 +221,15 @@ void config_write_check(FILE *out, const struct config *c, bool fits_machine)
  * has UNITS_TEXT_MAX bytes. */
 static const char *default_of(const struct config *defaults, const struct option *o, char *text)
 {
-    const struct string_list *list;
+    const struct string_list *list = list_of(defaults, o);
 
-    switch (o->kind) {
-    case OPTION_LISTEN:
+    if (o->kind == OPTION_LISTEN)
         return "localhost:29400, localhost:2379";
-    case OPTION_DURATION:
-    case OPTION_SIZE:
-    case OPTION_COUNT:
-        format_amount(defaults, o, text);
-        return text;
-    case OPTION_SWITCH:
-    case OPTION_CHOICE:
-        return chosen_value(defaults, o);
-    case OPTION_TEXT:
+    if (o->kind == OPTION_TEXT)
         return strcmp(o->name, "name") == 0 ? defaults->name : o->without;
-    case OPTION_URLS:
-    case OPTION_ORIGINS:
-    case OPTION_NAMES:
-        list = (const struct string_list *)(const void *)((const char *)defaults + o->offset);
-        return list->count == 0 ? o->without : list->items[0];
-    case OPTION_FILE:
-    case OPTION_ACTION:
-        break;
-    }
-    return NULL;
+    if (option_kind_is_list(o->kind))
+        return list == NULL ? o->without : list->items[0];
+    return format_plain(defaults, o, text);
 }
 
 /* The flags that accept `off`, on as many lines as they need. */
@@ -352,27 +326,14 @@ static void write_words(const struct option *o, char *words, size_t cap)
 /* The type that a file's value has, for a person. */
 static const char *option_type_name(const struct option *o)
 {
-    switch (o->kind) {
-    case OPTION_LISTEN:
-    case OPTION_URLS:
-    case OPTION_ORIGINS:
-    case OPTION_NAMES:
+    static const char *const names[OPTION_ACTION + 1] = {
+        [OPTION_DURATION] = "duration", [OPTION_SIZE] = "size",   [OPTION_COUNT] = "number",
+        [OPTION_SWITCH] = "word",       [OPTION_CHOICE] = "word",
+    };
+
+    if (o->kind == OPTION_LISTEN || option_kind_is_list(o->kind))
         return "text, or a list of texts";
-    case OPTION_DURATION:
-        return "duration";
-    case OPTION_SIZE:
-        return "size";
-    case OPTION_COUNT:
-        return "number";
-    case OPTION_SWITCH:
-    case OPTION_CHOICE:
-        return "word";
-    case OPTION_TEXT:
-    case OPTION_FILE:
-    case OPTION_ACTION:
-        break;
-    }
-    return "text";
+    return names[o->kind] == NULL ? "text" : names[o->kind];
 }
 
 /* YAML's double-quoted texts without NEL and the like are JSON's. */
