@@ -61,6 +61,11 @@ static inline int slice_compare(struct slice a, struct slice b)
     return (a.len > b.len) - (a.len < b.len);
 }
 
+static inline bool byte_is_digit(uint8_t c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* Reads only decimal digits (no sign, no blanks), up to `max`. False for all other texts. */
 static inline bool slice_to_u64(struct slice s, uint64_t max, uint64_t *out)
 {

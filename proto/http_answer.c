@@ -3,11 +3,6 @@
 
 #include "proto/http_line.h"
 
-static bool is_status_digit(uint8_t c)
-{
-    return c >= '0' && c <= '9';
-}
-
 bool http_is_hop_by_hop(struct slice name)
 {
     static const char *const names[] = {
@@ -26,9 +21,9 @@ bool http_is_hop_by_hop(struct slice name)
 static bool parse_status(struct slice line, struct http_answer *out)
 {
     if (line.len < 12 || !slice_starts_with(line, slice_str("HTTP/1.")) ||
-        !is_status_digit(line.ptr[7]) || line.ptr[8] != ' ' || line.ptr[9] == '0' ||
-        !is_status_digit(line.ptr[9]) || !is_status_digit(line.ptr[10]) ||
-        !is_status_digit(line.ptr[11]) || (line.len > 12 && line.ptr[12] != ' '))
+        !byte_is_digit(line.ptr[7]) || line.ptr[8] != ' ' || line.ptr[9] == '0' ||
+        !byte_is_digit(line.ptr[9]) || !byte_is_digit(line.ptr[10]) ||
+        !byte_is_digit(line.ptr[11]) || (line.len > 12 && line.ptr[12] != ' '))
         return false;
     out->minor = line.ptr[7] - '0';
     out->status = (line.ptr[9] - '0') * 100u + (line.ptr[10] - '0') * 10u + (line.ptr[11] - '0');

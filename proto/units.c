@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "proto/bytes.h"
+
 struct unit {
     const char *name;
     uint64_t factor;
@@ -41,11 +43,6 @@ struct number {
     uint64_t scale;
 };
 
-static bool is_decimal_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -57,9 +54,9 @@ static enum units_result take_decimal(const char **text, struct number *out)
     struct number n = {.scale = 1};
     const char *c = *text;
 
-    if (!is_decimal_digit(*c))
+    if (!byte_is_digit((uint8_t)*c))
         return UNITS_NOT_A_NUMBER;
-    for (; is_decimal_digit(*c); c++) {
+    for (; byte_is_digit((uint8_t)*c); c++) {
         uint64_t digit = (uint64_t)(*c - '0');
 
         if (n.whole > ((uint64_t)INT64_MAX - digit) / 10)
@@ -68,9 +65,9 @@ static enum units_result take_decimal(const char **text, struct number *out)
     }
     if (*c == '.') {
         c++;
-        if (!is_decimal_digit(*c))
+        if (!byte_is_digit((uint8_t)*c))
             return UNITS_NOT_A_NUMBER;
-        for (; is_decimal_digit(*c); c++) {
+        for (; byte_is_digit((uint8_t)*c); c++) {
             if (n.scale == 1000000) {
                 if (*c != '0')
                     return UNITS_TOO_FINE;

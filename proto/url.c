@@ -9,11 +9,6 @@ static bool is_alpha(uint8_t c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static bool is_port_digit(uint8_t c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* The value of a hexadecimal digit plus 1; 0: not a digit. */
 static const uint8_t hex_digits[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
@@ -147,7 +142,7 @@ static bool take_scheme(struct slice *rest, bool *taken)
             *rest = slice_from(*rest, i + 1);
             return *taken;
         }
-        if (!is_alpha(c) && (i == 0 || !(is_port_digit(c) || c == '+' || c == '-' || c == '.')))
+        if (!is_alpha(c) && (i == 0 || !(byte_is_digit(c) || c == '+' || c == '-' || c == '.')))
             break;
     }
     return true;

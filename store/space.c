@@ -1,10 +1,9 @@
 /* How a space is made, ended and measured; and its parts: its c10d keys, its etcd tree, its
- * sessions, and the space as a whole with its worker stores and run records. See space.h and part.h
- * for the contracts. */
+ * sessions, and the space as a whole with its worker stores and run records. See space.h for
+ * the contracts. */
 #include "store/space.h"
 
 #include "store/memory/xalloc.h"
-#include "store/part.h"
 
 struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
                         struct forgotten_keys *forgotten, uint64_t seed, size_t bytes_max)

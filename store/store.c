@@ -1,8 +1,7 @@
 /* The store: its spaces, and the only function that changes them. Each part of a space knows the
- * meaning of its commands; see part.h. See store.h for the contract. */
+ * meaning of its commands; see space.h. See store.h for the contract. */
 #include "store/store.h"
 
-#include "store/part.h"
 #include "store/snapshot.h"
 
 /* --- Spaces. --- */

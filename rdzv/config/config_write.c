@@ -80,7 +80,7 @@ static const char *format_plain(const struct config *c, const struct option *o, 
     const char *field = (const char *)c + o->offset;
     unsigned choice;
 
-    if (option_kind_is_amount(o->kind)) {
+    if (o->kind == OPTION_DURATION || o->kind == OPTION_SIZE || o->kind == OPTION_COUNT) {
         format_amount(c, o, text);
         return text;
     }

@@ -1,5 +1,5 @@
-/* The table of etcd's flags, and what etcd refuses of URLs. See etcd_flags.h for the contract. */
-#include "rdzv/config/etcd_flags.h"
+/* The table of etcd's flags, and what etcd refuses of URLs. See config_internal.h. */
+#include "rdzv/config/config_internal.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -120,13 +120,8 @@ static const char *data_dir_refuses(void *arg)
 
 /* --- The start. --- */
 
-static bool take_batch(void *arg, uint64_t, struct slice bytes)
-{
-    return recovery_take_batch(arg, bytes);
-}
-
 #define READER \
-    .part = recovery_take_snapshot, .parts_end = recovery_end_snapshot, .batch = take_batch
+    .part = recovery_take_snapshot, .parts_end = recovery_end_snapshot, .batch = recovery_take_batch
 
 static void log_failed(const char *path, const char *reason, const char *detail)
 {
@@ -258,14 +253,6 @@ static enum snapshot_state data_dir_put_part(struct data_dir *d)
     return journal_writer_snapshot_put(d->writer, batch_bytes(&d->part)) ? state : SNAPSHOT_FAILED;
 }
 
-/* Nothing is short: the next one may begin at once. */
-static void note_overtaken(const struct data_dir *d)
-{
-    log_event(LOG_WARN, "snapshot_failed", log_str("data_dir", d->path),
-              log_str("reason", "all TTLs of etcd's keys were extended during the write; the next "
-                                "snapshot begins at once"));
-}
-
 /* Makes one part of the snapshot and gives it to the writer. True if more parts follow. */
 static bool data_dir_write_part(struct data_dir *d)
 {
@@ -278,8 +265,10 @@ static bool data_dir_write_part(struct data_dir *d)
         give_up_snapshot(d);
         if (state == SNAPSHOT_FAILED)
             note_no_memory(d);
-        else
-            note_overtaken(d);
+        else /* nothing is short: the next one may begin at once */
+            log_event(LOG_WARN, "snapshot_failed", log_str("data_dir", d->path),
+                      log_str("reason", "all TTLs of etcd's keys were extended during the write; "
+                                        "the next snapshot begins at once"));
         return false;
     }
     batch_begin(&d->part, 0);

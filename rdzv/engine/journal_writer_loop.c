@@ -223,32 +223,27 @@ bool journal_writer_snapshot_put(struct journal_writer *w, struct slice bytes)
     return true;
 }
 
-/* Until the thread has removed it. */
-static void journal_writer_abandon(struct journal_writer *w)
+/* Whole, or abandoned until the thread has removed it, as one that has failed is. */
+static void journal_writer_close_snapshot(struct journal_writer *w, bool is_whole)
 {
-    w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_ENDING;
-    w->snapshot_abandoned = true;
+    pthread_mutex_lock(&w->lock);
+    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN ||
+        w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED) {
+        w->snapshot_abandoned = !is_whole || w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED;
+        w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_ENDING;
+    }
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
 }
 
 void journal_writer_snapshot_end(struct journal_writer *w)
 {
-    pthread_mutex_lock(&w->lock);
-    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN)
-        w->snapshot_state = JOURNAL_WRITER_SNAPSHOT_ENDING;
-    else if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED)
-        journal_writer_abandon(w);
-    pthread_cond_signal(&w->work);
-    pthread_mutex_unlock(&w->lock);
+    journal_writer_close_snapshot(w, true);
 }
 
 void journal_writer_snapshot_abandon(struct journal_writer *w)
 {
-    pthread_mutex_lock(&w->lock);
-    if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN ||
-        w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_FAILED)
-        journal_writer_abandon(w);
-    pthread_cond_signal(&w->work);
-    pthread_mutex_unlock(&w->lock);
+    journal_writer_close_snapshot(w, false);
 }
 
 /* --- Begin and end. --- */

@@ -61,8 +61,9 @@ static bool recovery_take_record(struct recovery *r, const struct record *record
     return true;
 }
 
-bool recovery_take_batch(struct recovery *r, struct slice bytes)
+bool recovery_take_batch(void *recovery, uint64_t, struct slice bytes)
 {
+    struct recovery *r = recovery;
     struct record_reader reader;
     struct record record;
 

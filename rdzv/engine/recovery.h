@@ -22,7 +22,7 @@ void recovery_begin(struct recovery *r, struct engine *engine);
  * frames before, or if memory is short; its `fault` says which. As struct journal_reader wants
  * them. */
 bool recovery_take_snapshot(void *recovery, struct slice bytes);
-bool recovery_take_batch(struct recovery *r, struct slice bytes);
+bool recovery_take_batch(void *recovery, uint64_t number, struct slice bytes);
 
 /* Called between frames and batches. False without the snapshot's last frame; `fault` says so. */
 bool recovery_end_snapshot(void *recovery);

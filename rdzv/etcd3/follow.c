@@ -143,7 +143,7 @@ static bool take_entry(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     if (!stream_put(&j->log.stream, entry.bytes))
         return refuse_log(j, "memory is short");
     while (stream_next(&j->log.stream, &batch)) {
-        if (!recovery_take_batch(&j->log.recovery, batch))
+        if (!recovery_take_batch(&j->log.recovery, j->log.batch + 1, batch))
             return refuse_log(j, "a batch of the log cannot be applied");
         j->log.batch++;
     }

@@ -50,11 +50,6 @@ static int dial_store(void *arg)
     return u->state == UPSTREAM_CONNECTED ? upstream_dial(u) : -1;
 }
 
-static int secure_to_store(void *arg, int fd, SSL **tls)
-{
-    return upstream_secure(arg, fd, tls);
-}
-
 static void follow_link(struct forward *forward)
 {
     bool linked = forward->upstream.state == UPSTREAM_CONNECTED;
@@ -95,7 +90,7 @@ static void init_forward(struct forward *forward, struct forwards *f, const stru
                                                                  .space = forward->space,
                                                                  .name = f->host_name,
                                                                  .dial = dial_store,
-                                                                 .secure = secure_to_store,
+                                                                 .secure = upstream_secure,
                                                                  .arg = &forward->upstream,
                                                                  .cluster_id = cluster_id});
 }

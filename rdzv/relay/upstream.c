@@ -704,8 +704,10 @@ void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
         snprintf(u->journal.name, sizeof u->journal.name, "%s", config->journal.name);
 }
 
-int upstream_secure(const struct upstream *u, int fd, SSL **tls)
+int upstream_secure(void *upstream, int fd, SSL **tls)
 {
+    const struct upstream *u = upstream;
+
     return certificate_connect(u->tls_options, fd, u->config->upstreams[u->target].host, tls);
 }
 

@@ -85,8 +85,8 @@ void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
  * even reset the connection: the kernel finds out. */
 int upstream_dial(const struct upstream *u);
 
-/* certificate_connect() for a socket of upstream_dial(). */
-int upstream_secure(const struct upstream *u, int fd, SSL **tls);
+/* certificate_connect() for a socket of upstream_dial(), as struct relay_http_options wants it. */
+int upstream_secure(void *upstream, int fd, SSL **tls);
 
 /* How long a relay waits before it tries to reach its store again, after so many failures in a row:
  * not at all after none; 50 ms after the first round of tries, doubling to a second. A quarter more

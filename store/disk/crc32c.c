@@ -91,15 +91,8 @@ static uint32_t by_hardware(uint32_t before, const uint8_t *p, size_t len)
 
 #else
 
-static bool has_hardware(void)
-{
-    return false;
-}
-
-static uint32_t by_hardware(uint32_t before, const uint8_t *p, size_t len)
-{
-    return crc32c_by_table(before, p, len);
-}
+#define has_hardware() false
+#define by_hardware    crc32c_by_table
 
 #endif
 

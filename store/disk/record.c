@@ -68,6 +68,13 @@ static bool has_session_key(const struct change *c)
 
 #define AT(member) .offset = offsetof(struct change, member)
 
+/* How often an operation on the tree has succeeded; and how often it has failed. */
+#define COUNTER(number, i)                         \
+    {number, U64, AT(space_state.succeeded[i])},   \
+    {                                              \
+        number + 1, U64, AT(space_state.failed[i]) \
+    }
+
 static const struct message messages[] = {
     [CHANGE_KEY_PUT] = {.fields = {{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}}},
     [CHANGE_KEY_PATCH] = {.fields = {{1, BYTES, AT(patch.key)},
@@ -110,20 +117,13 @@ static const struct message messages[] = {
                                           {4, U64, AT(space_state.next_deadline)},
                                           {5, U64, AT(space_state.nodes)},
                                           {6, U64, AT(space_state.expired)},
-                                          {7, U64, AT(space_state.succeeded[0])},
-                                          {8, U64, AT(space_state.failed[0])},
-                                          {9, U64, AT(space_state.succeeded[1])},
-                                          {10, U64, AT(space_state.failed[1])},
-                                          {11, U64, AT(space_state.succeeded[2])},
-                                          {12, U64, AT(space_state.failed[2])},
-                                          {13, U64, AT(space_state.succeeded[3])},
-                                          {14, U64, AT(space_state.failed[3])},
-                                          {15, U64, AT(space_state.succeeded[4])},
-                                          {16, U64, AT(space_state.failed[4])},
-                                          {17, U64, AT(space_state.succeeded[5])},
-                                          {18, U64, AT(space_state.failed[5])},
-                                          {19, U64, AT(space_state.succeeded[6])},
-                                          {20, U64, AT(space_state.failed[6])}}},
+                                          COUNTER(7, 0),
+                                          COUNTER(9, 1),
+                                          COUNTER(11, 2),
+                                          COUNTER(13, 3),
+                                          COUNTER(15, 4),
+                                          COUNTER(17, 5),
+                                          COUNTER(19, 6)}},
     [CHANGE_SNAPSHOT_NODE] = {.fields = {{1, BYTES, AT(node_state.path)},
                                          {2, BYTES, AT(node_state.value)},
                                          {3, BOOL, AT(node_state.dir)},

@@ -3,7 +3,7 @@
 #include "rdzv/config/config.h"
 
 #include "proto/etcd_types.h"
-#include "rdzv/config/etcd_flags.h"
+#include "rdzv/config/config_internal.h"
 #include "tests/unit/config_start.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

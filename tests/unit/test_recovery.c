@@ -62,7 +62,7 @@ static void take_batch(struct recovery *r, uint64_t number, int64_t time_ns)
     batch_init(&batch);
     batch_begin(&batch, number);
     assert_true(batch_end(&batch, time_ns));
-    assert_true(recovery_take_batch(r, batch_bytes(&batch)));
+    assert_true(recovery_take_batch(r, batch.number, batch_bytes(&batch)));
     batch_fini(&batch);
 }
 

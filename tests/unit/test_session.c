@@ -118,7 +118,7 @@ static void restart_from_journal(void)
     open_engine();
     recovery_begin(&r, &engine);
     for (size_t i = 0; i < journal.count; i++) {
-        if (!recovery_take_batch(&r, (struct slice){journal.bytes[i], journal.lens[i]}))
+        if (!recovery_take_batch(&r, i + 1, (struct slice){journal.bytes[i], journal.lens[i]}))
             fail_msg("batch %zu: %s", i, r.fault);
     }
     recovery_end(&r, journal.count);
