@@ -26,7 +26,7 @@ const struct http_route http_routes[] = {
     {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, admin_livez_handle},
     {"/readyz", ROUTE_EXACT, admin_readyz_handle, OWN_PROBE, admin_readyz_handle},
     {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
-     standby_metrics_handle},
+     admin_own_metrics_handle},
     {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
     {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, ROUTE_FOR_READERS, NULL},
     {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, ROUTE_FOR_READERS, NULL},
@@ -68,9 +68,9 @@ void routes_stand_by(struct http_route out[STATS_ROUTES], bool passes_on)
 /* What a relay says of itself, whatever its store says; all else is the store's to answer. */
 const struct http_route relay_routes[] = {
     {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, NULL},
-    {"/readyz", ROUTE_EXACT, relay_readyz_handle, OWN_PROBE, NULL},
+    {"/readyz", ROUTE_EXACT, admin_readyz_handle, OWN_PROBE, NULL},
     {"/startz", ROUTE_EXACT, relay_startz_handle, OWN_PROBE, NULL},
-    {"/metrics", ROUTE_EXACT, relay_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
+    {"/metrics", ROUTE_EXACT, admin_own_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
      NULL},
     {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
     {"", ROUTE_ALL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},

@@ -13,23 +13,20 @@ void admin_livez_handle(const struct http_request *r);
 
 /* GET /readyz of a store: the store accepts clients. 503 while it shuts down, or while another
  * replica leads and the link to that replica is missing. `?exclude=leader` also takes a replica
- * that could lead. */
+ * that could lead. Of a relay: 503 while it shuts down, and until it has reached a store for the
+ * first time. If the store goes away later, the relay stays ready, since it holds its clients'
+ * requests: a pod must not be restarted, or lose its name in DNS, because its store restarts.
+ * ?verbose says how long the store has been away. */
 void admin_readyz_handle(const struct http_request *r);
-
-/* GET /readyz of a relay: 503 while it shuts down, and until it has reached a store for the first
- * time. If the store goes away later, the relay stays ready, since it holds its clients' requests:
- * a pod must not be restarted, or lose its name in DNS, because its store restarts. ?verbose says
- * how long the store has been away. */
-void relay_readyz_handle(const struct http_request *r);
 
 /* GET /startz of a relay: 503 until the relay has reached a store and, with --exit-on-restart,
  * until all relays of the run are here. */
 void relay_startz_handle(const struct http_request *r);
 
-/* What /readyz says of a store; `forwards` is that of its struct http. */
+/* What /readyz of the daemon that has the request says. */
+bool health_is_ready(const struct http_request *r);
+/* Of a store; `forwards` is that of its struct http. */
 bool health_is_store_ready(const struct net *n, const struct forwards *forwards);
-/* The same for the relay that has the request. */
-bool health_is_relay_ready(const struct http_request *r);
 
 /* A replica that does not lead answers most requests with 503, and the reason that /readyz has. */
 void standby_refuse_handle(const struct http_request *r);
@@ -41,10 +38,8 @@ void standby_refuse_handle(const struct http_request *r);
  * daemon, and of the process as every exporter has them. */
 void admin_metrics_handle(const struct http_request *r);
 
-/* Of a replica that does not lead: without keys, which are another replica's. */
-void standby_metrics_handle(const struct http_request *r);
-
-void relay_metrics_handle(const struct http_request *r);
+/* Of a relay, and of a replica that does not lead: without keys, which are the store's. */
+void admin_own_metrics_handle(const struct http_request *r);
 
 /* --- The status page, page.c. --- */
 

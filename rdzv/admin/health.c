@@ -149,11 +149,19 @@ bool health_is_store_ready(const struct net *n, const struct forwards *forwards)
     return health_is_fine(&checks);
 }
 
-bool health_is_relay_ready(const struct http_request *r)
+static void check_ready(const struct http_request *r, struct health_checks *out)
+{
+    if (config_is_relay(r->http->config))
+        check_relay(r, out);
+    else
+        check_store(conn_net(r->conn), r->http->forwards, out);
+}
+
+bool health_is_ready(const struct http_request *r)
 {
     struct health_checks checks;
 
-    check_relay(r, &checks);
+    check_ready(r, &checks);
     return health_is_fine(&checks);
 }
 
@@ -161,15 +169,7 @@ void admin_readyz_handle(const struct http_request *r)
 {
     struct health_checks checks;
 
-    check_store(conn_net(r->conn), r->http->forwards, &checks);
-    reply_probe(r, "readyz", &checks);
-}
-
-void relay_readyz_handle(const struct http_request *r)
-{
-    struct health_checks checks;
-
-    check_relay(r, &checks);
+    check_ready(r, &checks);
     reply_probe(r, "readyz", &checks);
 }
 

@@ -209,20 +209,7 @@ static void add_relay(struct relay_sums *sums, const struct relay *r)
     sums->sessions += r->session_count;
     sums->pending_count += r->pending_count;
     sums->pending_bytes += r->pending_bytes;
-    sums->relay.resumed += r->stats.resumed;
-    sums->relay.confirmed += r->stats.confirmed;
-    sums->relay.confirmed_ns += r->stats.confirmed_ns;
-    for (int i = 0; i < LOSSES; i++)
-        sums->relay.lost[i] += r->stats.lost[i];
-}
-
-static void add_http(struct relay_http_stats *sum, const struct relay_http_stats *s)
-{
-    sum->requests += s->requests;
-    sum->retried += s->retried;
-    sum->cut += s->cut;
-    sum->unavailable += s->unavailable;
-    sum->watches_moved += s->watches_moved;
+    counters_add(&sums->relay, &r->stats, sizeof r->stats);
 }
 
 static void write_relay(FILE *out, const struct relay_sums *r)
@@ -292,7 +279,7 @@ static void write_forwards(FILE *out, const struct forwards *f)
         f->list[i].relay.now_ns = now_ns;
         add_relay(&sums, &f->list[i].relay);
         sums.reconnects += f->list[i].upstream.reconnects;
-        add_http(&sums.http, &f->list[i].http.stats);
+        counters_add(&sums.http, &f->list[i].http.stats, sizeof sums.http);
     }
     write_relay(out, &sums);
     write_relay_http(out, &sums.http);
@@ -403,41 +390,28 @@ static void metric_reply(const struct http_request *r, uint64_t cost, metric_wri
     account_keep_spare();
 }
 
-/* --- A relay. --- */
+/* --- Without spaces: a relay, and a replica that does not lead. --- */
 
 /* The charge of a relay's /metrics per client, for the search for the oldest request. */
 #define CLIENT_COST 8u
 
-static void write_relay_metrics(FILE *out, const struct http_request *r, const void *)
+static void write_own_metrics(FILE *out, const struct http_request *r, const void *)
 {
-    write_forwards(out, r->http->forwards);
-    metrics_write_daemon(out, r, "relay", health_is_relay_ready(r));
+    bool is_relay = config_is_relay(r->http->config);
+
+    metrics_write_daemon(out, r, is_relay ? "relay" : "standby", health_is_ready(r));
+    write_journal(out, http_engine(r));
+    if (r->http->forwards != NULL)
+        write_forwards(out, r->http->forwards);
     metrics_write_process(out, http_engine(r));
 }
 
-void relay_metrics_handle(const struct http_request *r)
+void admin_own_metrics_handle(const struct http_request *r)
 {
-    const struct relay *relay = r->http->forwards->list[0].upstream.relay; /* it has one */
+    bool is_relay = config_is_relay(r->http->config);
 
-    metric_reply(r, CLIENT_COST * relay->session_count, write_relay_metrics, NULL);
-}
-
-/* --- A replica that does not lead. --- */
-
-static void write_standby_metrics(FILE *out, const struct http_request *r, const void *)
-{
-    const struct net *n = conn_net(r->conn);
-
-    metrics_write_daemon(out, r, "standby", health_is_store_ready(n, r->http->forwards));
-    write_journal(out, n->engine);
-    if (r->http->forwards != NULL)
-        write_forwards(out, r->http->forwards);
-    metrics_write_process(out, n->engine);
-}
-
-void standby_metrics_handle(const struct http_request *r)
-{
-    metric_reply(r, 0, write_standby_metrics, NULL);
+    metric_reply(r, is_relay ? CLIENT_COST * r->http->forwards->list[0].relay.session_count : 0,
+                 write_own_metrics, NULL);
 }
 
 /* --- A store. --- */
@@ -457,7 +431,7 @@ static void write_store_metrics(FILE *out, const struct http_request *r, const v
     metric_spaces_write(out, &j->spaces);
     if (!j->with_daemon)
         return;
-    metrics_write_daemon(out, r, "store", health_is_store_ready(n, r->http->forwards));
+    metrics_write_daemon(out, r, "store", health_is_ready(r));
     write_etcd_server(out, r->http);
     write_store_counts(out, n);
     if (r->http->forwards != NULL)

@@ -27,6 +27,13 @@ static inline void durations_add(struct durations *d, uint64_t first_ns, uint64_
     d->sum_ns += took_ns * times;
 }
 
+/* Adds counters to others, each to its own: of structs whose members are uint64_t. */
+static inline void counters_add(void *sum, const void *more, size_t size)
+{
+    for (size_t i = 0; i < size / sizeof(uint64_t); i++)
+        ((uint64_t *)sum)[i] += ((const uint64_t *)more)[i];
+}
+
 /* Why the daemon ends a connection. */
 enum drop_reason {
     DROP_MALFORMED,  /* malformed bytes, or a request that is not allowed now */
@@ -82,14 +89,7 @@ struct policy_counters {
 static inline void policy_counters_add(struct policy_counters *sum,
                                        const struct policy_counters *more)
 {
-    sum->writes_merged += more->writes_merged;
-    sum->rounds_completed += more->rounds_completed;
-    sum->runs_closed += more->runs_closed;
-    sum->runs_failed += more->runs_failed;
-    sum->runs_repaired += more->runs_repaired;
-    sum->nodes_disconnected += more->nodes_disconnected;
-    sum->nodes_silent += more->nodes_silent;
-    sum->restarts_asked += more->restarts_asked;
+    counters_add(sum, more, sizeof *sum);
 }
 
 struct stats {

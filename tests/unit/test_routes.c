@@ -39,7 +39,7 @@ static void a_standby_answers_probes_and_refuses_the_rest(void **state)
     routes_stand_by(standby, false);
     assert_ptr_equal(find(standby, "/livez")->handle, find(http_routes, "/livez")->handle);
     assert_ptr_equal(find(standby, "/readyz")->handle, find(http_routes, "/readyz")->handle);
-    assert_ptr_equal(find(standby, "/metrics")->handle, standby_metrics_handle);
+    assert_ptr_equal(find(standby, "/metrics")->handle, admin_own_metrics_handle);
     assert_ptr_equal(find(standby, "/v2/keys/a")->handle, standby_refuse_handle);
     assert_ptr_equal(find(standby, "/rdzv/v1/status")->handle, standby_refuse_handle);
 }
@@ -56,7 +56,7 @@ static void a_standby_that_passes_on_keeps_its_own(void **state)
         assert_string_equal(standby[i].path, http_routes[i].path);
     }
     assert_ptr_equal(find(standby, "/livez")->handle, find(http_routes, "/livez")->handle);
-    assert_ptr_equal(find(standby, "/metrics")->handle, standby_metrics_handle);
+    assert_ptr_equal(find(standby, "/metrics")->handle, admin_own_metrics_handle);
     assert_ptr_equal(find(standby, "/")->handle, admin_page_handle);
     assert_ptr_equal(find(standby, "/v2/keys/a")->handle, forwards_http_handle);
     assert_ptr_equal(find(standby, "/rdzv/v1/status")->handle, forwards_http_handle);
