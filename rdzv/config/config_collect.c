@@ -41,8 +41,8 @@ static bool fail_unknown_name(struct parse *p, const struct setting *where, cons
     const char *near = suggest_name(name);
 
     if (near != NULL)
-        return config_fail(&p->draft, where, "no such setting; did you mean %s%s?", dashes, near);
-    return config_fail(&p->draft, where, "no such setting; `%s --help` lists them",
+        return config_fail(p, where, "no such setting; did you mean %s%s?", dashes, near);
+    return config_fail(p, where, "no such setting; `%s --help` lists them",
                        p->as_etcd ? "etcd" : "rdzvd");
 }
 
@@ -72,7 +72,7 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
     snprintf(name, sizeof name, "%.*s", (int)(len < 200 ? len : 200), word);
     s.name = name;
     if (len == 0 || word[0] == '-')
-        return config_fail(&p->draft, NULL, "%s is no flag; write --name or --name=value",
+        return config_fail(p, NULL, "%s is no flag; write --name or --name=value",
                            config_show(argv[*i]).text);
     s.option =
         strcmp(name, "h") == 0 ? config_find_option("help", 4) : config_find_option(word, len);
@@ -84,8 +84,7 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
         s.value = word + len + 1;
     } else if (!takes_no_value(&s)) {
         if (*i + 1 == argc || strncmp(argv[*i + 1], "--", 2) == 0)
-            return config_fail(&p->draft, &s, "needs a value: --%s=VALUE or --%s VALUE", s.name,
-                               s.name);
+            return config_fail(p, &s, "needs a value: --%s=VALUE or --%s VALUE", s.name, s.name);
         s.value = argv[++*i];
     }
     add_setting(p, s);
@@ -104,17 +103,17 @@ static bool collect_arguments(struct parse *p, int argc, char *const argv[])
             const struct setting *before =
                 p->settings.count > 0 ? &p->settings.items[p->settings.count - 1] : NULL;
 
-            p->draft.error->exit_code = 2;
+            p->error->exit_code = 2;
             if (before != NULL && before->value == NULL && takes_no_value(before))
-                config_fail(&p->draft, NULL,
+                config_fail(p, NULL,
                             "%s is not a flag; join a value of --%s to the flag: "
                             "--%s=%s",
                             config_show(stray).text, before->name, before->name, stray);
             else
-                config_fail(&p->draft, NULL, "%s is not a flag; flags start with --",
+                config_fail(p, NULL, "%s is not a flag; flags start with --",
                             config_show(stray).text);
             if (p->as_etcd)
-                p->draft.error->exit_code = 1; /* etcd reads its flags first, then complains */
+                p->error->exit_code = 1; /* etcd reads its flags first, then complains */
             return false;
         }
         if (!read_flag(p, argc, argv, &i))
@@ -164,7 +163,7 @@ static void note_unknown_variable(struct parse *p, const char *name, const char 
         strncmp(value, "tcp://", 6) == 0 || strncmp(value, "udp://", 6) == 0)
         return;
     near.name = suggest_name(name);
-    config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(&s, label),
+    config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
                 near.name != NULL ? "no setting has this name; did you mean %s?"
                                   : "is not read: no line of a file of settings has this name",
                 near.name != NULL ? config_label(&near, meant) : "");
@@ -231,7 +230,7 @@ bool config_check_pairs(struct parse *p)
     for (size_t i = 0; i < p->settings.count; i++) {
         for (size_t j = 0; j < i; j++) {
             if (setting_contradicts(&p->settings.items[i], &p->settings.items[j]))
-                return config_fail(&p->draft, &p->settings.items[i],
+                return config_fail(p, &p->settings.items[i],
                                    "sets what %s sets, to another value; keep one of the two",
                                    config_label(&p->settings.items[j], label));
         }
@@ -247,9 +246,9 @@ static bool is_variable_flag(const struct etcd_flag *flag)
 
 static bool read_environment(struct parse *p, char *const environment[])
 {
-    bool counts = p->as_etcd || !p->own_listen;
+    bool counts = p->as_etcd || config_last_setting(p, "listen") == NULL;
     bool any = false;
-    struct config *c = &p->draft.config;
+    struct config *c = &p->config;
 
     for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
         struct setting s = {.source = SETTING_ENVIRONMENT};
@@ -271,7 +270,7 @@ static bool read_environment(struct parse *p, char *const environment[])
         any = true;
         if (find_argument(p, s.name) != NULL)
             return config_fail_check(
-                &p->draft, &s,
+                p, &s,
                 "conflicting environment variable is shadowed by corresponding command-line "
                 "flag --%s; unset the variable or remove the flag",
                 s.name);
@@ -281,7 +280,7 @@ static bool read_environment(struct parse *p, char *const environment[])
         else
             add_setting(p, s);
     }
-    p->draft.config.etcd_mode = p->as_etcd || any;
+    p->config.etcd_mode = p->as_etcd || any;
     return true;
 }
 
@@ -297,7 +296,7 @@ static void note_unknown_variables(struct parse *p, char *const environment[])
             value[0] == '\0' || is_variable_flag(etcd_flag_find(name, strlen(name))))
             continue;
         snprintf(label, sizeof label, "%.*s", (int)strcspn(environment[i], "="), environment[i]);
-        config_note(&p->draft.config, CONFIG_NOTE_WARNING, label,
+        config_note(&p->config, CONFIG_NOTE_WARNING, label,
                     "unrecognized environment variable: no flag of etcd's has this name");
     }
 }
@@ -336,16 +335,15 @@ static const char *join_values(struct config_entry *entry)
 static bool add_entry(struct parse *p, struct config_entry *entry, struct setting s)
 {
     if (entry->count == 0 && !entry->list)
-        return config_fail(&p->draft, &s, "a value is expected here, not a mapping");
+        return config_fail(p, &s, "a value is expected here, not a mapping");
     if (entry->list && !takes_list(&s))
-        return config_fail(&p->draft, &s, "one value is expected here, not a list");
+        return config_fail(p, &s, "one value is expected here, not a list");
     for (size_t i = 0; i < entry->count; i++) {
         s.at = entry->values[i].at;
         if (is_null(&entry->values[i])) {
             if (s.etcd_file)
                 return true; /* etcd's sample file leaves most of them empty */
-            return config_fail(&p->draft, &s,
-                               "the value is missing; write a value or remove the line");
+            return config_fail(p, &s, "the value is missing; write a value or remove the line");
         }
     }
     if (s.option != NULL && s.option->kind == OPTION_LISTEN) {
@@ -398,15 +396,15 @@ static bool add_entries(struct parse *p, bool etcd_file)
             s.etcd = etcd_flag_find(entry->key, len);
         s.option = config_find_option(entry->key, len);
         if (s.option != NULL && (s.option->kind == OPTION_FILE || s.option->kind == OPTION_ACTION))
-            return config_fail(&p->draft, &s, "belongs on the command line, not into a file");
+            return config_fail(p, &s, "belongs on the command line, not into a file");
         if (s.etcd != NULL && strcmp(s.etcd->name, "config-file") == 0)
-            return config_fail(&p->draft, &s, "belongs on the command line, not into a file");
+            return config_fail(p, &s, "belongs on the command line, not into a file");
         if (s.option == NULL && s.etcd == NULL) {
             char label[CONFIG_LABEL_MAX];
 
             if (!etcd_file)
                 return fail_unknown_name(p, &s, entry->key, "");
-            config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(&s, label),
+            config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
                         "etcd has no such setting, and ignores it too");
             continue;
         }
@@ -419,37 +417,29 @@ static bool add_entries(struct parse *p, bool etcd_file)
     return true;
 }
 
-/* Reads a file of settings, and appends them to the present ones. */
-static bool read_file(struct parse *p, const struct setting *from, bool etcd_file)
+/* Reads a file of settings, and appends them to the present ones. `from` names the file, and counts
+ * as one of the file's. */
+static bool read_file(struct parse *p, struct setting from)
 {
     struct config_file_error error;
     uint8_t *bytes;
     size_t len;
     bool ok;
-    int err = config_file_read(from->value, &bytes, &len);
+    int err = config_file_read(from.value, &bytes, &len);
 
-    if (err < 0) {
-        if (err == -EFBIG)
-            config_fail(&p->draft, from, "%s is longer than %d bytes, so it is no file of settings",
-                        config_show(from->value).text, CONFIG_FILE_MAX);
-        else
-            config_fail(&p->draft, from, "cannot read %s: %s", config_show(from->value).text,
-                        strerror(-err));
-        if (etcd_file)
-            p->draft.error->exit_code = 1;
-        return false;
-    }
-    p->file_name = config_copy_text(from->value, strlen(from->value));
+    if (err == -EFBIG)
+        return config_fail(p, &from, "%s is longer than %d bytes, so it is no file of settings",
+                           config_show(from.value).text, CONFIG_FILE_MAX);
+    if (err < 0)
+        return config_fail(p, &from, "cannot read %s: %s", config_show(from.value).text,
+                           strerror(-err));
+    p->file_name = config_copy_text(from.value, strlen(from.value));
     ok = config_file_parse(bytes, len, &p->file, &error);
     free(bytes);
-    if (!ok) {
-        config_fail(&p->draft, NULL, "%.250s:%u:%u: %s", p->file_name, error.at.line,
-                    error.at.column, error.text);
-        if (etcd_file)
-            p->draft.error->exit_code = 1;
-        return false;
-    }
-    return add_entries(p, etcd_file);
+    if (!ok)
+        return (from.etcd_file ? config_fail_check : config_fail)(
+            p, NULL, "%.250s:%u:%u: %s", p->file_name, error.at.line, error.at.column, error.text);
+    return add_entries(p, from.etcd_file);
 }
 
 /* Moves the settings from index `first` on to the front: the settings of a file apply first. */
@@ -481,7 +471,7 @@ static void drop_etcd_settings(struct parse *p)
             continue;
         }
         if (strcmp(s->name, "config-file") != 0)
-            config_note(&p->draft.config, CONFIG_NOTE_IGNORED, config_label(s, label),
+            config_note(&p->config, CONFIG_NOTE_IGNORED, config_label(s, label),
                         "--config-file is given, and then etcd reads nothing else");
     }
     p->settings.count = kept;
@@ -503,7 +493,7 @@ static const char *find_variable(char *const environment[], const char *name)
 bool config_collect(struct parse *p, int argc, char *const argv[], char *const environment[])
 {
     const struct setting *file;
-    struct setting etcd_file = {.name = "config-file", .source = SETTING_ENVIRONMENT};
+    struct setting from = {.name = "config-file", .source = SETTING_ENVIRONMENT};
     size_t arguments;
 
     read_variables(p, environment);
@@ -514,28 +504,22 @@ bool config_collect(struct parse *p, int argc, char *const argv[], char *const e
 
     arguments = p->settings.count;
     file = config_last_setting(p, "config");
-    if (file != NULL) {
-        struct setting from = *file;
-
-        if (!read_file(p, &from, false))
-            return false;
-    }
-    p->own_listen = config_last_setting(p, "listen") != NULL;
+    if (file != NULL && !read_file(p, *file))
+        return false;
     file = config_last_setting(p, "config-file");
     if (file != NULL)
-        etcd_file = *file;
-    else if (p->as_etcd || !p->own_listen)
-        etcd_file.value = find_variable(environment, "ETCD_CONFIG_FILE");
-    if (etcd_file.value != NULL && etcd_file.value[0] != '\0') {
-        struct setting from = etcd_file;
-
+        from = *file;
+    else if (p->as_etcd || config_last_setting(p, "listen") == NULL)
+        from.value = find_variable(environment, "ETCD_CONFIG_FILE");
+    if (from.value != NULL && from.value[0] != '\0') {
         if (config_last_setting(p, "config") != NULL)
-            return config_fail(&p->draft, &from, "--config is given too; keep one of the two");
+            return config_fail(p, &from, "--config is given too; keep one of the two");
         drop_etcd_settings(p);
         arguments = p->settings.count;
-        if (!read_file(p, &from, true))
+        from.etcd_file = true;
+        if (!read_file(p, from))
             return false;
-        p->draft.config.etcd_mode = true;
+        p->config.etcd_mode = true;
         move_to_front(&p->settings, arguments);
         return true;
     }
@@ -543,7 +527,7 @@ bool config_collect(struct parse *p, int argc, char *const argv[], char *const e
     if (!read_environment(p, environment))
         return false;
     move_to_front(&p->settings, arguments);
-    if (p->draft.config.etcd_mode)
+    if (p->config.etcd_mode)
         note_unknown_variables(p, environment);
     return true;
 }

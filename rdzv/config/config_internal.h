@@ -1,5 +1,5 @@
 /* What the parts of config share while a struct config is being made: the settings with their
- * sources, and the draft that receives them. For config*.c and etcd_apply.c only. */
+ * sources, and the struct config that receives them. For config*.c and etcd_apply.c only. */
 #pragma once
 
 #include "rdzv/config/config.h"
@@ -126,32 +126,19 @@ struct settings {
     size_t count;
 };
 
-/* The struct that is being filled, with all that the final checks need. */
-struct draft {
-    struct config config;
-    struct config_error *error;
-
-    struct string_list client_urls; /* --listen-client-urls */
-    struct string_list metrics_urls;
-    const struct setting *client_urls_from; /* NULL: not given */
-    const struct setting *metrics_urls_from;
-    const struct setting *advertise_from;
-    const struct setting *cluster_from;
-    const struct setting *listen_from; /* the last --listen */
-    const struct setting *v2_from;
-    bool v2;
-    bool log_format_given;
-};
-
 /* Everything one parse holds on to. */
 struct parse {
-    struct draft draft;
+    struct config config; /* is being filled */
+    struct config_error *error;
+    struct string_list client_urls; /* --listen-client-urls */
+    struct string_list metrics_urls;
+    const struct setting *listen_from; /* the last --listen; NULL: not given */
+    bool v2;
     struct settings settings;
     struct config_file file; /* the settings borrow from it */
     char *file_name;
     bool is_named_etcd;
-    bool as_etcd;    /* rdzvd is called etcd, or has a flag that only etcd has */
-    bool own_listen; /* --listen, from anywhere */
+    bool as_etcd; /* rdzvd is called etcd, or has a flag that only etcd has */
 };
 
 /* config_collect.c: fills parse->settings, in the order in which they apply, and decides
@@ -160,15 +147,15 @@ bool config_collect(struct parse *p, int argc, char *const argv[], char *const e
 /* False: two settings of one source set one thing under two names, to different values. */
 bool config_check_pairs(struct parse *p);
 
-/* config_options.c: checks the value and puts it into the draft. */
-bool config_apply_option(struct draft *d, const struct setting *s);
+/* config_options.c: checks the value and puts it into p->config. */
+bool config_apply_option(struct parse *p, const struct setting *s);
 /* A duration, a size or a count as text; `text` has UNITS_TEXT_MAX bytes. */
 const char *config_format_amount(const struct option *o, uint64_t value, char *text);
 /* A comma-separated list of URLs, checked and sorted; an empty value changes nothing. */
-bool config_read_urls(struct draft *d, const struct setting *s, struct string_list *list);
+bool config_read_urls(struct parse *p, const struct setting *s, struct string_list *list);
 
 /* config_listen.c */
-bool config_apply_listen(struct draft *d, const struct setting *s);
+bool config_apply_listen(struct parse *p, const struct setting *s);
 /* localhost is 127.0.0.1, and ::1 where there is one. Not with port 0: that would be two ports. */
 void config_add_localhost(struct config *c, uint16_t port, const char *space);
 /* Takes nothing over, copies what it keeps. */
@@ -176,7 +163,7 @@ struct listen_spec *config_add_listener(struct config *c, const char *host, size
                                         uint16_t port, const char *space);
 void config_free_listener(struct listen_spec *spec);
 void config_clear_listeners(struct config *c);
-bool config_check_overlaps(struct draft *d);
+bool config_check_overlaps(struct parse *p);
 /* Whether the len bytes are a numeric address of that family, AF_INET or AF_INET6. */
 bool config_is_address(int family, const char *text, size_t len);
 /* Whether they may be the name of a host; of an address of IPv4 as well. */
@@ -225,10 +212,10 @@ const struct setting *config_last_setting(const struct parse *p, const char *nam
 const char *config_label(const struct setting *setting, char *text);
 
 /* Sets the error and returns false: "LABEL: text". */
-bool config_fail(struct draft *d, const struct setting *setting, const char *format, ...)
+bool config_fail(struct parse *p, const struct setting *setting, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same with exit code 1, for checks that etcd makes after reading its flags. */
-bool config_fail_check(struct draft *d, const struct setting *setting, const char *format, ...)
+bool config_fail_check(struct parse *p, const struct setting *setting, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* A value as an error may show it: quoted, cut, control characters escaped. */
@@ -251,6 +238,6 @@ void string_list_split(struct string_list *list, const char *text);
 /* etcd_apply.c */
 
 /* Applies a setting whose name only etcd has. */
-bool etcd_flag_apply(struct draft *d, const struct setting *setting);
-/* Listeners from URLs, and etcd's checks across flags; d->config.etcd_mode is decided. */
-bool etcd_flags_finish(struct draft *d);
+bool etcd_flag_apply(struct parse *p, const struct setting *setting);
+/* Listeners from URLs, and etcd's checks across flags; p->config.etcd_mode is decided. */
+bool etcd_flags_finish(struct parse *p);

@@ -28,22 +28,21 @@ const char *config_check_journal(struct config *c, const char *text)
 
 bool config_finish_journal(struct parse *p)
 {
-    const struct config_journal *j = &p->draft.config.journal;
+    const struct config_journal *j = &p->config.journal;
     const struct setting *user = config_last_setting(p, "journal-user");
     const struct setting *password = config_last_setting(p, "journal-password-file");
 
     if (user != NULL && j->url == NULL)
-        return config_fail(&p->draft, user, "is for --journal=etcd://...");
+        return config_fail(p, user, "is for --journal=etcd://...");
     if (password != NULL && j->user == NULL)
-        return config_fail(&p->draft, password, "goes with --journal-user=NAME");
+        return config_fail(p, password, "goes with --journal-user=NAME");
     if (user != NULL && password == NULL)
-        return config_fail(&p->draft, user, "needs --journal-password-file=FILE");
+        return config_fail(p, user, "needs --journal-password-file=FILE");
     for (size_t i = 0; j->url != NULL && i < p->settings.count; i++) {
         const struct setting *s = &p->settings.items[i];
 
         if (s->option != NULL && s->option->is_for_files)
-            return config_fail(&p->draft, s,
-                               "is for files; --journal=etcd://... keeps all state in etcd");
+            return config_fail(p, s, "is for files; --journal=etcd://... keeps all state in etcd");
     }
     return true;
 }

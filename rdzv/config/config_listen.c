@@ -151,14 +151,14 @@ static const char *split_listen(const char *text, const char **host, size_t *hos
 }
 
 /* `path` is all that stands behind "unix:". */
-static bool apply_unix(struct draft *d, const struct setting *s, const char *path)
+static bool apply_unix(struct parse *p, const struct setting *s, const char *path)
 {
     if (path[0] != '/' || strlen(path) > UNIX_PATH_MAX)
-        return config_fail(d, s,
+        return config_fail(p, s,
                            "%s: the path of a Unix socket begins with / and has %zu bytes at most; "
                            "write unix:/PATH",
                            config_show(s->value).text, UNIX_PATH_MAX);
-    config_add_listener(&d->config, "", 0, 0, CONFIG_DEFAULT_SPACE)->path =
+    config_add_listener(&p->config, "", 0, 0, CONFIG_DEFAULT_SPACE)->path =
         config_copy_text(path, strlen(path));
     return true;
 }
@@ -180,9 +180,9 @@ static enum listen_wire take_wire(const char **text)
     return take_prefix(text, "plain:") ? LISTEN_PLAIN : LISTEN_BY_SETTING;
 }
 
-bool config_apply_listen(struct draft *d, const struct setting *s)
+bool config_apply_listen(struct parse *p, const struct setting *s)
 {
-    struct config *c = &d->config;
+    struct config *c = &p->config;
     const char *host, *port, *space, *problem, *text = s->value;
     enum listen_wire wire;
     struct listen_spec *spec;
@@ -190,19 +190,19 @@ bool config_apply_listen(struct draft *d, const struct setting *s)
     bool named;
     uint16_t number;
 
-    if (d->listen_from != NULL && d->listen_from->source != s->source)
+    if (p->listen_from != NULL && p->listen_from->source != s->source)
         config_clear_listeners(c); /* the command line's replace the file's */
-    d->listen_from = s;
+    p->listen_from = s;
     if (take_prefix(&text, "unix:"))
-        return apply_unix(d, s, text);
+        return apply_unix(p, s, text);
     wire = take_wire(&text);
     problem = split_listen(text, &host, &host_len, &port, &space);
     if (problem == NULL && !config_read_port(port, strcspn(port, "/"), &number))
         problem = "the port is a number from 0 to 65535; write ADDR:PORT";
     if (problem != NULL)
-        return config_fail(d, s, "%s: %s", config_show(s->value).text, problem);
+        return config_fail(p, s, "%s: %s", config_show(s->value).text, problem);
     if (space != NULL && !config_space_name_ok(space))
-        return config_fail(d, s,
+        return config_fail(p, s,
                            "%s: a space is named with 1 to %d letters, digits, `.`, `_` or "
                            "`-`, a letter or digit first",
                            config_show(s->value).text, SPACE_NAME_MAX);
@@ -257,9 +257,9 @@ static bool listeners_overlap(const struct listen_spec *a, const struct listen_s
            (strcmp(a->host, "::") == 0 && config_is_address(AF_INET6, b->host, strlen(b->host)));
 }
 
-bool config_check_overlaps(struct draft *d)
+bool config_check_overlaps(struct parse *p)
 {
-    const struct config *c = &d->config;
+    const struct config *c = &p->config;
 
     for (size_t i = 0; i < c->listener_count; i++) {
         for (size_t j = 0; j < i; j++) {
@@ -275,9 +275,9 @@ bool config_check_overlaps(struct draft *d)
             else
                 snprintf(text, sizeof text,
                          "rdzvd cannot listen on both %s and %s; drop one, or change a port", a, b);
-            if (d->listen_from == NULL)
-                return config_fail_check(d, d->client_urls_from, "%s", text);
-            return config_fail(d, d->listen_from, "%s", text);
+            if (p->listen_from != NULL)
+                return config_fail(p, p->listen_from, "%s", text);
+            return config_fail_check(p, config_last_setting(p, "listen-client-urls"), "%s", text);
         }
     }
     return true;

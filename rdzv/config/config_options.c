@@ -243,7 +243,7 @@ static uint64_t most_of(const struct option *o)
 }
 
 /* Most durations and sizes may be as large as one likes. */
-static bool fail_range(struct draft *d, const struct setting *s)
+static bool fail_range(struct parse *p, const struct setting *s)
 {
     const struct option *o = s->option;
     const char *colon = o->least_why == NULL ? "" : ": ";
@@ -252,14 +252,14 @@ static bool fail_range(struct draft *d, const struct setting *s)
 
     config_format_amount(o, o->least, least);
     if (most_of(o) == UINT64_MAX)
-        return config_fail(d, s, "%s: must be %s at least%s%s", config_show(s->value).text, least,
+        return config_fail(p, s, "%s: must be %s at least%s%s", config_show(s->value).text, least,
                            colon, why);
-    return config_fail(d, s, "%s: must be from %s to %s%s%s", config_show(s->value).text, least,
+    return config_fail(p, s, "%s: must be from %s to %s%s%s", config_show(s->value).text, least,
                        config_format_amount(o, most_of(o), most), colon, why);
 }
 
 /* The three numeric kinds, checked against the option's range. */
-static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out)
+static bool parse_amount(struct parse *p, const struct setting *s, uint64_t *out)
 {
     const struct option *o = s->option;
     bool duration = o->kind == OPTION_DURATION;
@@ -277,7 +277,7 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
         size_t len = strlen(s->value);
 
         if (len == 0 || strspn(s->value, "0123456789") < len)
-            return config_fail(d, s, "%s: not a whole number%s", config_show(s->value).text,
+            return config_fail(p, s, "%s: not a whole number%s", config_show(s->value).text,
                                o->may_be_off ? "; write one, or off" : "; write one");
         if (!slice_to_u64(slice_str(s->value), UINT64_MAX, &value))
             value = UINT64_MAX;
@@ -286,11 +286,11 @@ static bool parse_amount(struct draft *d, const struct setting *s, uint64_t *out
             duration ? units_parse_duration(s->value, &value) : units_parse_size(s->value, &value);
 
         if (result != UNITS_OK)
-            return config_fail(d, s, "%s: %s", config_show(s->value).text,
+            return config_fail(p, s, "%s: %s", config_show(s->value).text,
                                duration ? units_duration_hint(result) : units_size_hint(result));
     }
     if (value < o->least || value > most_of(o))
-        return fail_range(d, s);
+        return fail_range(p, s);
     *out = value;
     return true;
 }
@@ -307,7 +307,7 @@ static bool find_choice(const struct option *o, const char *word, unsigned *out)
 }
 
 /* The place of the value among the choices, as an enum has it. */
-static bool parse_choice(struct draft *d, const struct setting *s, unsigned *out)
+static bool parse_choice(struct parse *p, const struct setting *s, unsigned *out)
 {
     const struct option *o = s->option;
     bool flag;
@@ -324,10 +324,10 @@ static bool parse_choice(struct draft *d, const struct setting *s, unsigned *out
         *out = LOG_ERROR;
         return true;
     }
-    return config_fail(d, s, "%s: must be one of %s", config_show(s->value).text, o->value_name);
+    return config_fail(p, s, "%s: must be one of %s", config_show(s->value).text, o->value_name);
 }
 
-bool config_read_urls(struct draft *d, const struct setting *s, struct string_list *list)
+bool config_read_urls(struct parse *p, const struct setting *s, struct string_list *list)
 {
     struct string_list urls = {0};
 
@@ -338,7 +338,7 @@ bool config_read_urls(struct draft *d, const struct setting *s, struct string_li
         const char *problem = etcd_url_check(urls.items[i], NULL);
 
         if (problem != NULL) {
-            config_fail(d, s, "%s: %s", config_show(urls.items[i]).text, problem);
+            config_fail(p, s, "%s: %s", config_show(urls.items[i]).text, problem);
             string_list_free(&urls);
             return false;
         }
@@ -349,17 +349,17 @@ bool config_read_urls(struct draft *d, const struct setting *s, struct string_li
     return true;
 }
 
-static bool apply_origins(struct draft *d, const struct setting *s, struct string_list *list)
+static bool apply_origins(struct parse *p, const struct setting *s, struct string_list *list)
 {
     if (strcmp(s->value, "*") != 0)
-        return s->value[0] == '\0' ? config_fail(d, s, "is empty; write * for any origin, or URLs")
-                                   : config_read_urls(d, s, list);
+        return s->value[0] == '\0' ? config_fail(p, s, "is empty; write * for any origin, or URLs")
+                                   : config_read_urls(p, s, list);
     string_list_free(list);
     string_list_add(list, "*", 1);
     return true;
 }
 
-static bool apply_names(struct draft *d, const struct setting *s, struct string_list *list)
+static bool apply_names(struct parse *p, const struct setting *s, struct string_list *list)
 {
     const struct option *o = s->option;
 
@@ -369,7 +369,7 @@ static bool apply_names(struct draft *d, const struct setting *s, struct string_
     string_list_split(list, s->value);
     for (size_t i = 0; i < list->count; i++) {
         if (o->choices != NULL && !find_choice(o, list->items[i], &(unsigned){0}))
-            return config_fail(d, s, "%s: is none of %s", config_show(list->items[i]).text,
+            return config_fail(p, s, "%s: is none of %s", config_show(list->items[i]).text,
                                o->value_name);
         if (strcmp(list->items[i], "*") == 0 || s->value[0] == '\0') {
             string_list_free(list);
@@ -380,70 +380,67 @@ static bool apply_names(struct draft *d, const struct setting *s, struct string_
     return true;
 }
 
-static bool apply_text(struct draft *d, const struct setting *s, char **field)
+static bool apply_text(struct parse *p, const struct setting *s, char **field)
 {
     const struct option *o = s->option;
-    const char *problem = o->check == NULL ? NULL : o->check(&d->config, s->value);
+    const char *problem = o->check == NULL ? NULL : o->check(&p->config, s->value);
 
     if (problem != NULL)
-        return config_fail(d, s, "%s: %s", config_show(s->value).text, problem);
+        return config_fail(p, s, "%s: %s", config_show(s->value).text, problem);
     if (s->value[0] == '\0' && o->left_out != NULL && (s->etcd == NULL || s->etcd->own == NULL))
-        return config_fail(d, s, "is empty; write %s, or leave the setting out: then %s",
+        return config_fail(p, s, "is empty; write %s, or leave the setting out: then %s",
                            o->value_name, o->left_out);
     free(*field);
     *field = config_copy_text(s->value, strlen(s->value));
     return true;
 }
 
-bool config_apply_option(struct draft *d, const struct setting *s)
+bool config_apply_option(struct parse *p, const struct setting *s)
 {
-    void *field = (char *)&d->config + s->option->offset;
+    void *field = (char *)&p->config + s->option->offset;
     uint64_t amount;
     unsigned choice;
     bool flag;
 
     switch (s->option->kind) {
     case OPTION_LISTEN:
-        return config_apply_listen(d, s);
+        return config_apply_listen(p, s);
     case OPTION_DURATION:
     case OPTION_SIZE:
-        if (!parse_amount(d, s, &amount))
+        if (!parse_amount(p, s, &amount))
             return false;
         memcpy(field, &amount, sizeof amount);
         return true;
     case OPTION_COUNT:
-        if (!parse_amount(d, s, &amount))
+        if (!parse_amount(p, s, &amount))
             return false;
         memcpy(field, &(uint32_t){(uint32_t)amount}, sizeof(uint32_t));
         return true;
     case OPTION_SWITCH:
-        if (!parse_choice(d, s, &choice))
+        if (!parse_choice(p, s, &choice))
             return false;
         *(bool *)field = choice != 0;
         return true;
     case OPTION_CHOICE:
-        if (!parse_choice(d, s, &choice))
+        if (!parse_choice(p, s, &choice))
             return false;
         memcpy(field, &choice, sizeof choice); /* our enums are unsigned ints to both compilers */
-        if (s->option->choices == log_format_names)
-            d->log_format_given = true;
         return true;
     case OPTION_TEXT:
-        return apply_text(d, s, field);
+        return apply_text(p, s, field);
     case OPTION_URLS:
-        d->advertise_from = s;
-        return config_read_urls(d, s, field);
+        return config_read_urls(p, s, field);
     case OPTION_ORIGINS:
-        return apply_origins(d, s, field);
+        return apply_origins(p, s, field);
     case OPTION_NAMES:
-        return apply_names(d, s, field);
+        return apply_names(p, s, field);
     case OPTION_FILE:
         return true; /* config_collect() has read it */
     case OPTION_ACTION:
         if (s->value != NULL && !etcd_parse_bool(slice_str(s->value), &flag))
-            return config_fail(d, s, "%s: takes no value", config_show(s->value).text);
+            return config_fail(p, s, "%s: takes no value", config_show(s->value).text);
         if (s->value == NULL || flag)
-            d->config.action = s->option->action;
+            p->config.action = s->option->action;
         return true;
     }
     return true;

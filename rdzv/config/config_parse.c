@@ -48,10 +48,9 @@ static bool apply_settings(struct parse *p)
         const struct setting *s = &p->settings.items[i];
 
         if (s->value != NULL && !utf8_is_text(slice_str(s->value)))
-            return config_fail(&p->draft, s, "%s: is not UTF-8 text; write it in UTF-8",
+            return config_fail(p, s, "%s: is not UTF-8 text; write it in UTF-8",
                                config_show(s->value).text);
-        if (!(s->option != NULL ? config_apply_option(&p->draft, s)
-                                : etcd_flag_apply(&p->draft, s)))
+        if (!(s->option != NULL ? config_apply_option(p, s) : etcd_flag_apply(p, s)))
             return false;
     }
     return true;
@@ -66,7 +65,7 @@ static void note_etcd_role(struct parse *p)
 
         if (s->etcd_file || (s->option != NULL && s->source != SETTING_ENVIRONMENT))
             continue;
-        config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(s, label),
+        config_note(&p->config, CONFIG_NOTE_WARNING, config_label(s, label),
                     "is a setting of etcd's, so rdzvd serves as an etcd, and only at "
                     "127.0.0.1:2379; give --listen, or leave it out");
         return;
@@ -76,17 +75,16 @@ static void note_etcd_role(struct parse *p)
 /* Checks that need all settings together. */
 static bool finish_config(struct parse *p)
 {
-    struct draft *d = &p->draft;
-    struct config *c = &d->config;
+    struct config *c = &p->config;
 
     if (c->check_data != NULL && c->action == CONFIG_RUN)
         c->action = CONFIG_CHECK_DATA;
     if (c->check_health != NULL && c->action == CONFIG_RUN)
         c->action = CONFIG_CHECK_HEALTH;
-    if (!etcd_flags_finish(d))
+    if (!etcd_flags_finish(p))
         return false;
     if (c->name[0] == '\0')
-        return (c->etcd_mode ? config_fail_check : config_fail)(d, config_last_setting(p, "name"),
+        return (c->etcd_mode ? config_fail_check : config_fail)(p, config_last_setting(p, "name"),
                                                                 "is empty; give the member a name");
 
     c->listeners_default = true;
@@ -101,11 +99,11 @@ static bool finish_config(struct parse *p)
         config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
         config_add_localhost(c, 2379, CONFIG_DEFAULT_SPACE);
     }
-    if (!config_check_overlaps(d) || !config_finish_tls(p) || !config_finish_relay(p) ||
+    if (!config_check_overlaps(p) || !config_finish_tls(p) || !config_finish_relay(p) ||
         !config_finish_journal(p))
         return false;
 
-    c->advertise_default = d->advertise_from == NULL;
+    c->advertise_default = config_last_setting(p, "advertise-client-urls") == NULL;
     config_finish_elastic(c);
     return true;
 }
@@ -123,36 +121,36 @@ static bool is_named_etcd(const char *argv0)
 bool config_parse(int argc, char *const argv[], char *const environment[], struct config *out,
                   struct config_error *error)
 {
-    struct parse p = {.draft = {.error = error}};
+    struct parse p = {.error = error};
     const struct setting *help;
     bool ok;
 
     *error = (struct config_error){.exit_code = 2};
-    set_defaults(&p.draft.config);
+    set_defaults(&p.config);
     p.is_named_etcd = p.as_etcd = argc > 0 && is_named_etcd(argv[0]);
     if (p.as_etcd) { /* an etcd answers every name, and tells every web page */
-        string_list_add(&p.draft.config.cors, "*", 1);
-        string_list_add(&p.draft.config.host_whitelist, "*", 1);
+        string_list_add(&p.config.cors, "*", 1);
+        string_list_add(&p.config.host_whitelist, "*", 1);
     }
     ok = config_collect(&p, argc, argv, environment);
     help = ok ? config_last_setting(&p, "help") : NULL;
     if (help != NULL) {
         /* --help wins over all errors. */
-        p.draft.config.action = CONFIG_HELP;
-        p.draft.config.etcd_mode = p.as_etcd;
+        p.config.action = CONFIG_HELP;
+        p.config.etcd_mode = p.as_etcd;
     } else {
         ok = ok && config_check_pairs(&p) && apply_settings(&p) && finish_config(&p);
     }
 
     if (ok) {
-        p.draft.config.config_file = p.file_name;
+        p.config.config_file = p.file_name;
         p.file_name = NULL;
-        *out = p.draft.config;
+        *out = p.config;
     } else {
-        config_free(&p.draft.config);
+        config_free(&p.config);
     }
-    string_list_free(&p.draft.client_urls);
-    string_list_free(&p.draft.metrics_urls);
+    string_list_free(&p.client_urls);
+    string_list_free(&p.metrics_urls);
     config_file_free(&p.file);
     free(p.file_name);
     free(p.settings.items);

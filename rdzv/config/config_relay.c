@@ -24,13 +24,13 @@ const char *config_check_space(struct config *, const char *text)
 /* All listeners of a relay serve the space of --space. False: a listener names another one. */
 static bool set_listeners_space(struct parse *p)
 {
-    struct config *c = &p->draft.config;
+    struct config *c = &p->config;
 
     for (size_t i = 0; i < c->listener_count; i++) {
         struct listen_spec *spec = &c->listeners[i];
 
         if (strcmp(spec->space, CONFIG_DEFAULT_SPACE) != 0)
-            return config_fail(&p->draft, p->draft.listen_from,
+            return config_fail(p, p->listen_from,
                                "a listener of a relay (--upstream) has no space of its own; name "
                                "the store's with --space=%s",
                                spec->space);
@@ -54,11 +54,10 @@ static bool check_store_settings(struct parse *p)
         char label[CONFIG_LABEL_MAX];
 
         if (s->option != NULL && s->option->on_relay == RELAY_REFUSES)
-            return config_fail(&p->draft, s,
-                               "a relay (--upstream) keeps no keys; give this to the store");
+            return config_fail(p, s, "a relay (--upstream) keeps no keys; give this to the store");
         if (s->option != NULL && s->option->on_relay == RELAY_IGNORES &&
-            !config_relay_takes(&p->draft.config, s->option))
-            config_note(&p->draft.config, CONFIG_NOTE_WARNING, config_label(s, label),
+            !config_relay_takes(&p->config, s->option))
+            config_note(&p->config, CONFIG_NOTE_WARNING, config_label(s, label),
                         "has no effect on a relay (--upstream); give it to the store");
     }
     return true;
@@ -67,22 +66,22 @@ static bool check_store_settings(struct parse *p)
 /* False: the setting of restarts in place has no effect here. */
 static bool check_restarts(struct parse *p)
 {
-    const struct config *c = &p->draft.config;
+    const struct config *c = &p->config;
     const struct setting *s = config_last_setting(p, "exit-on-restart");
 
     if (c->exit_on_restart == 0)
         return true;
     if (!config_is_relay(c))
-        return config_fail(&p->draft, s, "is a setting of relays (--upstream without --journal)");
+        return config_fail(p, s, "is a setting of relays (--upstream without --journal)");
     if (c->elastic.expected_nodes == 0)
-        return config_fail(&p->draft, s, "add --expect=N, the number of relays of the run");
+        return config_fail(p, s, "add --expect=N, the number of relays of the run");
     return true;
 }
 
 /* The links of all spaces go to the same addresses. */
 static void note_unlike_spaces(struct parse *p)
 {
-    struct config *c = &p->draft.config;
+    struct config *c = &p->config;
     const struct listen_spec *first = NULL;
 
     for (size_t i = 0; i < c->listener_count; i++) {
@@ -104,11 +103,11 @@ static void note_unlike_spaces(struct parse *p)
 
 bool config_finish_relay(struct parse *p)
 {
-    struct config *c = &p->draft.config;
+    struct config *c = &p->config;
     const struct setting *space = config_last_setting(p, "space");
 
     if (!config_is_relay(c) && space != NULL)
-        return config_fail(&p->draft, space,
+        return config_fail(p, space,
                            "is a setting of relays (--upstream without --journal); name a store's "
                            "spaces with --listen=ADDR:PORT/SPACE");
     if (!check_restarts(p))

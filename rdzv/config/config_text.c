@@ -60,42 +60,42 @@ struct shown config_show(const char *value)
     return out;
 }
 
-static void set_error(struct draft *d, int exit_code, const struct setting *setting,
+static void set_error(struct parse *p, int exit_code, const struct setting *setting,
                       const char *format, va_list args)
 {
     char label[CONFIG_LABEL_MAX];
     size_t len = 0;
 
-    d->error->exit_code = exit_code;
+    p->error->exit_code = exit_code;
     if (setting != NULL)
-        len = (size_t)snprintf(d->error->text, sizeof d->error->text,
+        len = (size_t)snprintf(p->error->text, sizeof p->error->text,
                                "%s: ", config_label(setting, label));
-    vsnprintf(d->error->text + len, sizeof d->error->text - len, format, args);
+    vsnprintf(p->error->text + len, sizeof p->error->text - len, format, args);
     /* Names come from files, and an error is one line. */
-    for (char *c = d->error->text; *c != '\0'; c++) {
+    for (char *c = p->error->text; *c != '\0'; c++) {
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
     }
 }
 
-bool config_fail(struct draft *d, const struct setting *setting, const char *format, ...)
+bool config_fail(struct parse *p, const struct setting *setting, const char *format, ...)
 {
     bool as_etcd_does =
         setting != NULL && (setting->source == SETTING_ENVIRONMENT || setting->etcd_file);
     va_list args;
 
     va_start(args, format);
-    set_error(d, as_etcd_does ? 1 : 2, setting, format, args);
+    set_error(p, as_etcd_does ? 1 : 2, setting, format, args);
     va_end(args);
     return false;
 }
 
-bool config_fail_check(struct draft *d, const struct setting *setting, const char *format, ...)
+bool config_fail_check(struct parse *p, const struct setting *setting, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    set_error(d, 1, setting, format, args);
+    set_error(p, 1, setting, format, args);
     va_end(args);
     return false;
 }

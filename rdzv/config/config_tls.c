@@ -39,7 +39,7 @@ static const struct setting *find_given(const struct parse *p, const char *own, 
  * an empty text may also be the unset variable of a script. */
 static void drop_empty(struct parse *p, char **text, const char *etcd_name, const char *then)
 {
-    struct config *c = &p->draft.config;
+    struct config *c = &p->config;
     const struct setting *from = config_last_setting(p, etcd_name);
     char label[CONFIG_LABEL_MAX];
 
@@ -54,7 +54,7 @@ static void drop_empty(struct parse *p, char **text, const char *etcd_name, cons
 
 static void drop_empty_texts(struct parse *p)
 {
-    struct config_tls *t = &p->draft.config.tls;
+    struct config_tls *t = &p->config.tls;
 
     drop_empty(p, &t->cert, "cert-file", NULL);
     drop_empty(p, &t->key, "key-file", NULL);
@@ -64,15 +64,14 @@ static void drop_empty_texts(struct parse *p)
 
 static bool check_listeners(struct parse *p)
 {
-    const struct config *c = &p->draft.config;
-    const struct draft *d = &p->draft;
-    const struct setting *from = d->listen_from != NULL        ? d->listen_from
-                                 : d->client_urls_from != NULL ? d->client_urls_from
-                                                               : d->metrics_urls_from;
+    const struct config *c = &p->config;
+    const struct setting *from = p->listen_from != NULL
+                                     ? p->listen_from
+                                     : find_given(p, "listen-client-urls", "listen-metrics-urls");
 
     for (size_t i = 0; i < c->listener_count; i++) {
         if (c->listeners[i].wire == LISTEN_TLS && c->tls.cert == NULL)
-            return config_fail_check(&p->draft, from,
+            return config_fail_check(p, from,
                                      "TLS (https://, or tls:) needs a certificate: --cert=FILE and "
                                      "--key=FILE");
     }
@@ -99,28 +98,26 @@ static bool finish_client(struct parse *p, const struct client_settings *names, 
     const struct setting *given[] = {
         config_last_setting(p, names->ca), config_last_setting(p, names->cert),
         config_last_setting(p, names->key), config_last_setting(p, names->name)};
-    struct draft *d = &p->draft;
 
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         if (given[i] != NULL && !is_used)
-            return config_fail(d, given[i], "%s", names->only);
+            return config_fail(p, given[i], "%s", names->only);
         if (given[i] != NULL && t->ca == NULL)
-            return config_fail(d, given[i], "needs the CA of %s: --%s=FILE, or system", names->peer,
+            return config_fail(p, given[i], "needs the CA of %s: --%s=FILE, or system", names->peer,
                                names->ca);
     }
     if (t->cert != NULL && t->key == NULL)
-        return config_fail(d, given[1], "needs its key: --%s=FILE", names->key);
+        return config_fail(p, given[1], "needs its key: --%s=FILE", names->key);
     if (t->key != NULL && t->cert == NULL)
-        return config_fail(d, given[2], "needs its certificate: --%s=FILE", names->cert);
-    t->crl = d->config.tls.crl;
+        return config_fail(p, given[2], "needs its certificate: --%s=FILE", names->cert);
+    t->crl = p->config.tls.crl;
     return true;
 }
 
 /* A name that nobody has verified says nothing. */
 static bool check_names(struct parse *p)
 {
-    struct draft *d = &p->draft;
-    const struct config_tls *t = &d->config.tls;
+    const struct config_tls *t = &p->config.tls;
     const struct setting *relay_names = config_last_setting(p, "relay-names");
     const struct {
         const struct string_list *list;
@@ -132,11 +129,11 @@ static bool check_names(struct parse *p)
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i].list->count > 0 && t->client_ca == NULL)
-            return config_fail(d, all[i].from,
+            return config_fail(p, all[i].from,
                                "needs the CA whose certificates they are: --client-ca=FILE");
         for (size_t j = 0; j < all[i].list->count; j++) {
             if (strcmp(all[i].list->items[j], "*") == 0)
-                return config_fail(d, all[i].from,
+                return config_fail(p, all[i].from,
                                    "* is no name; leave the setting out, or write names");
         }
     }
@@ -147,7 +144,7 @@ static bool check_names(struct parse *p)
 
         free(space);
         if (!ok)
-            return config_fail(d, relay_names, "%s: write SPACE=NAME[,SPACE=NAME...]",
+            return config_fail(p, relay_names, "%s: write SPACE=NAME[,SPACE=NAME...]",
                                config_show(item).text);
     }
     return true;
@@ -155,8 +152,7 @@ static bool check_names(struct parse *p)
 
 bool config_finish_tls(struct parse *p)
 {
-    struct draft *d = &p->draft;
-    struct config_tls *t = &d->config.tls;
+    struct config_tls *t = &p->config.tls;
     const struct setting *auth = config_last_setting(p, "client-cert-auth");
     bool wants_auth =
         auth != NULL && (auth->value == NULL ||
@@ -164,24 +160,24 @@ bool config_finish_tls(struct parse *p)
 
     drop_empty_texts(p);
     if (t->cert != NULL && t->key == NULL)
-        return config_fail(d, find_given(p, "cert", "cert-file"), "needs its key: --key=FILE");
+        return config_fail(p, find_given(p, "cert", "cert-file"), "needs its key: --key=FILE");
     if (t->key != NULL && t->cert == NULL)
-        return config_fail(d, find_given(p, "key", "key-file"),
+        return config_fail(p, find_given(p, "key", "key-file"),
                            "needs its certificate: --cert=FILE");
     if (t->client_ca != NULL && t->cert == NULL)
-        return config_fail(d, find_given(p, "client-ca", "trusted-ca-file"),
+        return config_fail(p, find_given(p, "client-ca", "trusted-ca-file"),
                            "needs a certificate of ours: --cert=FILE and --key=FILE");
     if (!check_names(p))
         return false;
     if (wants_auth && t->client_ca == NULL)
-        return config_fail(d, auth, "needs the CA of the clients: --trusted-ca-file=FILE");
-    if (t->crl != NULL && t->client_ca == NULL && d->config.upstream_tls.ca == NULL &&
-        d->config.journal.tls.ca == NULL)
-        return config_fail(d, find_given(p, "crl", "client-crl-file"),
+        return config_fail(p, auth, "needs the CA of the clients: --trusted-ca-file=FILE");
+    if (t->crl != NULL && t->client_ca == NULL && p->config.upstream_tls.ca == NULL &&
+        p->config.journal.tls.ca == NULL)
+        return config_fail(p, find_given(p, "crl", "client-crl-file"),
                            "needs the CA whose list it is: --client-ca=FILE, --upstream-ca=FILE or "
                            "--journal-ca=FILE");
-    return finish_client(p, &of_clients[0], d->config.upstream != NULL, &d->config.upstream_tls) &&
-           finish_client(p, &of_clients[1], d->config.journal.url != NULL,
-                         &d->config.journal.tls) &&
+    return finish_client(p, &of_clients[0], p->config.upstream != NULL, &p->config.upstream_tls) &&
+           finish_client(p, &of_clients[1], p->config.journal.url != NULL,
+                         &p->config.journal.tls) &&
            check_listeners(p);
 }

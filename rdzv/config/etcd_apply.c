@@ -11,7 +11,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-static bool check_etcd_value(struct draft *d, const struct setting *s)
+static bool check_etcd_value(struct parse *p, const struct setting *s)
 {
     const struct etcd_flag *flag = s->etcd;
     const char *choices = flag->choices;
@@ -19,7 +19,7 @@ static bool check_etcd_value(struct draft *d, const struct setting *s)
     size_t len;
 
     if (flag->type == ETCD_TYPE_BOOL && !etcd_parse_bool(slice_str(s->value), &is_true))
-        return config_fail(d, s, "invalid value %s; write true or false",
+        return config_fail(p, s, "invalid value %s; write true or false",
                            config_show(s->value).text);
     if (choices == NULL)
         return true;
@@ -30,17 +30,17 @@ static bool check_etcd_value(struct draft *d, const struct setting *s)
     }
     /* Go's flag package checks all of these except one, which etcd checks later. */
     return (strcmp(flag->name, "logger") == 0 ? config_fail_check : config_fail)(
-        d, s, "invalid value %s; must be one of %s", config_show(s->value).text, flag->choices);
+        p, s, "invalid value %s; must be one of %s", config_show(s->value).text, flag->choices);
 }
 
-static void note_ignored(struct draft *d, const struct setting *s)
+static void note_ignored(struct parse *p, const struct setting *s)
 {
     char label[CONFIG_LABEL_MAX];
     /* Of the flags that are ignored, these make a different server of an etcd. */
     bool matters = (strcmp(s->name, "proxy") == 0 && strcmp(s->value, "off") != 0) ||
                    strcmp(s->name, "discovery") == 0 || strcmp(s->name, "discovery-srv") == 0;
 
-    config_note(&d->config, matters ? CONFIG_NOTE_WARNING : CONFIG_NOTE_IGNORED,
+    config_note(&p->config, matters ? CONFIG_NOTE_WARNING : CONFIG_NOTE_IGNORED,
                 config_label(s, label), "%s", s->etcd->ignored);
 }
 
@@ -50,7 +50,7 @@ static void replace_text(char **field, const char *text)
     *field = config_copy_text(text, strlen(text));
 }
 
-static void apply_log_outputs(struct draft *d, const struct setting *s)
+static void apply_log_outputs(struct parse *p, const struct setting *s)
 {
     struct string_list outputs = {0};
     char label[CONFIG_LABEL_MAX];
@@ -58,44 +58,38 @@ static void apply_log_outputs(struct draft *d, const struct setting *s)
     string_list_split(&outputs, s->value);
     for (size_t i = 0; i < outputs.count; i++) {
         if (strcmp(outputs.items[i], "default") != 0 && strcmp(outputs.items[i], "stderr") != 0)
-            config_note(&d->config, CONFIG_NOTE_IGNORED, config_label(s, label), "%s: %s",
+            config_note(&p->config, CONFIG_NOTE_IGNORED, config_label(s, label), "%s: %s",
                         config_show(outputs.items[i]).text, ETCD_OWN_LOG);
     }
     string_list_free(&outputs);
 }
 
 /* Applies an etcd flag that has an effect here and is not in config_options.c. */
-static bool apply_honoured(struct draft *d, const struct setting *s)
+static bool apply_honoured(struct parse *p, const struct setting *s)
 {
-    struct config *c = &d->config;
+    struct config *c = &p->config;
     bool flag = s->etcd->type == ETCD_TYPE_BOOL;
 
     if (flag)
         etcd_parse_bool(slice_str(s->value), &flag);
-    if (strcmp(s->name, "listen-client-urls") == 0) {
-        d->client_urls_from = s;
-        return config_read_urls(d, s, &d->client_urls);
-    }
-    if (strcmp(s->name, "listen-metrics-urls") == 0) {
-        d->metrics_urls_from = s;
-        return config_read_urls(d, s, &d->metrics_urls);
-    }
+    if (strcmp(s->name, "listen-client-urls") == 0)
+        return config_read_urls(p, s, &p->client_urls);
+    if (strcmp(s->name, "listen-metrics-urls") == 0)
+        return config_read_urls(p, s, &p->metrics_urls);
     if (strcmp(s->name, "initial-advertise-peer-urls") == 0)
-        return config_read_urls(d, s, &c->advertise_peer_urls);
+        return config_read_urls(p, s, &c->advertise_peer_urls);
     if (strcmp(s->name, "initial-cluster") == 0) {
-        d->cluster_from = s;
         replace_text(&c->initial_cluster, s->value);
     } else if (strcmp(s->name, "initial-cluster-token") == 0) {
         replace_text(&c->initial_cluster_token, s->value);
     } else if (strcmp(s->name, "enable-v2") == 0) {
-        d->v2_from = s;
-        d->v2 = flag;
+        p->v2 = flag;
     } else if (strcmp(s->name, "debug") == 0 && flag) {
         c->log_level = LOG_DEBUG;
-    } else if (strcmp(s->name, "logger") == 0 && !d->log_format_given) {
+    } else if (strcmp(s->name, "logger") == 0 && config_last_setting(p, "log-format") == NULL) {
         c->log_format = strcmp(s->value, "zap") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_LOGFMT;
     } else if (strcmp(s->name, "log-outputs") == 0) {
-        apply_log_outputs(d, s);
+        apply_log_outputs(p, s);
     } else if (strcmp(s->name, "initial-cluster-state") == 0 && strcmp(s->value, "existing") == 0) {
         char label[CONFIG_LABEL_MAX];
 
@@ -104,29 +98,29 @@ static bool apply_honoured(struct draft *d, const struct setting *s)
     return true;
 }
 
-bool etcd_flag_apply(struct draft *d, const struct setting *setting)
+bool etcd_flag_apply(struct parse *p, const struct setting *setting)
 {
     struct setting s = *setting;
 
     if (s.value == NULL)
         s.value = "true";
     if (s.etcd->ignored != NULL) {
-        note_ignored(d, &s);
+        note_ignored(p, &s);
         return true;
     }
-    if (!check_etcd_value(d, &s))
+    if (!check_etcd_value(p, &s))
         return false;
     if (s.etcd->own == NULL)
-        return apply_honoured(d, setting->value == NULL ? &s : setting);
+        return apply_honoured(p, &s);
     s.option = config_find_option(s.etcd->own, strlen(s.etcd->own));
-    return config_apply_option(d, &s);
+    return config_apply_option(p, &s);
 }
 
 /* A listener for a URL that etcd would bind. For etcd, URLs with one address are one listener. */
-static bool add_url_listener(struct draft *d, const struct setting *from, const char *url,
+static bool add_url_listener(struct parse *p, const struct setting *from, const char *url,
                              bool metrics)
 {
-    struct config *c = &d->config;
+    struct config *c = &p->config;
     struct etcd_url parts = {0};
     struct listen_spec *spec;
     enum listen_wire wire;
@@ -138,7 +132,7 @@ static bool add_url_listener(struct draft *d, const struct setting *from, const 
                                                : LISTEN_BY_SETTING;
     if (etcd_url_scheme_is(&parts, "unix") || etcd_url_scheme_is(&parts, "unixs"))
         return config_fail_check(
-            d, from,
+            p, from,
             "%s: a Unix socket is --listen=unix:/PATH here; write that, or listen "
             "on http://127.0.0.1:PORT",
             config_show(url).text);
@@ -148,7 +142,7 @@ static bool add_url_listener(struct draft *d, const struct setting *from, const 
         strcpy(host, "127.0.0.1");
     if (!config_is_address(AF_INET, host, strlen(host)) &&
         !config_is_address(AF_INET6, host, strlen(host)))
-        return config_fail_check(d, from,
+        return config_fail_check(p, from,
                                  "expected IP in URL for binding (%s); write an address "
                                  "of this machine, localhost, or 0.0.0.0 for all",
                                  url);
@@ -170,23 +164,21 @@ static bool add_url_listener(struct draft *d, const struct setting *from, const 
     return true;
 }
 
-static bool add_url_listeners(struct draft *d)
+static bool add_url_listeners(struct parse *p, const struct setting *from,
+                              const struct string_list *urls, bool metrics)
 {
-    for (size_t i = 0; i < d->client_urls.count; i++) {
-        if (!add_url_listener(d, d->client_urls_from, d->client_urls.items[i], false))
-            return false;
-    }
-    for (size_t i = 0; i < d->metrics_urls.count; i++) {
-        if (!add_url_listener(d, d->metrics_urls_from, d->metrics_urls.items[i], true))
+    for (size_t i = 0; i < urls->count; i++) {
+        if (!add_url_listener(p, from, urls->items[i], metrics))
             return false;
     }
     return true;
 }
 
 /* Checks that --initial-cluster names only this member. */
-static bool check_cluster(struct draft *d)
+static bool check_cluster(struct parse *p)
 {
-    const struct config *c = &d->config;
+    const struct config *c = &p->config;
+    const struct setting *from = config_last_setting(p, "initial-cluster");
     struct string_list entries = {0};
     const char *other = NULL;
     bool is_named = false, ok = true;
@@ -199,7 +191,7 @@ static bool check_cluster(struct draft *d)
         if (name[0] == '\0')
             continue;
         if (problem != NULL) {
-            ok = config_fail_check(d, d->cluster_from, "%s: %s, as in NAME=http://HOST:2380",
+            ok = config_fail_check(p, from, "%s: %s, as in NAME=http://HOST:2380",
                                    config_show(name).text, problem);
             break;
         }
@@ -210,13 +202,13 @@ static bool check_cluster(struct draft *d)
             other = name;
     }
     if (ok && !is_named)
-        ok = config_fail_check(d, d->cluster_from,
+        ok = config_fail_check(p, from,
                                "couldn't find local name %s in the initial cluster "
                                "configuration; write --initial-cluster %s=%s, or give another "
                                "--name",
                                config_show(c->name).text, c->name, c->advertise_peer_urls.items[0]);
     if (ok && other != NULL)
-        ok = config_fail_check(d, d->cluster_from,
+        ok = config_fail_check(p, from,
                                "names %s beside %s, but this is a cluster of one; run one, "
                                "and point all clients at it",
                                config_show(other).text, config_show(c->name).text);
@@ -224,23 +216,26 @@ static bool check_cluster(struct draft *d)
     return ok;
 }
 
-bool etcd_flags_finish(struct draft *d)
+bool etcd_flags_finish(struct parse *p)
 {
-    struct config *c = &d->config;
+    struct config *c = &p->config;
+    const struct setting *urls = config_last_setting(p, "listen-client-urls");
 
-    if (!add_url_listeners(d))
+    if (!add_url_listeners(p, urls, &p->client_urls, false) ||
+        !add_url_listeners(p, config_last_setting(p, "listen-metrics-urls"), &p->metrics_urls,
+                           true))
         return false;
-    if (d->client_urls_from != NULL && d->advertise_from == NULL && !d->client_urls_from->etcd_file)
-        return config_fail_check(d, d->client_urls_from,
+    if (urls != NULL && config_last_setting(p, "advertise-client-urls") == NULL && !urls->etcd_file)
+        return config_fail_check(p, urls,
                                  "--advertise-client-urls is required when "
                                  "--listen-client-urls is set explicitly; name the URLs by which "
                                  "clients reach this process");
-    if (c->initial_cluster != NULL && !check_cluster(d))
+    if (c->initial_cluster != NULL && !check_cluster(p))
         return false;
-    if (c->etcd_mode && !d->v2)
+    if (c->etcd_mode && !p->v2)
         config_note(c, CONFIG_NOTE_WARNING, "--enable-v2",
                     "%s, but this daemon serves the v2 API all the same",
-                    d->v2_from == NULL ? "is not given" : "is false");
+                    config_last_setting(p, "enable-v2") == NULL ? "is not given" : "is false");
     return true;
 }
 
