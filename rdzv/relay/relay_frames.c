@@ -273,9 +273,13 @@ static bool confirm_request(struct relay_client *s, uint64_t number, bool answer
     return !lacks;
 }
 
-/* What follows when something was confirmed. */
-static void after_confirm(struct relay_client *s)
+/* What follows when something was confirmed, or could not be. */
+static void after_confirm(struct relay_client *s, bool confirmed)
 {
+    if (!confirmed) {
+        relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
+        return;
+    }
     relay_queue(s);
     relay_allow_sending(s);
     relay_finish(s);
@@ -289,37 +293,29 @@ static void note_confirmed(struct relay_client *s, const struct relay_frame *fra
         s->changed = frame->number;
 }
 
-static const char *receive_answer(struct relay_client *s, const struct relay_frame *frame)
+static void receive_answer(struct relay_client *s, const struct relay_frame *frame)
 {
     bool wanted = wanted_request(s, frame->number) != NULL, confirmed;
 
     if (frame->flags & RELAY_MORE) {
         collect_answer(s, frame, wanted);
-        return NULL;
+        return;
     }
     note_confirmed(s, frame);
     if (wanted && !deliver_answer(s, frame)) {
         relay_abandon(s, DROP_NO_MEMORY, "no memory for its answer, see --memory-limit");
-        return NULL;
+        return;
     }
     confirmed = confirm_request(s, frame->number, true);
     if (s->state == SESSION_ASKING) /* the last answer that OPENED announced */
         session_begin_sending(s);
-    if (!confirmed)
-        relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
-    else
-        after_confirm(s);
-    return NULL;
+    after_confirm(s, confirmed);
 }
 
-static const char *receive_done(struct relay_client *s, const struct relay_frame *frame)
+static void receive_done(struct relay_client *s, const struct relay_frame *frame)
 {
     note_confirmed(s, frame);
-    if (!confirm_request(s, frame->number, false))
-        relay_abandon(s, DROP_UPSTREAM, "the store has left out an answer");
-    else
-        after_confirm(s);
-    return NULL;
+    after_confirm(s, confirm_request(s, frame->number, false));
 }
 
 /* --- Resuming. --- */
@@ -425,25 +421,25 @@ static void lose_session(struct relay_client *s, enum relay_loss loss, const cha
     relay_abandon(s, DROP_UPSTREAM, why);
 }
 
-static const char *receive_opened(struct relay_client *s, const struct relay_frame *frame)
+static void receive_opened(struct relay_client *s, const struct relay_frame *frame)
 {
     uint8_t flags = frame->flags;
     const char *why;
     bool knows;
 
     if (s->state != SESSION_ASKING)
-        return NULL; /* of a session that was new to the store */
+        return; /* of a session that was new to the store */
     /* A client that has gone and has no unconfirmed requests loses nothing. */
     why = s->client == NULL && TAILQ_EMPTY(&s->requests) ? NULL : why_lost(s, frame);
     if (why != NULL) {
         s->state = SESSION_OPEN;
         lose_session(s, has_gone_back(s, frame) ? LOST_GONE_BACK : LOST_UNKNOWN, why);
-        return NULL;
+        return;
     }
     if (flags & RELAY_MORE) { /* a long answer: the rest follows in ANSWER frames */
         s->recorded = true;
         collect_answer(s, frame, wanted_request(s, frame->number) != NULL);
-        return NULL;
+        return;
     }
     if (flags & RELAY_KNOWN && frame->number != 0) {
         s->recorded = true;
@@ -453,14 +449,13 @@ static const char *receive_opened(struct relay_client *s, const struct relay_fra
     session_begin_sending(s);
     if (!knows) {
         lose_session(s, LOST_UNKNOWN, "the store has forgotten its answer");
-        return NULL;
+        return;
     }
     relay_drop_answer(&s->answer);
-    after_confirm(s);
-    return NULL;
+    after_confirm(s, true);
 }
 
-static const char *receive_ended(struct relay_client *s, const struct relay_frame *frame)
+static void receive_ended(struct relay_client *s, const struct relay_frame *frame)
 {
     char text[256];
     size_t len = frame->payload.len < sizeof text - 1 ? frame->payload.len : sizeof text - 1;
@@ -471,7 +466,6 @@ static const char *receive_ended(struct relay_client *s, const struct relay_fram
     s->state = SESSION_OPEN; /* if it could not be opened, it never will */
     s->relay->stats.lost[LOST_ENDED] += s->client != NULL;
     relay_abandon(s, DROP_UPSTREAM, text);
-    return NULL;
 }
 
 const char *relay_receive(struct relay *r, const struct relay_frame *frame)
@@ -485,13 +479,17 @@ const char *relay_receive(struct relay *r, const struct relay_frame *frame)
     s = (struct relay_client *)(void *)((char *)node - offsetof(struct relay_client, node));
     switch (frame->kind) {
     case RELAY_OPENED:
-        return receive_opened(s, frame);
+        receive_opened(s, frame);
+        return NULL;
     case RELAY_ANSWER:
-        return receive_answer(s, frame);
+        receive_answer(s, frame);
+        return NULL;
     case RELAY_DONE:
-        return receive_done(s, frame);
+        receive_done(s, frame);
+        return NULL;
     case RELAY_ENDED:
-        return receive_ended(s, frame);
+        receive_ended(s, frame);
+        return NULL;
     default:
         return "a frame that no store sends";
     }
