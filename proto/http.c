@@ -123,10 +123,7 @@ static bool check_request_line(const struct http_parser *p, struct slice line,
     const char *fault = split_request_line(line, &r);
 
     if (!p->later && fault == NULL && r.major != 1)
-        fault = r.major == 2
-                    ? "HTTP/2, as for etcd's v3 API, which rdzvd does not have: use the v2 API "
-                      "(etcdctl: ETCDCTL_API=2)"
-                    : "not HTTP/1";
+        fault = "not HTTP/1";
     if (fault != NULL) {
         if (p->later)
             refuse_with(why, TEXT_400, fault);

@@ -753,12 +753,14 @@ static enum protocol_result http_read_requests(struct conn *c, uint8_t *in, size
 
 /* No other protocol that is spoken here begins with a capital letter. */
 static enum parse_result http_begin(const struct protocol *p, struct conn *c, struct slice in,
-                                    struct protocol_progress *, const char **)
+                                    struct protocol_progress *progress, const char **)
 {
+    enum parse_result http2 = http2_begin(c, in, progress);
     struct http_session *h;
 
-    if (in.ptr[0] < 'A' || in.ptr[0] > 'Z')
-        return PARSE_BAD;
+    if (http2 != PARSE_BAD || in.ptr[0] < 'A' || in.ptr[0] > 'Z')
+        return http2;
+    *progress = (struct protocol_progress){0};
     h = account_request_zeroed(ACCOUNT_SESSIONS, conn_class(c), sizeof *h);
     if (h == NULL) {
         conn_drop(c, DROP_NO_MEMORY, "no memory for a session, see --memory-limit",

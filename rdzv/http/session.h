@@ -12,6 +12,9 @@ struct watch;
 /* The table that connections get; `http` outlives it. */
 struct protocol http_protocol(struct http *http);
 
+/* As struct protocol's begin(), of the opening of HTTP/2: http2.c. */
+enum parse_result http2_begin(struct conn *c, struct slice in, struct protocol_progress *progress);
+
 /* --- Which endpoint handles which path. The table itself is rdzv/routes.c. --- */
 
 enum http_route_kind {

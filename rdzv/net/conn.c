@@ -179,7 +179,7 @@ bool conn_local(const struct conn *c, struct peer *out)
 
 static void end_session(struct conn *c)
 {
-    if (c->protocol != NULL)
+    if (c->protocol != NULL && c->protocol->end != NULL)
         c->protocol->end(c);
     c->protocol = NULL;
 }

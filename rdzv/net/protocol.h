@@ -66,7 +66,8 @@ struct protocol {
      * protocol waits for this. */
     void (*drained)(struct conn *c);
 
-    /* Unregisters everything that the session waits for, and frees it. */
+    /* Unregisters everything that the session waits for, and frees it. NULL: there is no session.
+     */
     void (*end)(struct conn *c);
 
     /* What is spoken, for logs: "c10d-modern". */

@@ -202,12 +202,47 @@ def the_log_names_the_setting_or_the_way_out():
                              (HS + modern.opcode("CHECK") + length(1 << 40), "more than 131072 keys"),
                              (HS + modern.opcode("SET") + blob(b"k") + length(1 << 40), "--value-limit"),
                              (HS + modern.opcode("SET") + b"\0" * 3, "--request-timeout"),
-                             (b"\x16\3\1\0\x40", "use http:// there"),
-                             (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "ETCDCTL_API=2")):
+                             (b"\x16\3\1\0\x40", "use http:// there")):
             with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:
                 s.sendall(data)
                 server.wait_log(r"event=(dropped|refused) peer=%s:%d .*(reason|detail)=.*%s"
                                 % (*s.getsockname(), re.escape(reason)))
+
+
+def etcdctl_v3(*words):
+    done = subprocess.run(["etcdctl", *words], env={**os.environ, "ETCDCTL_API": "3"}, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+@case
+def a_client_of_etcds_v3_api_learns_which_api_this_is():
+    with Rdzvd() as server, Rdzvd("--upstream=127.0.0.1:%d" % server.port) as relay:
+        for port in (server.port, relay.port):
+            for words in (["get", "a"], ["put", "a", "b"], ["watch", "a"], ["endpoint", "status"]):
+                code, said = etcdctl_v3("--endpoints=127.0.0.1:%d" % port, *words)
+                check(code != 0 and "code = Unimplemented" in said and "ETCDCTL_API=2" in said, said)
+        check("event=dropped" not in server.log(), "their connections are sound")
+
+
+@case
+def frames_of_http2_are_answered_however_they_are_cut():
+    headers = b"\0\0\1\1\4\0\0\0\7x"
+    frames = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\6\4\0\0\0\0\0\0\3\0\0\0\1" + headers
+    frames += b"\0\0\5\0\1\0\0\0\7abcde" + b"\0\0\0\4\1\0\0\0\0" + b"\0\0\x08\6\0\0\0\0\0PINGPING"
+    with Rdzvd() as server:
+        got = []
+        for step in (1, 7, len(frames)):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:
+                for at in range(0, len(frames), step):
+                    s.sendall(frames[at:at + step])
+                s.shutdown(socket.SHUT_WR)
+                got.append(b"".join(iter(lambda: s.recv(4096), b"")))
+        check(got[0] == got[1] == got[2], got)
+        check(got[0].startswith(b"\0\0\0\4\0\0\0\0\0" b"\0\0\0\4\1\0\0\0\0"), "SETTINGS, and its answer")
+        check(b"\1\5\0\0\0\7\x88" in got[0] and got[0].endswith(b"\6\1\0\0\0\0PINGPING"), got[0])
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as s:
+            s.sendall(frames[:24] + b"\0\x40\1\0\0\0\0\0\1")
+            server.wait_log(r"event=dropped .*a long frame of HTTP/2")
 
 
 @case

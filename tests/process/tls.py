@@ -229,9 +229,12 @@ def versions_and_what_is_off():
         check("Cipher is (NONE)" in said, "a cipher without forward secrecy: " + said)
         same("Compression: NONE" in s_client(d.port, "-tls1_2", "-comp"), True, "no compression")
         for offered, chosen in (("http/1.1", "ALPN protocol: http/1.1"), ("h2,http/1.1", "ALPN protocol: http/1.1"),
-                                ("h2", "no application protocol")):
+                                ("h2", "ALPN protocol: h2"), ("spdy/1", "no application protocol")):
             check(chosen in s_client(d.port, "-alpn", offered), "ALPN " + offered)
         d.wait_log("event=refused .*reason=tls .*unsupported protocol|event=refused .*reason=tls .*no application protocol")
+        said = subprocess.run(["etcdctl", "--endpoints=https://localhost:%d" % d.port, "--cacert=" + CA.pem, "get", "a"],
+                              env={**os.environ, "ETCDCTL_API": "3"}, capture_output=True, text=True).stderr
+        check("rdzvd has etcd's v2 API" in said, "a client of etcd's v3 API: " + said)
         said = s_client(d.port, "-tls1_2", say="R\n")
         check("no renegotiation" in said or "NO_RENEGOTIATION" in said.upper(), "renegotiation: " + said[-400:])
         same(curl(d.port, "/version")[0], 0, "and the next client")
