@@ -56,25 +56,49 @@ def rules(out, header, path):
         f.write("};\n\nconst size_t check_rule_count = sizeof check_rules / sizeof *check_rules;\n")
 
 
-def text(words):
-    return literal(words.encode()) if words else " NULL"
+COLUMNS = 100
+
+
+def wrapped(text, indent=0, label=""):
+    """The words behind `indent` blanks, as many on a line as fit; the label stands in the first blanks."""
+    lines = [label.ljust(indent)]
+    for word in text.split(" "):
+        if len(lines[-1]) > indent and len(lines[-1]) + 1 + len(word) > COLUMNS:
+            lines.append(" " * indent)
+        lines[-1] += (" " if len(lines[-1]) > indent else "") + word
+    return "\n".join(lines) + "\n"
+
+
+def help_of(verb):
+    def paragraphs(text):
+        return "".join("\n" + wrapped(part) for part in text.split("\n\n") if text)
+
+    options = ["  %s--%s%s" % ("-%s, " % o.letter if o.short else "    ", o.name, " " + o.value if o.value else "")
+               for o in verb.options]
+    return "rdzv-manifest %s %s\n%s%s%s" % (
+        verb.name, verb.syntax, paragraphs(verb.about),
+        "".join(["\n" * bool(options)] + [wrapped(o.help, 30, label) for o, label in zip(verb.options, options)]),
+        paragraphs(verb.more))
 
 
 def verbs(out):
     import verbs as table
+
     with open(out, "w", encoding="ascii") as f:
         f.write('/* Made by deploy/embed.py. */\n#include "deploy/verbs.h"\n')
-        for verb in table.VERBS:
-            f.write("\nconst struct verb_option %s_options[] = {\n" % verb.name)
+        for verb in (verb for verb in table.VERBS if verb.options):
+            f.write("\nstatic const struct option %s_names[] = {\n" % verb.name)
             for o in verb.options:
-                f.write("    {%s, '%s', %s,%s,\n%s},\n" % (text(o.name), o.letter, str(o.short).lower(), text(o.value),
-                                                       text(o.help)))
-            f.write("    {0}};\n")
+                f.write('    {"%s", %s, NULL, \'%s\'},\n' % (
+                    o.name, "required_argument" if o.value else "no_argument", o.letter))
+            f.write("    {0}};\nconst struct verb_options %s_options = {\":%s\", %s_names};\n" % (
+                verb.name, "".join(o.letter + ":" * bool(o.value) for o in verb.options if o.short), verb.name))
         f.write("\nconst struct verb verbs[] = {\n")
         for verb in table.VERBS:
-            parts = [text(part) for part in (verb.name, verb.syntax, verb.summary, verb.about, verb.more)]
-            f.write("    {%s, %s_options, run_%s},\n" % (",\n".join(parts), verb.name, verb.name))
-        f.write("};\n\nconst size_t verb_count = sizeof verbs / sizeof *verbs;\n")
+            f.write('    {"%s", run_%s,\n%s},\n' % (verb.name, verb.name, literal(help_of(verb).encode())))
+        overview = table.HELP % "".join("  %-8s  %s\n" % (verb.name, verb.summary) for verb in table.VERBS)
+        f.write("};\n\nconst size_t verb_count = sizeof verbs / sizeof *verbs;\n\nconst char verbs_help[] =\n%s;\n" %
+                literal(overview.encode()))
 
 
 def main():

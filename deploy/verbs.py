@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The one table of the verbs of rdzv-manifest and their options. A build makes a table in C of it (embed.py --verbs),
-which the parser and --help read; and JSON, of which man/pages.py makes the manual page and the completions of shells:
+"""The one table of the verbs of rdzv-manifest and their options. A build makes what the parser reads and
+the texts of --help of it, in C (embed.py --verbs); and JSON, of which man/pages.py makes the manual page and the
+completions of shells:
 
     verbs.py                        prints the table as JSON
 
@@ -31,6 +32,17 @@ def paragraphs(text):
     """Without the line ends and blanks that this file adds."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
+
+HELP = """rdzv-manifest writes, reads, rewrites and checks Kubernetes manifests of training jobs that meet at rdzvd.
+
+  rdzv-manifest VERB [ARGUMENT...]
+  rdzv-manifest VERB --help
+  rdzv-manifest --version
+
+%s
+Exit codes: 0 done; 1 check found something, emit --diff a difference, or rewrite --exit-code nothing to do; 2 the input \
+or the arguments are wrong.
+"""
 
 VERBS = [
     Verb("emit", "[-f FILE...] [OPTION...]", "",

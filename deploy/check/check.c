@@ -205,7 +205,7 @@ static const char *config_path(int argc, char **argv)
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, check_options, &ignored)) >= 0) {
+    while ((option = options_next(argc, argv, &check_options, &ignored)) >= 0) {
         if (option == 'c')
             path = optarg;
         else if (option == 'n')
@@ -220,7 +220,7 @@ static void read_command_line(struct reading *r, int argc, char **argv)
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, check_options, r->diag)) >= 0) {
+    while ((option = options_next(argc, argv, &check_options, r->diag)) >= 0) {
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
             if (keys[i].letter == option)
                 keys[i].take(r, optarg);

@@ -40,7 +40,7 @@ static void read_emit_arguments(struct emit_arguments *o, int argc, char **argv,
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, emit_options, d)) >= 0) {
+    while ((option = options_next(argc, argv, &emit_options, d)) >= 0) {
         if (option == 'f')
             o->files[o->file_count++] = optarg;
         else if (option == 's')

@@ -69,7 +69,7 @@ int run_import(int argc, char **argv)
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, import_options, &d)) >= 0) {
+    while ((option = options_next(argc, argv, &import_options, &d)) >= 0) {
         if (option == 'j')
             m.wanted = optarg;
         else if (option == 'P')

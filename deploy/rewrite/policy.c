@@ -23,7 +23,7 @@ static const char *read_policy_options(struct rewrite *w, struct rewrite_options
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, policy_options, w->diag)) >= 0) {
+    while ((option = options_next(argc, argv, &policy_options, w->diag)) >= 0) {
         set = option == 'S' ? "" : sets[option];
         if (option == 'a')
             api = optarg;

@@ -18,10 +18,10 @@
 /* Sets the option, one of those with a value. */
 static void read_choice(struct rewrite_options *o, int option, const char *word, struct diag *d)
 {
-    const struct verb_option *v = rewrite_options;
+    const struct option *v = rewrite_options.names;
     const char *instead;
 
-    while (v->id != option)
+    while (v->val != option)
         v++;
     instead = rewrite_choose(o, v->name, word);
     if (instead != NULL)
@@ -40,7 +40,7 @@ static void read_options(int argc, char **argv, struct rewrite *w, struct rewrit
     int option;
 
     optind = 0;
-    while ((option = options_next(argc, argv, rewrite_options, d)) >= 0) {
+    while ((option = options_next(argc, argv, &rewrite_options, d)) >= 0) {
         if (switches[option] != NULL)
             *switches[option] = true;
         else if (option == 'S')

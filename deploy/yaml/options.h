@@ -1,5 +1,4 @@
-/* The options of a verb: one table each, which the parser and --help read. The parser is
- * getopt_long(), with its complaints as errors in a diag. */
+/* The options of a verb: getopt_long(), with its complaints as errors in a diag. */
 #pragma once
 
 #include "deploy/yaml/diag.h"
@@ -7,20 +6,16 @@
 #include <getopt.h>
 #include <stdbool.h>
 
-struct verb_option {
-    const char *name;  /* without "--"; NULL ends a table */
-    int id;            /* what options_next() returns */
-    bool letter;       /* `id` is also its letter: -f */
-    const char *value; /* "FILE"; NULL: it takes none */
-    const char *help;
+/* A table for getopt_long(); each `val` is another letter. */
+struct verb_options {
+    const char *letters; /* those that are options, too: -f. It begins with `:` */
+    const struct option *names;
 };
-
-#define OPTIONS_MAX 16 /* of one verb */
 
 /* The next option of argv[1] and the following words, and then -1; starts anew when optind is 0. 0:
  * the option is unknown, lacks its value or has one too many, and there is an error in d that names
  * the verb, argv[0]. */
-int options_next(int argc, char **argv, const struct verb_option *options, struct diag *d);
+int options_next(int argc, char **argv, const struct verb_options *options, struct diag *d);
 
 /* An error of the command line: `format` has what is wrong and, after a colon, the remedy. */
 #define options_error(d, ...) diag_error(d, NULL, (struct yaml_mark){0}, __VA_ARGS__)
