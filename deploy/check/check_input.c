@@ -84,6 +84,11 @@ static void read_named(struct finder *f, const char *path)
     f->check->file_count++;
 }
 
+static bool has_text(const struct check_texts *texts, const char *text)
+{
+    return ANY(FOREACH_POINTER(const char, one, texts->list, texts->count), strcmp(one, text) == 0);
+}
+
 static void add_patch(struct finder *f, const struct yaml_file *file, const char *path)
 {
     size_t folder = (size_t)(kube_base_name(file->name) - file->name);
@@ -116,10 +121,8 @@ static void drop_patches(struct finder *f)
 
     for (size_t i = 0; i < c->file_count; i++) {
         char *full = i < c->named_count ? NULL : realpath(c->files[i].name, NULL);
-        bool is_patch = false;
+        bool is_patch = full != NULL && has_text(&f->options->patches, full);
 
-        for (size_t k = 0; full != NULL && k < f->options->patches.count; k++)
-            is_patch = is_patch || strcmp(f->options->patches.list[k], full) == 0;
         free(full);
         f->options->skipped.others += is_patch;
         if (is_patch)
@@ -168,11 +171,6 @@ static bool path_is_excluded(const struct check_options *o, const char *path)
                fnmatch(pattern, path, 0) == 0);
 }
 
-static bool has_text(const struct check_texts *texts, const char *text)
-{
-    return ANY(FOREACH_POINTER(const char, one, texts->list, texts->count), strcmp(one, text) == 0);
-}
-
 static int compare_entries(const FTSENT **a, const FTSENT **b)
 {
     return strcmp((*a)->fts_name, (*b)->fts_name);
@@ -212,26 +210,27 @@ static void read_folder(struct finder *f, const char *folder)
                    "no .yaml, .yml or .json in this folder: name one with manifests");
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat st;
+
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 bool check_input_read(struct check_options *o, struct check *c, struct diag *d)
 {
     struct finder f = {.options = o, .check = c, .diag = d};
+    bool ok;
 
-    bool ok = true;
-
-    for (size_t i = 0; i < 2 * o->paths.count; i++) {
-        const char *path = o->paths.list[i % o->paths.count];
-        bool folders = i >= o->paths.count; /* after all named files */
-        struct stat st;
-        bool folder = strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-
-        if (folder && folders)
-            read_folder(&f, path);
-        else if (!folder && !folders)
+    FOREACH_POINTER(const char, path, o->paths.list, o->paths.count) {
+        if (!is_folder(path))
             read_named(&f, path);
-        if (folders)
-            continue;
-        c->named_count = c->file_count;
-        ok = d->errors == 0;
+    }
+    c->named_count = c->file_count;
+    ok = d->errors == 0;
+    FOREACH_POINTER(const char, path, o->paths.list, o->paths.count) {
+        if (is_folder(path))
+            read_folder(&f, path);
     }
     if (o->patches.count > 0)
         drop_patches(&f);

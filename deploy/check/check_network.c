@@ -12,13 +12,11 @@ static struct check_position at_host_network(const struct kube_pods *p)
 static bool uses_names(struct check *c, const struct kube_pods *p)
 {
     const struct job_store *s = job_store_in(&c->jobs, p);
-    bool found = s != NULL && s->kind != JOB_STORE_ETCD;
 
-    JOB_FOREACH(r, job_runs_in(&c->jobs, p))
-        found = found ||
-                (!r->local && !r->standalone && r->host[strspn(r->host, "0123456789.")] != '\0') ||
-                job_endpoint_is_computed(r);
-    return found || p->object->type == KUBE_PYTORCHJOB;
+    return (s != NULL && s->kind != JOB_STORE_ETCD) || p->object->type == KUBE_PYTORCHJOB ||
+           ANY(JOB_FOREACH(r, job_runs_in(&c->jobs, p)),
+               (!r->local && !r->standalone && r->host[strspn(r->host, "0123456789.")] != '\0') ||
+                   job_endpoint_is_computed(r));
 }
 
 void check_host_network_dns(struct check *c, const struct kube_pods *p)

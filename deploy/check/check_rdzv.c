@@ -396,15 +396,14 @@ static bool is_number_for(enum torchrun_option option, const char *text)
 
 static void look_at_command(struct check *c, const struct job_run *r)
 {
+    static const char *const help[] = {"--h", "-h", NULL};
     static const enum torchrun_option numbers[] = {TORCHRUN_NNODES, TORCHRUN_NPROC_PER_NODE,
                                                    TORCHRUN_MAX_RESTARTS, TORCHRUN_NODE_RANK};
-    bool helps = false;
 
     if (r->args == NULL || r->args->is_other || r->unread != NULL)
         return;
-    JOB_FOREACH_FLAG(f, r)
-        helps = helps || strncmp(f->flag.text, "--h", 3) == 0 || strcmp(f->flag.text, "-h") == 0;
-    if (r->args->program == NULL && !helps && job_run_object(r)->type != KUBE_ELASTIC_JOB)
+    if (r->args->program == NULL && job_run_object(r)->type != KUBE_ELASTIC_JOB &&
+        !ANY(JOB_FOREACH_FLAG(f, r), text_begins_with_one_of(f->flag.text, help)))
         check_report(c, check_at_run(r), "torchrun has no training script");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const struct job_setting *s = &r->settings[numbers[i]];
@@ -448,11 +447,9 @@ void check_id_of_pod(struct check *c, const struct job_run *r)
 {
     const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
     const struct job_run *other = job_parted_from(&c->jobs, r);
-    bool own = !id->known && text_has_one_of(id->text, texts_of_pod);
-
-    for (size_t i = 0; i < id->field_count; i++)
-        own = own || (text_has_one_of(id->fields[i], fields_of_pod) &&
-                      strstr(id->fields[i], "namespace") == NULL);
+    bool own = (!id->known && text_has_one_of(id->text, texts_of_pod)) ||
+               ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
+                   text_has_one_of(field, fields_of_pod) && strstr(field, "namespace") == NULL);
     if (job_is_dynamic(r) && job_is_multi_node(r) && own && job_run_object(r)->type != KUBE_POD)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
                      "each pod has an id of its own: `%s`", id->text);

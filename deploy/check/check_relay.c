@@ -177,11 +177,11 @@ void check_relay_space(struct check *c, const struct job_store *relay)
 
 void check_relay_listens_outside(struct check *c, const struct job_store *s)
 {
-    struct job_listeners l = job_store_listeners(&c->jobs, s, false);
+    struct job_listeners all = job_store_listeners(&c->jobs, s, false);
 
-    for (size_t i = 0; i < l.count && s->kind == JOB_STORE_RELAY; i++) {
-        if (!l.list[i].local)
-            check_report(c, check_at_option(s, &l.list[i].setting),
+    JOB_FOREACH_LISTENER(l, &all) {
+        if (!l->local && s->kind == JOB_STORE_RELAY)
+            check_report(c, check_at_option(s, &l->setting),
                          "other pods reach this relay, and through it the store");
     }
 }

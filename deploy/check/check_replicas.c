@@ -71,15 +71,10 @@ static bool is_of_leader(const char *path)
 /* The path, or the argument of an exec probe. */
 static bool asks_for_leader(const struct yaml_node *probe)
 {
-    bool asks = is_of_leader(kube_text(probe, "httpGet.path"));
-
-    YAML_FOREACH(item, kube_get(probe, "exec.command")) {
-        const char *word = yaml_text(item);
-
-        asks = asks || (word != NULL && strncmp(word, "--check-health=", 15) == 0 &&
-                        is_of_leader(word + strcspn(word, "/")));
-    }
-    return asks;
+    return is_of_leader(kube_text(probe, "httpGet.path")) ||
+           ANY(YAML_FOREACH(word, kube_get(probe, "exec.command")),
+               strncmp(kube_text(word, ""), "--check-health=", 15) == 0 &&
+                   is_of_leader(word->text + strcspn(word->text, "/")));
 }
 
 void check_replicas_probe(struct check *c, const struct check_probe *probe)

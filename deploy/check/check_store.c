@@ -305,11 +305,8 @@ static bool completes(const struct yaml_node *of)
 
 static bool counts_for_volcano(const struct kube_object *o)
 {
-    bool ends = kube_get(o->spec, "minSuccess") != NULL || completes(o->spec);
-
-    YAML_FOREACH(task, kube_get(o->spec, "tasks"))
-        ends = ends || completes(task);
-    return !ends;
+    return kube_get(o->spec, "minSuccess") == NULL && !completes(o->spec) &&
+           !ANY(YAML_FOREACH(task, kube_get(o->spec, "tasks")), completes(task));
 }
 
 void check_store_blocks_completion(struct check *c, const struct job_store *s)

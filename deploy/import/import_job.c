@@ -248,11 +248,10 @@ static void read_numbers(struct importer *m, bool writes_command)
     if (m->job->type == KUBE_POD)
         pods = -1; /* it is one of several */
     if (low > 0 && high > low) {
-        struct yaml_node *nodes = yaml_new(&m->arena, YAML_MAPPING);
+        struct yaml_node *nodes = yaml_put_new(&m->arena, m->settings, "nodes", YAML_MAPPING);
 
         yaml_put_number(&m->arena, nodes, "min", low);
         yaml_put_number(&m->arena, nodes, "max", high);
-        import_put(m, m->settings, "nodes", nodes);
     } else if (pods > 0 || high > 0) {
         yaml_put_number(&m->arena, m->settings, "numPods", pods > 0 ? pods : high);
     } else {
@@ -274,14 +273,9 @@ static void take_from_operator(struct importer *m, enum torchrun_option option,
                                struct yaml_node *list)
 {
     const struct job_setting *s = &m->run->settings[option];
-    struct yaml_node *item;
 
-    if (s->from != JOB_FROM_OPERATOR || !s->value.known)
-        return;
-    item = yaml_new(&m->arena, YAML_MAPPING);
-    import_put_text(m, item, "name", torchrun_option_variable(option));
-    import_put_text(m, item, "value", s->value.text);
-    yaml_append(&m->arena, list, item);
+    if (s->from == JOB_FROM_OPERATOR && s->value.known)
+        kube_add_variable(&m->arena, list, torchrun_option_variable(option), s->value.text);
 }
 
 static const struct yaml_node *read_variables(struct importer *m)

@@ -220,21 +220,21 @@ static void read_tls(struct importer *m, const struct job_store *s, struct yaml_
 {
     const char *cert = import_flag(m, s, "cert"), *store = job_store_object(s)->name, *secret,
                *client;
-    struct yaml_node *tls = yaml_new(&m->arena, YAML_MAPPING), *issuer;
+    struct yaml_node *tls, *issuer;
     const struct kube_object *made;
     bool asks = import_flag(m, s, "client-ca") != NULL;
 
     if (cert == NULL)
         return;
+    tls = yaml_put_new(&m->arena, rdzv, "tls", YAML_MAPPING);
     secret = kube_text(kube_secret_at(s->container, cert), "secretName");
     made = issued_certificate(m, s, secret);
     client = client_secret(m);
     if (made != NULL) {
-        issuer = yaml_new(&m->arena, YAML_MAPPING);
+        issuer = yaml_put_new(&m->arena, tls, "issuer", YAML_MAPPING);
         import_put(m, issuer, "name", kube_get(made->spec, "issuerRef.name"));
         import_put(m, issuer, "kind", kube_get(made->spec, "issuerRef.kind"));
         import_put(m, issuer, "group", kube_get(made->spec, "issuerRef.group"));
-        import_put(m, tls, "issuer", issuer);
     }
     if (*secret != '\0' &&
         (made == NULL || strcmp(secret, arena_text(&m->arena, "%s-tls", store)) != 0))
@@ -246,7 +246,6 @@ static void read_tls(struct importer *m, const struct job_store *s, struct yaml_
         import_put_text(m, tls, "clientSecret", client);
     if (asks)
         import_put_text(m, tls, "clientName", client_name(m, s, made != NULL));
-    import_put(m, rdzv, "tls", tls);
 }
 
 /* An id that emit would not choose, since somebody has written it. */
@@ -280,7 +279,7 @@ void import_store(struct importer *m, const struct job_store *s, struct yaml_nod
 bool import_relays(struct importer *m, struct yaml_node *rdzv)
 {
     const struct job_store *relay = m->run->store;
-    struct yaml_node *tls = yaml_new(&m->arena, YAML_MAPPING);
+    struct yaml_node *tls;
     long port = m->run->port, usual = strcmp(m->run->backend, "c10d") == 0 ? 29400 : 2379;
     struct job_upstream up, second;
 
@@ -295,24 +294,24 @@ bool import_relays(struct importer *m, struct yaml_node *rdzv)
         yaml_put_number(&m->arena, rdzv, "relayPort", port);
     if (import_flag(m, relay, "upstream-ca") == NULL)
         return true;
+    tls = yaml_put_new(&m->arena, rdzv, "tls", YAML_MAPPING);
     import_put_text(m, tls, "clientSecret", client_secret(m));
     if (import_flag(m, relay, "upstream-cert") == NULL)
         import_put_plain(m, tls, "clientCertificates", "false");
     import_put_text(m, tls, "serverName", import_flag(m, relay, "upstream-name"));
-    import_put(m, rdzv, "tls", tls);
     return true;
 }
 
 void import_client_tls(struct importer *m, struct yaml_node *rdzv)
 {
     const char *conf = job_text(m->run, TORCHRUN_RDZV_CONF), *secret = client_secret(m);
-    struct yaml_node *tls = yaml_new(&m->arena, YAML_MAPPING);
+    struct yaml_node *tls;
     struct rdzv_conf_entry e;
 
     if (*secret == '\0' || !rdzv_conf_find(conf, "ca_cert", &e))
         return;
+    tls = yaml_put_new(&m->arena, rdzv, "tls", YAML_MAPPING);
     import_put_text(m, tls, "clientSecret", secret);
     if (!rdzv_conf_find(conf, "ssl_cert", &e))
         import_put_plain(m, tls, "clientCertificates", "false");
-    import_put(m, rdzv, "tls", tls);
 }

@@ -68,11 +68,6 @@ static const struct made_row {
     {OF(KUBE_LEADER_WORKER), "LWS_WORKER_INDEX", MADE_ALWAYS, NULL, true},
 };
 
-static bool is_row_of(const struct made_row *row, const struct kube_object *o, const char *name)
-{
-    return (row->types & OF(o->type)) != 0 && strcmp(row->name, name) == 0;
-}
-
 /* --- Whether a container gets it. --- */
 
 static bool is_indexed(const struct kube_container *c)
@@ -106,6 +101,13 @@ static bool gets(const struct made_row *row, const struct kube_container *c)
         break;
     }
     return row->key == NULL || kube_get(o->spec, row->key) != NULL;
+}
+
+static const struct made_row *find_row(const struct kube_container *c, const char *name)
+{
+    return FIND(row, FOREACH(const struct made_row, row, rows, sizeof rows / sizeof *rows),
+                (row->types & OF(c->pods->object->type)) != 0 && strcmp(row->name, name) == 0 &&
+                    gets(row, c));
 }
 
 /* --- What it is. --- */
@@ -256,24 +258,20 @@ static bool find_task_variable(struct job_view *v, const struct kube_container *
 bool job_made_variable(struct job_view *v, const struct kube_container *c, const char *name,
                        struct job_variable *out)
 {
-    const struct kube_object *o = c->pods->object;
+    const struct made_row *row = find_row(c, name);
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!is_row_of(&rows[i], o, name) || !gets(&rows[i], c))
-            continue;
-        *out = made(rows[i].name, made_value(&v->bundle->arena, v->bundle, &rows[i], c));
-        return true;
-    }
-    return find_task_variable(v, c, name, out);
+    if (row == NULL)
+        return find_task_variable(v, c, name, out);
+    *out = made(row->name, made_value(&v->bundle->arena, v->bundle, row, c));
+    return true;
 }
 
 const char *job_made_by(const struct kube_container *c, const char *name)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (is_row_of(&rows[i], c->pods->object, name) && gets(&rows[i], c))
-            return rows[i].when == MADE_WITH_POLICY   ? "elasticPolicy"
-                   : rows[i].when == MADE_WITH_PLUGIN ? rows[i].key
-                                                      : "the operator";
-    }
-    return NULL;
+    const struct made_row *row = find_row(c, name);
+
+    return row == NULL                     ? NULL
+           : row->when == MADE_WITH_POLICY ? "elasticPolicy"
+           : row->when == MADE_WITH_PLUGIN ? row->key
+                                           : "the operator";
 }

@@ -56,20 +56,20 @@ static const char *behind_name(const char *word, const char *name)
                                                                                     : NULL;
 }
 
+static bool has_option(const struct arg_word *words, size_t count, const char *name)
+{
+    return ANY(FOREACH(const struct arg_word, w, words, count), behind_name(w->text, name) != NULL);
+}
+
 /* The arguments of an image that runs rdzvd under another name: nothing else has both options. */
 static bool listens_as_rdzvd(const struct arg_word *words, size_t count)
 {
     static const char *const own[] = {"linger",    "upstream",      "space",  "exit-when-idle",
                                       "advertise", "elastic-fixes", "expect", "space-idle-timeout"};
-    bool listens = false, is_own = false;
 
-    for (size_t i = 0; i < count; i++) {
-        if (words[i].text[0] == '-')
-            listens = listens || behind_name(words[i].text, "listen") != NULL;
-        for (size_t k = 0; k < sizeof own / sizeof *own; k++)
-            is_own = is_own || behind_name(words[i].text, own[k]) != NULL;
-    }
-    return listens && is_own;
+    return has_option(words, count, "listen") &&
+           ANY(FOREACH_POINTER(const char, name, own, sizeof own / sizeof *own),
+               has_option(words, count, name));
 }
 
 /* The first word that is not a wrapper of the program, or one of its arguments. */

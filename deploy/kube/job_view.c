@@ -85,19 +85,18 @@ static const char *why_own_pod(struct job_view *v, const struct job_run *r)
  * writes files, an operator, LeaderWorkerSet or JobSet. */
 static bool is_computed_of_job(const struct job_run *r)
 {
+    static const char *const labels[] = {"jobset.sigs.k8s.io/coordinator",
+                                         "leaderworkerset.sigs.k8s.io/leader-name", NULL};
     const struct job_value *endpoint = &r->settings[TORCHRUN_RDZV_ENDPOINT].value;
     enum kube_type type = job_run_object(r)->type;
     const char *vc = strstr(endpoint->text, "VC_");
-    bool found =
-        (vc != NULL && strstr(vc, "_HOSTS") != NULL) ||
-        (type == KUBE_VOLCANO_JOB && strstr(endpoint->text, "/etc/volcano/") != NULL) ||
-        (type == KUBE_LEADER_WORKER && strstr(endpoint->text, "LWS_LEADER_ADDRESS") != NULL) ||
-        strstr(endpoint->text, "MASTER_ADDR") != NULL;
 
-    for (size_t i = 0; i < endpoint->field_count; i++)
-        found = found || strstr(endpoint->fields[i], "jobset.sigs.k8s.io/coordinator") != NULL ||
-                strstr(endpoint->fields[i], "leaderworkerset.sigs.k8s.io/leader-name") != NULL;
-    return found;
+    return (vc != NULL && strstr(vc, "_HOSTS") != NULL) ||
+           (type == KUBE_VOLCANO_JOB && strstr(endpoint->text, "/etc/volcano/") != NULL) ||
+           (type == KUBE_LEADER_WORKER && strstr(endpoint->text, "LWS_LEADER_ADDRESS") != NULL) ||
+           strstr(endpoint->text, "MASTER_ADDR") != NULL ||
+           ANY(FOREACH_POINTER(const char, field, endpoint->fields, endpoint->field_count),
+               text_has_one_of(field, labels));
 }
 
 static void find_target(struct job_view *v, struct job_run *r)
@@ -340,18 +339,16 @@ void job_find(struct job_view *v, struct kube_bundle *bundle)
     *v = (struct job_view){.bundle = bundle};
     kube_find_pods(bundle);
     job_find_stores(v);
-    for (size_t i = 0; i < bundle->pod_count; i++) {
-        for (size_t j = 0; j < bundle->pods[i]->count; j++) {
-            const struct kube_container *c = &bundle->pods[i]->containers[j];
-
+    KUBE_FOREACH_PODS(p, bundle) {
+        KUBE_FOREACH_CONTAINER(c, p) {
             if (!c->init && job_store_kind(&bundle->arena, c) == JOB_STORE_NONE)
                 job_find_runs(v, c);
         }
     }
     v->count = v->all_count;
-    for (size_t i = 0; i < bundle->count; i++) {
-        if (bundle->objects[i]->type == KUBE_CONFIG_MAP)
-            job_find_scripts(v, bundle->objects[i]);
+    KUBE_FOREACH(o, bundle) {
+        if (o->type == KUBE_CONFIG_MAP)
+            job_find_scripts(v, o);
     }
     job_link(v);
 }

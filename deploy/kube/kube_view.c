@@ -63,6 +63,14 @@ const struct yaml_node *kube_item(const struct yaml_node *list, const char *path
     return FIND(item, YAML_FOREACH(item, list), yaml_is(kube_get(item, path), text));
 }
 
+void kube_add_variable(struct arena *a, struct yaml_node *env, const char *name, const char *value)
+{
+    struct yaml_node *item = yaml_put_new(a, env, NULL, YAML_MAPPING);
+
+    yaml_put_text(a, item, "name", name);
+    yaml_put_text(a, item, "value", value);
+}
+
 const struct yaml_node *kube_field(const struct kube_container *c, const char *key)
 {
     const struct yaml_node *over = kube_get(c->over, key);
@@ -78,11 +86,9 @@ bool kube_same_namespace(const struct kube_object *a, const struct kube_object *
 const struct kube_object *kube_named(const struct kube_bundle *b, const char *kind,
                                      const char *name, const struct kube_object *beside)
 {
-    KUBE_FOREACH_HIT(hit, kube_index_find(&b->named, kind, name)) {
-        if (kube_same_namespace(b->objects[*hit.list], beside))
-            return b->objects[*hit.list];
-    }
-    return NULL;
+    return FIND(b->objects[*hit.list],
+                KUBE_FOREACH_HIT(hit, kube_index_find(&b->named, kind, name)),
+                kube_same_namespace(b->objects[*hit.list], beside));
 }
 
 bool kube_reads_map(const struct kube_object *o, const struct kube_object *map)

@@ -169,6 +169,9 @@ bool kube_true(const struct yaml_node *node, const char *path);
  * says the same. */
 const char *kube_print(struct arena *a, const struct yaml_node *node);
 
+/* Appends a variable to a list like `env`. */
+void kube_add_variable(struct arena *a, struct yaml_node *env, const char *name, const char *value);
+
 /* The first item of a list that has the text at the path, or NULL. */
 const struct yaml_node *kube_item(const struct yaml_node *list, const char *path, const char *text);
 

@@ -146,14 +146,14 @@ static struct check check_files(struct rewrite *w, bool after, const bool *wante
 static bool was_closed(struct rewrite *w, const struct check_rule *rule,
                        const struct kube_object *policy)
 {
-    bool *wanted = arena_alloc(&w->arena, check_rule_count), found = false;
+    bool *wanted = arena_alloc(&w->arena, check_rule_count), found;
     struct check c;
 
     wanted[rule - check_rules] = true;
     c = check_files(w, false, wanted);
-    for (size_t i = 0; i < c.count; i++)
-        found = found || (strcmp(c.findings[i].object->name, policy->name) == 0 &&
-                          kube_same_namespace(c.findings[i].object, policy));
+    found =
+        ANY(FOREACH(const struct check_finding, f, c.findings, c.count),
+            strcmp(f->object->name, policy->name) == 0 && kube_same_namespace(f->object, policy));
     kube_free(&c.bundle);
     return found;
 }
@@ -250,7 +250,7 @@ static void print_result(struct rewrite *w)
 /* Rewrites what was read; returns whether a file changes. */
 static bool rewrite_files(struct rewrite *w)
 {
-    bool changed = false;
+    bool changed;
 
     if (rewrite_run(w) == 0 && w->diag->errors == 0 && !w->has_left)
         diag_note(w->diag, NULL, (struct yaml_mark){0},
@@ -259,8 +259,9 @@ static bool rewrite_files(struct rewrite *w)
                   w->options->relay ? "; a job that meets at rdzvd already gets no relays: import "
                                       "it, and emit it with `rdzv: {placement: relay}`"
                                     : "");
-    for (size_t i = 0; i < w->file_count && w->diag->errors == 0; i++)
-        changed = changed || rewrite_changed(&w->files[i]);
+    changed =
+        w->diag->errors == 0 &&
+        ANY(FOREACH(const struct rewrite_file, f, w->files, w->file_count), rewrite_changed(f));
     if (changed)
         rewrite_note_image(w);
     return changed;

@@ -139,40 +139,28 @@ static void add_to_flow(struct rewrite *w, const struct yaml_node *collection,
 }
 
 void edit_add_pair(struct rewrite *w, const struct yaml_node *mapping,
-                   const struct yaml_pair *after, const char *block)
+                   const struct yaml_pair *beside, bool before, const char *block)
 {
     struct rewrite_file *f = rewrite_file_of(w, mapping);
+    const struct yaml_node *at = beside == NULL ? NULL : before ? beside->key : beside->value;
     struct buf out = {.arena = &w->arena};
     unsigned indent;
 
     if (edit_refuse_alias(w, mapping))
         return;
     if (mapping->style == YAML_FLOW) {
-        add_to_flow(w, mapping, mapping->count == 0 ? NULL : after->value, false, block);
+        add_to_flow(w, mapping, mapping->count == 0 ? NULL : at, before, block);
         return;
     }
-    indent = mapping->pairs[0].key->start.column - 1;
-    buf_print(&out, "%*s", (int)indent, "");
+    indent = (before ? beside : mapping->pairs)->key->start.column - 1;
+    buf_print(&out, "%*s", before ? 0 : (int)indent, "");
     edit_add_block(f, &out, block, indent, "");
-    insert_lines(w, f, behind_line(f, after->value), &out);
-}
-
-void edit_add_pair_before(struct rewrite *w, const struct yaml_node *mapping,
-                          const struct yaml_pair *before, const char *block)
-{
-    struct rewrite_file *f = rewrite_file_of(w, mapping);
-    struct buf out = {.arena = &w->arena};
-    unsigned indent = before->key->start.column - 1;
-
-    if (edit_refuse_alias(w, mapping))
-        return;
-    if (mapping->style == YAML_FLOW) {
-        add_to_flow(w, mapping, before->key, true, block);
+    if (!before) {
+        insert_lines(w, f, behind_line(f, at), &out);
         return;
     }
-    edit_add_block(f, &out, block, indent, "");
     buf_print(&out, "%*s", (int)indent, "");
-    edit_bytes(w, f, before->key->start.offset, 0, out.text);
+    edit_bytes(w, f, at->start.offset, 0, out.text);
 }
 
 /* After the comma that follows, or before the one in front. */

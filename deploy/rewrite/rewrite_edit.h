@@ -14,12 +14,11 @@ void edit_value(struct rewrite *w, const struct yaml_node *n, const char *text);
 void edit_part(struct rewrite *w, const struct yaml_node *n, size_t from, size_t to,
                const char *text);
 
-/* `block` is a whole node in block style: its lines end with \n, and its outermost level has no
- * indentation. Within flow collections it is written in flow style. */
+/* Adds a pair before or after another one; in an empty mapping it becomes the first. `block` is a
+ * whole node in block style: its lines end with \n, and its outermost level has no indentation.
+ * Within flow collections it is written in flow style. */
 void edit_add_pair(struct rewrite *w, const struct yaml_node *mapping,
-                   const struct yaml_pair *after, const char *block);
-void edit_add_pair_before(struct rewrite *w, const struct yaml_node *mapping,
-                          const struct yaml_pair *before, const char *block);
+                   const struct yaml_pair *beside, bool before, const char *block);
 /* Adds an item before or after the item of this index; in an empty list it becomes the first. */
 void edit_add_item(struct rewrite *w, const struct yaml_node *sequence, size_t index, bool before,
                    const char *block);

@@ -100,12 +100,12 @@ static bool note_scaler(const struct referrer *r)
 static bool note_monitor(const struct referrer *r)
 {
     const struct yaml_node *selector = kube_get(r->object->spec, "selector");
-    bool found = strcmp(r->object->kind, "PodMonitor") == 0 && selector != NULL &&
-                 kube_selects_by(selector, r->etcd->container->pods);
+    bool found = (strcmp(r->object->kind, "PodMonitor") == 0 && selector != NULL &&
+                  kube_selects_by(selector, r->etcd->container->pods)) ||
+                 (strcmp(r->object->kind, "ServiceMonitor") == 0 && selector != NULL &&
+                  ANY(ETCD_FOREACH_SERVICE(s, r->etcd),
+                      kube_has_labels(s, kube_get(selector, "matchLabels"))));
 
-    for (size_t i = 0; i < r->etcd->service_count && !found; i++)
-        found = strcmp(r->object->kind, "ServiceMonitor") == 0 && selector != NULL &&
-                kube_has_labels(r->etcd->services[i], kube_get(selector, "matchLabels"));
     if (found)
         rewrite_note(r->w, selector,
                      "%s scrapes this etcd: rdzvd has figures of its own at /metrics, so alerts on "
@@ -134,12 +134,11 @@ static const struct yaml_node *find_backend(const struct yaml_node *n, const cha
 
 static bool note_route(const struct referrer *r)
 {
-    size_t len = strlen(r->object->kind);
-    bool route = strcmp(r->object->kind, "Ingress") == 0 ||
-                 (len > 5 && strcmp(r->object->kind + len - 5, "Route") == 0);
+    bool route =
+        strcmp(r->object->kind, "Ingress") == 0 || text_ends_with(r->object->kind, "Route");
 
-    for (size_t i = 0; route && i < r->etcd->service_count; i++) {
-        const struct yaml_node *at = find_backend(r->object->spec, r->etcd->services[i]->name);
+    ETCD_FOREACH_SERVICE(s, r->etcd) {
+        const struct yaml_node *at = route ? find_backend(r->object->spec, s->name) : NULL;
 
         if (at == NULL)
             continue;
@@ -147,7 +146,7 @@ static bool note_route(const struct referrer *r)
             r->w, at,
             "%s leads to %s, behind which rdzvd is now: its clients find etcd's v2 API there, "
             "and no v3: delete it, unless they use v2",
-            r->object->title, r->etcd->services[i]->title);
+            r->object->title, s->title);
         return true;
     }
     return false;
@@ -155,7 +154,7 @@ static bool note_route(const struct referrer *r)
 
 static void note_mention(const struct referrer *r)
 {
-    FOREACH_POINTER(const struct kube_object, s, r->etcd->services, r->etcd->service_count) {
+    ETCD_FOREACH_SERVICE(s, r->etcd) {
         const struct yaml_node *at = named_in(r->object->node, "", s->name);
 
         if (at == NULL)
@@ -287,13 +286,10 @@ static void find_services(struct rewrite *w, struct etcd *e)
 static const struct kube_object *other_user(const struct rewrite *w, const struct etcd *e)
 {
     KUBE_FOREACH(o, &w->bundle) {
-        if (!may_refer(w, e, o))
-            continue;
-        for (size_t k = 0; k < e->service_count; k++) {
-            if (strcmp(e->services[k]->name, o->name) != 0 &&
-                named_in(o->node, "", e->services[k]->name) != NULL)
-                return o;
-        }
+        if (may_refer(w, e, o) &&
+            ANY(ETCD_FOREACH_SERVICE(s, e),
+                strcmp(s->name, o->name) != 0 && named_in(o->node, "", s->name) != NULL))
+            return o;
     }
     return NULL;
 }
@@ -361,20 +357,20 @@ bool etcd_serves(const struct etcd *e, const struct job_run *r)
            kube_selects(kube_get(r->target.service->spec, "selector"), e->container->pods);
 }
 
+static bool is_wanted_service(const struct etcd *e, const struct kube_object *s)
+{
+    return ANY(FOREACH_POINTER(const struct kube_object, o, e->wanted, e->wanted_count), o == s);
+}
+
 /* The Service of that name, or of the domain of a pod name. */
 void etcd_want(struct etcd *e, const struct job_run *r)
 {
     const struct kube_object *s = r->target.service;
 
-    for (size_t i = 0; i < e->service_count && s == NULL; i++) {
-        if (strcmp(e->services[i]->name, r->target.pods->host_domain) == 0)
-            s = e->services[i];
-    }
-    for (size_t i = 0; i < e->wanted_count && s != NULL; i++) {
-        if (e->wanted[i] == s)
-            s = NULL;
-    }
-    if (s != NULL)
+    if (s == NULL)
+        s = FIND(one, ETCD_FOREACH_SERVICE(one, e),
+                 strcmp(one->name, r->target.pods->host_domain) == 0);
+    if (s != NULL && !is_wanted_service(e, s))
         e->wanted[e->wanted_count++] = s;
 }
 
@@ -401,7 +397,7 @@ static void publish_early(struct rewrite *w, const struct kube_object *s)
     if (pair != NULL)
         edit_value(w, pair->value, "true");
     else
-        edit_add_pair(w, s->spec, yaml_get_pair(s->spec, "clusterIP"),
+        edit_add_pair(w, s->spec, yaml_get_pair(s->spec, "clusterIP"), false,
                       "publishNotReadyAddresses: true\n");
     rewrite_note(w, s->node, "%s: it now publishes the address before the pod is ready", s->title);
 }
@@ -426,7 +422,7 @@ static void add_c10d_port(struct rewrite *w, const struct kube_object *s,
     const struct yaml_pair *first = yaml_get_pair(ports->items[last], "port");
 
     if (left == 1 && yaml_get(ports->items[last], "name") == NULL && first != NULL)
-        edit_add_pair_before(w, ports->items[last], first, "name: etcd\n");
+        edit_add_pair(w, ports->items[last], first, true, "name: etcd\n");
     edit_add_item(w, ports, last, false,
                   arena_text(&w->arena, "name: c10d\nport: %d\n%stargetPort: %d\n", C10D_PORT,
                              protocol == NULL ? "" : "protocol: TCP\n", C10D_PORT));
@@ -542,14 +538,9 @@ static void rewrite_policies(struct rewrite *w, const struct etcd *e)
     }
 }
 
-static bool is_wanted_service(const struct etcd *e, const struct kube_object *s)
-{
-    return ANY(FOREACH_POINTER(const struct kube_object, o, e->wanted, e->wanted_count), o == s);
-}
-
 static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
 {
-    FOREACH_POINTER(const struct kube_object, s, e->services, e->service_count) {
+    ETCD_FOREACH_SERVICE(s, e) {
         if (w->marks[s->index].edited)
             continue; /* it selects an earlier etcd, too */
         w->marks[s->index].edited = true;
@@ -583,35 +574,30 @@ static struct yaml_node *pod_fields(struct rewrite *w, const struct etcd *e)
 static bool serves_clients(const struct etcd *e, const struct kube_object *s)
 {
     const struct yaml_node *ports = kube_get(s->spec, "ports");
-    size_t i = 0;
 
-    while (i < yaml_length(ports) && leads_to(e, ports->items[i], "targetPort", e->peer_port))
-        i++;
-    return yaml_length(ports) == 0 || i < yaml_length(ports);
+    return yaml_length(ports) == 0 ||
+           ANY(YAML_FOREACH(port, ports), !leads_to(e, port, "targetPort", e->peer_port));
 }
 
 /* Its own serviceName, or the headless Service that selects it, or any Service. */
 static const char *service_name(const struct etcd *e)
 {
-    const char *own = kube_text(e->object->spec, "serviceName"), *any = NULL;
+    const char *own = kube_text(e->object->spec, "serviceName");
+    const struct kube_object *found =
+        FIND(s, ETCD_FOREACH_SERVICE(s, e), serves_clients(e, s) && kube_is_headless(s));
 
     if (*own != '\0' && e->object->type == KUBE_STATEFULSET)
         return own;
-    for (size_t i = 0; i < e->service_count; i++) {
-        if (!serves_clients(e, e->services[i]))
-            continue;
-        if (kube_is_headless(e->services[i]))
-            return e->services[i]->name;
-        any = any == NULL ? e->services[i]->name : any;
-    }
-    return any == NULL ? e->object->name : any;
+    if (found == NULL)
+        found = FIND(s, ETCD_FOREACH_SERVICE(s, e), serves_clients(e, s));
+    return found == NULL ? e->object->name : found->name;
 }
 
 /* A Service may name the port. */
 static const char *etcd_port_name(const struct etcd *e)
 {
-    for (size_t i = 0; i < e->service_count; i++) {
-        YAML_FOREACH(port, kube_get(e->services[i]->spec, "ports")) {
+    ETCD_FOREACH_SERVICE(s, e) {
+        YAML_FOREACH(port, kube_get(s->spec, "ports")) {
             const struct yaml_node *target = kube_get(port, "targetPort");
             int64_t n;
 
@@ -655,9 +641,9 @@ static const char *address_of(struct rewrite *w, const struct etcd *e)
     if (w->options->relay) /* else the store goes by the address that each agent has */
         return e->direct > 0 ? NULL : arena_text(&w->arena, "localhost:%d", C10D_PORT);
 
-    for (size_t i = 0; i < e->wanted_count; i++) {
-        if (kube_is_headless(e->wanted[i]) && !kube_is_headless(s))
-            s = e->wanted[i];
+    FOREACH_POINTER(const struct kube_object, other, e->wanted, e->wanted_count) {
+        if (kube_is_headless(other) && !kube_is_headless(s))
+            s = other;
     }
     return s == NULL ? NULL
                      : arena_text(&w->arena, "%s%s%s:%d", s->name, *s->namespace == '\0' ? "" : ".",

@@ -248,7 +248,6 @@ static void move_accelerate(struct rewrite *w, const struct job_run *r, const ch
     const struct job_setting *port = &r->settings[TORCHRUN_MASTER_PORT];
 
     struct yaml_node *env = yaml_new(&w->arena, YAML_SEQUENCE);
-    struct yaml_node *id = yaml_new(&w->arena, YAML_MAPPING);
 
     if (!r->args->is_accelerate || host == NULL || strcmp(address->value.text, r->host) != 0)
         return;
@@ -268,9 +267,8 @@ static void move_accelerate(struct rewrite *w, const struct job_run *r, const ch
     setting_write(w, r, port, arena_text(&w->arena, "%d", C10D_PORT));
     if (r->settings[TORCHRUN_RDZV_CONF].flag == NULL)
         setting_add(w, r, port, TORCHRUN_RDZV_CONF, conf_of_c10d(w));
-    yaml_put_text(&w->arena, id, "name", torchrun_option_variable(TORCHRUN_RDZV_ID));
-    yaml_put_text(&w->arena, id, "value", job_run_object(r)->name);
-    yaml_append(&w->arena, env, id);
+    kube_add_variable(&w->arena, env, torchrun_option_variable(TORCHRUN_RDZV_ID),
+                      job_run_object(r)->name);
     rewrite_add_variables(w, r->container, r, env); /* of torchrun's own: it has no such option */
 }
 
@@ -346,6 +344,7 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
     struct buf missing = {.arena = &w->arena};
     const struct yaml_pair *after = NULL;
     const char *old = kube_text(j->policy, "rdzvBackend");
+    bool before;
 
     if (job_policy_stranger(j->policy) != NULL)
         rewrite_error(w, job_policy_stranger(j->policy)->key,
@@ -368,12 +367,9 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
         set_key(w, j->policy, "maxRestarts", JOB_USUAL_RESTARTS, &missing);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && after == NULL; i++)
         after = yaml_get_pair(j->policy, keys[i]);
-    if (missing.len == 0)
-        return;
-    if (after != NULL || j->policy->count == 0)
-        edit_add_pair(w, j->policy, after, missing.text);
-    else
-        edit_add_pair_before(w, j->policy, &j->policy->pairs[0], missing.text);
+    before = after == NULL && j->policy->count > 0;
+    if (missing.len > 0)
+        edit_add_pair(w, j->policy, before ? &j->policy->pairs[0] : after, before, missing.text);
 }
 
 /* --- Variables. --- */
@@ -408,7 +404,7 @@ void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
     const struct yaml_node *owner = c->over != NULL ? c->over : c->node;
     const struct yaml_pair *old = yaml_get_pair(owner, "env");
     struct yaml_node *block = yaml_new(&w->arena, YAML_MAPPING);
-    struct yaml_node *added = yaml_new(&w->arena, YAML_SEQUENCE);
+    struct yaml_node *added = yaml_put_new(&w->arena, block, "env", YAML_SEQUENCE);
 
     if (old != NULL && old->value->kind != YAML_SEQUENCE) {
         rewrite_error(w, old->value, "env is a list of variables: write it as one, or remove it");
@@ -424,10 +420,8 @@ void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,
     }
     for (size_t i = 0; old != NULL && i < added->count; i++)
         edit_append_item(w, old->value, rewrite_text(w, added->items[i]));
-    if (old != NULL || added->count == 0)
-        return;
-    yaml_put(&w->arena, block, "env", added);
-    edit_add_pair(w, owner, &owner->pairs[owner->count - 1], rewrite_text(w, block));
+    if (old == NULL && added->count > 0)
+        edit_add_pair(w, owner, &owner->pairs[owner->count - 1], false, rewrite_text(w, block));
 }
 
 /* --- Pods. --- */
@@ -437,7 +431,8 @@ void rewrite_add_to_pod(struct rewrite *w, const struct kube_pods *p, const char
 {
     const struct yaml_pair *pair = yaml_get_pair(p->spec, key);
     struct yaml_node *block = yaml_new(&w->arena, YAML_MAPPING);
-    struct yaml_node *list = yaml_new(&w->arena, YAML_SEQUENCE);
+    const struct yaml_pair *beside =
+        before ? yaml_get_pair(p->spec, "containers") : &p->spec->pairs[p->spec->count - 1];
 
     if (pair != NULL && yaml_length(pair->value) > 0) {
         edit_add_item(w, pair->value, before ? 0 : pair->value->count - 1, before,
@@ -448,11 +443,6 @@ void rewrite_add_to_pod(struct rewrite *w, const struct kube_pods *p, const char
         rewrite_error(w, pair->value, "%s is empty: remove it", key);
         return;
     }
-    yaml_append(&w->arena, list, item);
-    yaml_put(&w->arena, block, key, list);
-    if (before)
-        edit_add_pair_before(w, p->spec, yaml_get_pair(p->spec, "containers"),
-                             rewrite_text(w, block));
-    else
-        edit_add_pair(w, p->spec, &p->spec->pairs[p->spec->count - 1], rewrite_text(w, block));
+    yaml_append(&w->arena, yaml_put_new(&w->arena, block, key, YAML_SEQUENCE), item);
+    edit_add_pair(w, p->spec, beside, before, rewrite_text(w, block));
 }

@@ -486,7 +486,6 @@ static const char *given_before(struct rewrite *w, const struct kube_object *job
 static void note_store(struct rewrite *w, const struct rewrite_job *j, const char *name, bool host)
 {
     const struct kube_object *o = j->object;
-    bool is_static = true;
 
     rewrite_note(w, o->node,
                  "%s: its worker 0 was the store; now %s %s is, behind a Service of that "
@@ -496,9 +495,7 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
         rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", o->title,
                      host ? "a policy cannot select pods on the host network"
                           : "rewrite does not know the label of its pods");
-    JOB_FOREACH(r, j->runs)
-        is_static = is_static && !job_is_set(r, TORCHRUN_RDZV_BACKEND);
-    if (is_static)
+    if (!ANY(JOB_FOREACH(r, j->runs), job_is_set(r, TORCHRUN_RDZV_BACKEND)))
         rewrite_note(
             w, o->node,
             "%s had no backend, and --node_rank set the ranks; c10d sets them in the order of "
@@ -512,16 +509,14 @@ static struct yaml_node *variables_of(struct rewrite *w, struct emit_job *job,
                                       const struct job_run *r)
 {
     struct yaml_node *env = emit_job_part(job, "runEnv"), *own = yaml_new(&w->arena, YAML_SEQUENCE);
-    struct yaml_node *restarts = yaml_new(&w->arena, YAML_MAPPING);
 
-    yaml_put_text(&w->arena, restarts, "name", torchrun_option_variable(TORCHRUN_MAX_RESTARTS));
-    yaml_put_text(&w->arena, restarts, "value", JOB_USUAL_RESTARTS);
     if (job_is_set(r, TORCHRUN_RDZV_ENDPOINT)) {
         yaml_append(&w->arena, own, (struct yaml_node *)kube_item(env, "name", "PET_LOCAL_ADDR"));
         return own;
     }
     if (rewrite_restarts_of(r) == RESTARTS_ADDED)
-        yaml_append(&w->arena, env, restarts);
+        kube_add_variable(&w->arena, env, torchrun_option_variable(TORCHRUN_MAX_RESTARTS),
+                          JOB_USUAL_RESTARTS);
     return env;
 }
 
@@ -637,7 +632,7 @@ static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)
     if (policy != NULL)
         edit_value(w, policy->value, "Never");
     else
-        edit_add_pair_before(w, p->part, &p->part->pairs[0], "restartPolicy: Never\n");
+        edit_add_pair(w, p->part, &p->part->pairs[0], true, "restartPolicy: Never\n");
     rewrite_note(w, policy != NULL ? policy->value : p->part,
                  "%s: rewrite sets restartPolicy to Never: a second attempt would find the keys of "
                  "the first",

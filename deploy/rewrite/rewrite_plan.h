@@ -22,6 +22,9 @@ struct etcd {
     size_t fixed;  /* those whose controller knows etcd alone */
 };
 
+#define ETCD_FOREACH_SERVICE(s, e) \
+    FOREACH_POINTER(const struct kube_object, s, (e)->services, (e)->service_count)
+
 /* The etcds to replace: only torch's jobs use them, or --etcd names them. A note explains why
  * another etcd stays. Returns their number; 0 after an error in diag: an etcd cannot be replaced.
  */

@@ -169,7 +169,8 @@ static void add_variable(struct rewrite *w, const struct job_run *r,
 
         YAML_FOREACH_PAIR(entry, data) {
             if (entry->value == beside->node)
-                edit_add_pair(w, data, entry, arena_text(&w->arena, "%s: %s\n", name, value));
+                edit_add_pair(w, data, entry, false,
+                              arena_text(&w->arena, "%s: %s\n", name, value));
         }
     }
 }
