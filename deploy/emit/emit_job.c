@@ -224,11 +224,10 @@ static bool translate(struct job_maker *m)
     if (!check_settings(m, known, foreign))
         return false;
     if (yaml_is(yaml_get(m->format, "needs"), "release") &&
-        yaml_get(m->settings, "release") == NULL) {
-        diag_error(m->diag, m->file, (struct yaml_mark){0, 1, 1},
-                   "release is missing: give the name that helm would get, as --release my-run");
-        return false;
-    }
+        yaml_get(m->settings, "release") == NULL)
+        return diag_error(
+            m->diag, m->file, (struct yaml_mark){0, 1, 1},
+            "release is missing: give the name that helm would get, as --release my-run");
     m->absent.vars = input_format_nulls(m->arena, known);
     return run_checks(m, yaml_get(m->format, "checks"), DIAG_ERROR, &m->given) &&
            run_checks(m, yaml_get(m->format, "notes"), DIAG_NOTE, &m->given) &&
@@ -437,11 +436,9 @@ static bool make_documents(struct job_maker *m)
     m->job->documents = fill(m, m->platform, "documents");
     if (m->template.failed)
         return false;
-    if (m->job->documents == NULL || m->job->documents->kind != YAML_SEQUENCE) {
-        diag_error(m->diag, m->platform->file, (struct yaml_mark){0, 1, 1},
-                   "documents: a list is expected: see deploy/data/platforms");
-        return false;
-    }
+    if (m->job->documents == NULL || m->job->documents->kind != YAML_SEQUENCE)
+        return diag_error(m->diag, m->platform->file, (struct yaml_mark){0, 1, 1},
+                          "documents: a list is expected: see deploy/data/platforms");
     return true;
 }
 

@@ -14,11 +14,9 @@ bool import_look(struct importer *m)
 {
     for (size_t i = 0; i < m->file_count; i++)
         kube_add_file(&m->bundle, &m->files[i]);
-    if (m->bundle.overflow) {
-        options_error(m->diag, "more than %d objects, all files together: name fewer files",
-                      KUBE_OBJECTS_MAX);
-        return false;
-    }
+    if (m->bundle.overflow)
+        return options_error(m->diag, "more than %d objects, all files together: name fewer files",
+                             KUBE_OBJECTS_MAX);
     job_find(&m->jobs, &m->bundle);
     return true;
 }

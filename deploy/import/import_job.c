@@ -41,17 +41,16 @@ static bool import_find_job(struct importer *m)
         if (o == m->job || o->type == KUBE_CONFIG_MAP || o->type == KUBE_RUNTIME ||
             kube_is_template(o) || (m->wanted != NULL && strcmp(o->name, m->wanted) != 0))
             continue;
-        if (m->job != NULL) {
-            options_error(m->diag,
-                          m->job->type == KUBE_POD && o->type == KUBE_POD
-                              ? "several Pods run torchrun, %s and %s among them: name the first "
-                                "with --job, and what is to make such pods with --platform, such "
-                                "as job"
-                              : "the files have several jobs, %s and %s among them: name one with "
-                                "--job",
-                          m->job->name, o->name);
-            return false;
-        }
+        if (m->job != NULL)
+            return options_error(
+                m->diag,
+                m->job->type == KUBE_POD && o->type == KUBE_POD
+                    ? "several Pods run torchrun, %s and %s among them: name the first "
+                      "with --job, and what is to make such pods with --platform, such "
+                      "as job"
+                    : "the files have several jobs, %s and %s among them: name one with "
+                      "--job",
+                m->job->name, o->name);
         m->job = o;
     }
     if (m->job == NULL && m->wanted != NULL)
@@ -502,12 +501,11 @@ bool import_job(struct importer *m)
     m->pods = m->container->pods;
     if (m->platform == NULL)
         m->platform = platform_of(m->job);
-    if (m->platform == NULL) {
-        import_error(m, m->job->node,
-                     "emit makes no %s: name what is to run the pods with --platform, such as job",
-                     m->job->kind);
-        return false;
-    }
+    if (m->platform == NULL)
+        return import_error(
+            m, m->job->node,
+            "emit makes no %s: name what is to run the pods with --platform, such as job",
+            m->job->kind);
     if (*m->job->name == '\0')
         import_error(m, m->job->node,
                      "this job has no metadata.name, which jobName comes from: give it one");

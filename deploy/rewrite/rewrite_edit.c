@@ -685,10 +685,8 @@ bool edit_apply(struct rewrite *w, struct rewrite_file *f)
     }
     if (w->diag->errors > 0)
         return false;
-    if (!text_edits_apply(&f->edits, &w->arena, f->yaml.bytes, f->yaml.len, &f->result, &where)) {
-        diag_error(w->diag, f->yaml.name, mark_of(f, where),
-                   "two changes meet here: write what stands here on lines of its own");
-        return false;
-    }
+    if (!text_edits_apply(&f->edits, &w->arena, f->yaml.bytes, f->yaml.len, &f->result, &where))
+        return diag_error(w->diag, f->yaml.name, mark_of(f, where),
+                          "two changes meet here: write what stands here on lines of its own");
     return f->edits.count == 0 || is_still_yaml(w, f);
 }

@@ -211,12 +211,11 @@ static bool read_client_ports(struct rewrite *w, struct etcd *e, const struct jo
 
         if (strcmp(l.list[i].option, "listen-client-urls") != 0)
             continue;
-        if (l.list[i].tls) {
-            rewrite_error(w, e->container->node,
-                          "this etcd serves TLS, which rdzvd does not: leave it, or serve http "
-                          "inside of the cluster");
-            return false;
-        }
+        if (l.list[i].tls)
+            return rewrite_error(
+                w, e->container->node,
+                "this etcd serves TLS, which rdzvd does not: leave it, or serve http "
+                "inside of the cluster");
         while (k < e->port_count && e->ports[k] != port)
             k++;
         if (k == e->port_count)
@@ -236,13 +235,11 @@ static bool judge(struct rewrite *w, struct etcd *e, const struct job_store *s)
 
     if (p->replicas > 1 || (job_store_option(&w->jobs, e->container, "initial-cluster",
                                              "ETCD_INITIAL_CLUSTER", &members) &&
-                            strchr(members.value.text, ',') != NULL)) {
-        rewrite_error(
+                            strchr(members.value.text, ',') != NULL))
+        return rewrite_error(
             w, e->object->node,
             "this is an etcd of several members, which one rdzvd cannot replace: leave it, "
             "or make it one member first");
-        return false;
-    }
     if (containers->count > 1) {
         rewrite_error(
             w, containers,

@@ -92,12 +92,10 @@ bool rewrite_look(struct rewrite *w)
         w->files[i].eol = nl != NULL && nl > f->bytes && nl[-1] == '\r' ? "\r\n" : "\n";
         kube_add_file(&w->bundle, f);
     }
-    if (w->bundle.overflow) {
-        diag_error(w->diag, w->files[0].path, (struct yaml_mark){0},
-                   "more than %d objects, all files together: rewrite them in parts",
-                   KUBE_OBJECTS_MAX);
-        return false;
-    }
+    if (w->bundle.overflow)
+        return diag_error(w->diag, w->files[0].path, (struct yaml_mark){0},
+                          "more than %d objects, all files together: rewrite them in parts",
+                          KUBE_OBJECTS_MAX);
     job_find(&w->jobs, &w->bundle);
     note_made(w, w->bundle.made);
     w->marks = arena_alloc(&w->arena, (w->bundle.count + 1) * sizeof *w->marks);

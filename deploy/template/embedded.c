@@ -52,10 +52,8 @@ struct yaml_node *embedded_load(struct embedded *data, const char *kind, const c
     const struct embedded_file *built_in = own ? NULL : embedded_find(kind, name);
     bool ok;
 
-    if (data->count == sizeof data->files / sizeof *data->files) {
-        options_error(d, "too many files: give fewer profiles");
-        return NULL;
-    }
+    if (data->count == sizeof data->files / sizeof *data->files)
+        return options_error(d, "too many files: give fewer profiles");
     if (!own && built_in == NULL) {
         yaml_error(d, at,
                    "there is no %.*s %s: choose one of %s; or name a file, such as ./mine.yaml",
@@ -71,11 +69,9 @@ struct yaml_node *embedded_load(struct embedded *data, const char *kind, const c
     if (!ok)
         return NULL;
     data->count++;
-    if (f->count != 1 || f->docs[0].root == NULL || f->docs[0].root->kind != YAML_MAPPING) {
-        diag_error(d, f->name, (struct yaml_mark){0, 1, 1},
-                   "a mapping is expected: see deploy/data/%s for examples", kind);
-        return NULL;
-    }
+    if (f->count != 1 || f->docs[0].root == NULL || f->docs[0].root->kind != YAML_MAPPING)
+        return diag_error(d, f->name, (struct yaml_mark){0, 1, 1},
+                          "a mapping is expected: see deploy/data/%s for examples", kind);
     return f->docs[0].root;
 }
 

@@ -49,12 +49,10 @@ static struct yaml_node *check_int(struct schema *s, const struct yaml_node *sch
     if (!yaml_to_int(value, &number))
         return report_wrong(s, value, at, "a whole number", "write digits alone, without quotes");
     if ((yaml_to_int(yaml_get(schema, "min"), &limit) && number < limit) ||
-        (yaml_to_int(yaml_get(schema, "max"), &limit) && number > limit)) {
-        yaml_error(s->diag, value, "%s: %lld is too %s: write %lld or %s", at, (long long)number,
-                   number < limit ? "small" : "large", (long long)limit,
-                   number < limit ? "more" : "less");
-        return NULL;
-    }
+        (yaml_to_int(yaml_get(schema, "max"), &limit) && number > limit))
+        return yaml_error(s->diag, value, "%s: %lld is too %s: write %lld or %s", at,
+                          (long long)number, number < limit ? "small" : "large", (long long)limit,
+                          number < limit ? "more" : "less");
     return copy_marks(yaml_new_number(s->arena, number), value);
 }
 

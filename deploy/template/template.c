@@ -162,10 +162,8 @@ bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
 
     if (t->failed)
         return false;
-    if (in == NULL) {
-        template_error(t, loop, "$for is `name in expression`");
-        return false;
-    }
+    if (in == NULL)
+        return template_error(t, loop, "$for is `name in expression`");
     if (l->index == 0)
         l->over = expr_eval(t, in + 4, strlen(in + 4), s, loop);
     if (l->over == NULL || l->over->kind == YAML_SCALAR || l->index == l->over->count)

@@ -32,14 +32,15 @@ void diag_add(struct diag *d, enum diag_kind kind, const char *file, struct yaml
     arena_push(&d->arena, d->entries, d->count, d->cap) = e;
 }
 
-void diag_report(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
-                 const char *format, ...)
+void *diag_report(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
+                  const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
     diag_add(d, kind, file, mark, format, args);
     va_end(args);
+    return NULL;
 }
 
 void diag_append(struct diag *d, const struct diag *more)

@@ -33,9 +33,10 @@ struct diag {
     size_t count, cap, errors;
 };
 
-/* `format` has what is wrong and, after a colon, the remedy. File and text are copied. */
-void diag_report(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
-                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* `format` has what is wrong and, after a colon, the remedy. File and text are copied. Returns
+ * NULL, which is false, too: `return diag_error(...)`. */
+void *diag_report(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 void diag_add(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
               const char *format, va_list args) __attribute__((format(printf, 5, 0)));
 #define diag_error(d, ...) diag_report(d, DIAG_ERROR, __VA_ARGS__)

@@ -127,8 +127,8 @@ bool yaml_is(const struct yaml_node *node, const char *text);
 bool yaml_contains(const struct yaml_node *sequence, const char *text);
 
 /* The same as diag_report(), about a node; NULL: about an argument. */
-void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at,
-                 const char *format, ...) __attribute__((format(printf, 4, 5)));
+void *yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at,
+                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 #define yaml_error(d, ...) yaml_report(d, DIAG_ERROR, __VA_ARGS__)
 #define yaml_note(d, ...)  yaml_report(d, DIAG_NOTE, __VA_ARGS__)
 

@@ -107,8 +107,8 @@ bool yaml_contains(const struct yaml_node *sequence, const char *text)
     return ANY(YAML_FOREACH(item, sequence), yaml_is(item, text));
 }
 
-void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at,
-                 const char *format, ...)
+void *yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at,
+                  const char *format, ...)
 {
     va_list args;
 
@@ -116,6 +116,7 @@ void yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *at
     diag_add(d, kind, at == NULL ? NULL : at->file, at == NULL ? (struct yaml_mark){0} : at->start,
              format, args);
     va_end(args);
+    return NULL;
 }
 
 /* --- Meaning. --- */
