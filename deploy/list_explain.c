@@ -141,11 +141,10 @@ int run_list(int argc, char **argv)
         }
     }
     if (!known)
-        options_error(
-            &d,
-            "%s: nothing to list: write platforms, profiles, placements, formats, settings, "
-            "rules or schema",
-            argv[argc - 1]);
+        options_error(&d,
+                      "%s: nothing to list: write platforms, profiles, placements, formats, "
+                      "settings, rules or schema",
+                      argv[argc - 1]);
     return diag_end(&d);
 }
 
@@ -198,9 +197,8 @@ int run_explain(int argc, char **argv)
     }
     settings = embedded_load(&data, "", "settings", NULL, &d);
     if (argc != 2 || argv[1][0] == '\0') {
-        options_error(
-            &d, "one name is expected: write a setting or a rule, as in `rdzv-manifest explain "
-                "numPods`");
+        options_error(&d, "one name is expected: write a setting or a rule, as in `rdzv-manifest "
+                          "explain numPods`");
     } else if (settings != NULL) {
         setting = find_setting(settings, argv[1], &d);
         if (setting != NULL)

@@ -106,8 +106,7 @@ static void choose_target(struct reading *r, const char *text)
     i = word_index(name, names);
     if (i < 0) {
         fail(r,
-             "there is no target %s: write kubernetes, training-operator, volcano, jobset "
-             "or istio",
+             "there is no target %s: write kubernetes, training-operator, volcano, jobset or istio",
              name);
     } else if (version != NULL &&
                sscanf(version + (*version == 'v'), "%5d.%5d", &target.major, &target.minor) != 2) {

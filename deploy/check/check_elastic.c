@@ -120,8 +120,8 @@ void check_restarts_none(struct check *c, const struct job_run *r)
         return;
     if (kube_restart_of(p) == KUBE_RESTART_ALONE)
         check_report(c, check_at_setting(r, TORCHRUN_MAX_RESTARTS),
-                     "torchrun has no restarts: it ends at the first failed worker, and then "
-                     "its %s starts again without the others",
+                     "torchrun has no restarts: it ends at the first failed worker, and then its "
+                     "%s starts again without the others",
                      strcmp(p->restart, "Never") == 0 ? "pod" : "container");
     else if (job_is_elastic(r) && strcmp(r->backend, "etcd") == 0)
         check_report(c, check_at_setting(r, TORCHRUN_MAX_RESTARTS),

@@ -47,9 +47,9 @@ void check_endpoint_localhost(struct check *c, const struct job_run *r)
         check_at_setting(r, said ? TORCHRUN_RDZV_ENDPOINT : TORCHRUN_RDZV_BACKEND);
 
     if (has_no_master(r)) {
-        check_report(c, check_at_setting(r, TORCHRUN_NNODES),
-                     "no --master_addr and no backend: each pod waits for the others at its own "
-                     "127.0.0.1");
+        check_report(
+            c, check_at_setting(r, TORCHRUN_NNODES),
+            "no --master_addr and no backend: each pod waits for the others at its own 127.0.0.1");
         return;
     }
     if (job_is_dynamic(r) && job_is_multi_node(r) && r->of_all && p->replicas != 1)
@@ -125,8 +125,8 @@ void check_endpoint_namespace(struct check *c, const struct job_run *r)
                      job_run_object(r)->namespace);
     else
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
-                     "%s has no namespace: kubectl puts it into the namespace of its context, "
-                     "and the two meet only if that is %s",
+                     "%s has no namespace: kubectl puts it into the namespace of its context, and "
+                     "the two meet only if that is %s",
                      (*o->namespace == '\0' ? o : job_run_object(r))->title,
                      *o->namespace == '\0' ? job_run_object(r)->namespace : o->namespace);
 }

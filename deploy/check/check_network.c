@@ -67,10 +67,10 @@ void check_host_network_port(struct check *c, const struct kube_container *conta
              is_claim(c, container->pods, kube_int(ports->items[i], "containerPort", -1))) ||
             (kube_is(ports->items[i], "name", "pytorchjob-port") && !yaml_is(port, "23456")))
             continue;
-        check_report(c, check_at(port),
-                     "on the host network, %s is a port of the node: two such pods cannot share a "
-                     "node",
-                     yaml_text(port) == NULL ? "this" : yaml_text(port));
+        check_report(
+            c, check_at(port),
+            "on the host network, %s is a port of the node: two such pods cannot share a node",
+            yaml_text(port) == NULL ? "this" : yaml_text(port));
         return; /* one cause */
     }
 }

@@ -207,8 +207,8 @@ void check_mcad_labels(struct check *c, const struct kube_pods *p)
 {
     if (is_in_mcad(p->object) && hides_its_pods(p->object) &&
         !kube_is(p->meta, "labels.appwrapper\\.mcad\\.ibm\\.com", p->object->wrapper->name))
-        check_report(c, check_at_key(p->part, "template"),
-                     "these pods lack the label appwrapper.mcad.ibm.com: %s, so MCAD does not "
-                     "count them",
-                     p->object->wrapper->name);
+        check_report(
+            c, check_at_key(p->part, "template"),
+            "these pods lack the label appwrapper.mcad.ibm.com: %s, so MCAD does not count them",
+            p->object->wrapper->name);
 }

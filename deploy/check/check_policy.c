@@ -381,11 +381,10 @@ static void look_at_dns(struct check *c, const struct way *w)
         asks_dns(w) ? policy_closing_way(c, "egress", w->from, w, admits_to_dns) : NULL;
 
     if (closed != NULL)
-        check_report_on(
-            c, closed, at_rules(closed, "egress"),
-            "no policy lets the pods of %s out to DNS (port 53 over UDP), which has the "
-            "address of %s",
-            w->from->object->title, w->host);
+        check_report_on(c, closed, at_rules(closed, "egress"),
+                        "no policy lets the pods of %s out to DNS (port 53 over UDP), which has "
+                        "the address of %s",
+                        w->from->object->title, w->host);
 }
 
 /* Policies have no effect on the host network: another rule says so. */

@@ -274,10 +274,10 @@ void check_is_host(struct check *c, const struct job_run *r)
         return;
     if (!rdzv_conf_find(text, "is_host", &e)) {
         if ((conf->value.known || conf->from == JOB_FROM_NOWHERE) && !check_is_opaque(r))
-            check_report(c, check_at_setting(r, at),
-                         "is_host is not set: torch guesses from names and addresses whether this "
-                         "pod is %s",
-                         endpoint_name(r));
+            check_report(
+                c, check_at_setting(r, at),
+                "is_host is not set: torch guesses from names and addresses whether this pod is %s",
+                endpoint_name(r));
     } else if (strcspn(text + e.value_start, "$`") < e.end - e.value_start) {
         if (*r->host != '\0')
             check_report(c, check_at_setting(r, at),
@@ -569,8 +569,8 @@ void check_local_addr_missing(struct check *c, const struct job_run *r)
         check_report(
             c, check_at_run(r),
             p->host_network
-                ? "no local address is set, and on the host network the host name is that of "
-                  "the node"
+                ? "no local address is set, and on the host network the host name is that of the "
+                  "node"
                 : "no local address is set, and no Service makes this pod's host name resolve");
 }
 

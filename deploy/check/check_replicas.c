@@ -98,9 +98,9 @@ void check_replicas_probe(struct check *c, const struct check_probe *probe)
             c, at, "standby replicas always fail it, and Kubernetes restarts them again and again");
     } else if (o->type == KUBE_STATEFULSET &&
                !kube_is(o->spec, "podManagementPolicy", "Parallel")) {
-        check_report(c, at,
-                     "only the replica that leads is ready, so the StatefulSet never makes the "
-                     "third one");
+        check_report(
+            c, at,
+            "only the replica that leads is ready, so the StatefulSet never makes the third one");
     } else if (strcmp(o->kind, "Deployment") == 0 &&
                !kube_is(o->spec, "strategy.type", "Recreate")) {
         check_report(c, at,
@@ -158,9 +158,9 @@ void check_find_budgets(struct check *c, const struct kube_object *o)
 void check_replicas_no_budget(struct check *c, const struct job_store *s)
 {
     if (is_replicated(c, s) && !c->marks[s->container->pods->index])
-        check_report(c, check_at_first(job_store_object(s)->node, "kind"),
-                     "no PodDisruptionBudget selects the replicas: drains may take all of them at "
-                     "once");
+        check_report(
+            c, check_at_first(job_store_object(s)->node, "kind"),
+            "no PodDisruptionBudget selects the replicas: drains may take all of them at once");
 }
 
 /* --- Whose journal it is. --- */

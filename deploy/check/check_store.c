@@ -208,11 +208,10 @@ void check_store_data_lost(struct check *c, const struct job_store *s)
                      "volumeClaimTemplates",
                      d.volume, folder);
     else if (d.place == DATA_IN_POD && c->is_behind_relay[s - c->jobs.stores])
-        check_report(
-            c, at,
-            "the volume at %s ends with the pod: if that is replaced, agents behind relays "
-            "find their run gone, and end",
-            folder);
+        check_report(c, at,
+                     "the volume at %s ends with the pod: if that is replaced, agents behind "
+                     "relays find their run gone, and end",
+                     folder);
 }
 
 /* --- How they are kept. --- */
@@ -245,10 +244,9 @@ void check_store_replicas(struct check *c, const struct job_store *s)
         return;
     /* All pods share one claim: there is no volumeClaimTemplate. */
     if (d.place == DATA_ON_VOLUME && !has_claim_template(p->object, d.volume))
-        check_report(c, at,
-                     "%ld stores with one volume: the first locks its --data-dir, and the others "
-                     "end",
-                     p->replicas);
+        check_report(
+            c, at, "%ld stores with one volume: the first locks its --data-dir, and the others end",
+            p->replicas);
     else
         check_report(c, at, "%ld stores behind one name, and they share nothing", p->replicas);
 }

@@ -225,10 +225,10 @@ void check_tls_secret(struct check *c, const struct job_store *s)
 
         if (*secret == '\0' || secret_is_made(c, job_store_object(s), secret))
             continue;
-        check_report(c, check_at_option(s, &file),
-                     "nothing here makes the Secret %s; %s makes %s, which no pod of its "
-                     "namespace has",
-                     secret, idle->title, kube_text(idle->spec, "secretName"));
+        check_report(
+            c, check_at_option(s, &file),
+            "nothing here makes the Secret %s; %s makes %s, which no pod of its namespace has",
+            secret, idle->title, kube_text(idle->spec, "secretName"));
         return;
     }
 }
@@ -250,10 +250,10 @@ void check_tls_probe(struct check *c, const struct check_probe *probe)
     if (!side.serves && https)
         check_report(c, at, "the kubelet speaks TLS, and %s has no --cert", container->name);
     else if (side.serves && !https && (l->tls || (!l->plain && !side.takes_plain)))
-        check_report(c, at,
-                     "the kubelet speaks plain text, which %s takes at port %ld only from its own "
-                     "pod",
-                     container->name, port);
+        check_report(
+            c, at,
+            "the kubelet speaks plain text, which %s takes at port %ld only from its own pod",
+            container->name, port);
     else if (side.serves && https && l->plain)
         check_report(c, at, "the kubelet speaks TLS, and port %ld only plain text", port);
     else if (side.asks && https)

@@ -52,8 +52,8 @@ void check_volcano_min_success(struct check *c, const struct kube_object *o)
         return;
     if (kube_get(o->spec, "minSuccess") == NULL)
         check_report(c, at_job(o),
-                     "no minSuccess: the job waits until all %ld pods have succeeded, though "
-                     "%ld nodes can do the work",
+                     "no minSuccess: the job waits until all %ld pods have succeeded, though %ld "
+                     "nodes can do the work",
                      r->container->pods->replicas, r->nodes_min);
     else if (kube_int(o->spec, "minSuccess", 0) > r->nodes_min)
         check_report(c, check_at_first(o->spec, "minSuccess"),
@@ -148,12 +148,11 @@ static void look_at_range(struct check *c, const struct job_run *r, const struct
     if (!job_is_elastic(r))
         return;
     if (least_of_job(g) > r->nodes_min && !g->written)
-        check_report(c, at_job(o),
-                     "%s of the job means %ld, the sum of the tasks, but the job wants %ld to %ld "
-                     "nodes",
-                     kube_get(o->spec, "minAvailable") == NULL ? "no minAvailable"
-                                                               : "minAvailable: 0",
-                     g->tasks, r->nodes_min, r->nodes_max);
+        check_report(
+            c, at_job(o),
+            "%s of the job means %ld, the sum of the tasks, but the job wants %ld to %ld nodes",
+            kube_get(o->spec, "minAvailable") == NULL ? "no minAvailable" : "minAvailable: 0",
+            g->tasks, r->nodes_min, r->nodes_max);
     else if (least_of_job(g) > r->nodes_min)
         check_report(c, at_job(o),
                      "the job waits for %ld pods, though %ld are enough for %ld nodes", g->job,
@@ -173,11 +172,11 @@ static void look_at_small_gang(struct check *c, const struct job_run *r, const s
     if (r->nodes_min <= least_trainers(g))
         return;
     if (!heeds_tasks(g))
-        check_report(c, check_at_first(o->spec, "minAvailable"),
-                     "minAvailable is less than the sum of the tasks (%ld), so Volcano ignores the "
-                     "tasks' own: of the pods with torchrun it places %ld together, and torchrun "
-                     "waits for %ld",
-                     g->tasks, least_trainers(g), r->nodes_min);
+        check_report(
+            c, check_at_first(o->spec, "minAvailable"),
+            "minAvailable is less than the sum of the tasks (%ld), so Volcano ignores the tasks' "
+            "own: of the pods with torchrun it places %ld together, and torchrun waits for %ld",
+            g->tasks, least_trainers(g), r->nodes_min);
     else
         check_report(c, own != NULL ? check_at(own) : at_job(o),
                      "Volcano places %ld pods together, but torchrun waits for %ld",

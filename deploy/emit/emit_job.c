@@ -67,11 +67,10 @@ static void fail_format(const struct yaml_node *user, struct diag *d)
 {
     const struct yaml_node *first = user->pairs[0].key;
 
-    yaml_error(
-        d, first,
-        "these settings are of no format that emit knows: it reads %s (see `rdzv-manifest list "
-        "formats`), and --input-format NAME chooses one",
-        embedded_names(&d->arena, "formats"));
+    yaml_error(d, first,
+               "these settings are of no format that emit knows: it reads %s (see `rdzv-manifest "
+               "list formats`), and --input-format NAME chooses one",
+               embedded_names(&d->arena, "formats"));
 }
 
 /* Finds the format of the user file by its keys. A format with settings that are not ours wins,

@@ -253,8 +253,8 @@ bool import_command(struct importer *m)
     put_words(m, "command", text, rest);
     put_words(m, "args", text, rest);
     if (m->run->settings[TORCHRUN_NNODES].from == JOB_FROM_FLAG)
-        import_note(m, m->run->settings[TORCHRUN_NNODES].node,
-                    "this command and its --nnodes stay unchanged: change it where you change "
-                    "numPods");
+        import_note(
+            m, m->run->settings[TORCHRUN_NNODES].node,
+            "this command and its --nnodes stay unchanged: change it where you change numPods");
     return false;
 }

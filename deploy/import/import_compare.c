@@ -53,8 +53,8 @@ static size_t compare_node_counts(struct importer *m, const struct job_run *made
         (old->nodes_min == made->nodes_min && old->nodes_max == made->nodes_max))
         return 0;
     import_note(m, import_place(m, TORCHRUN_NNODES),
-                "torchrun runs on %s nodes here, and on %s in the job that emit makes: set "
-                "`nodes` or `numPods`",
+                "torchrun runs on %s nodes here, and on %s in the job that emit makes: set `nodes` "
+                "or `numPods`",
                 nodes_text(m, old), nodes_text(m, made));
     return 1;
 }
@@ -136,12 +136,12 @@ static size_t compare_gangs(struct importer *m, struct import_made *made)
 
     if (new.node == NULL || !(whole || (old.task_node != NULL && old.of_tasks != new.of_tasks)))
         return 0;
-    import_note(m, whole ? old.node : old.task_node,
-                "the scheduler waits for %ld training pods of the %s here, and for %ld in the job "
-                "that emit makes: no setting but `nodes` says this, so change minAvailable in what "
-                "emit prints",
-                whole ? old.of_job : old.of_tasks, whole ? "job" : "tasks",
-                whole ? new.of_job : new.of_tasks);
+    import_note(
+        m, whole ? old.node : old.task_node,
+        "the scheduler waits for %ld training pods of the %s here, and for %ld in the job that "
+        "emit makes: no setting but `nodes` says this, so change minAvailable in what emit prints",
+        whole ? old.of_job : old.of_tasks, whole ? "job" : "tasks",
+        whole ? new.of_job : new.of_tasks);
     return 1;
 }
 
@@ -246,11 +246,10 @@ static void note_difference(struct comparison *c, const struct yaml_node *at, co
     if (c->count++ >= NOTES_MAX)
         return;
     if (new == NULL)
-        import_note(
-            c->m, at,
-            "%s: no setting of a user file says this, so emit leaves it out: add it to what "
-            "emit prints if you need it",
-            path);
+        import_note(c->m, at,
+                    "%s: no setting of a user file says this, so emit leaves it out: add it to "
+                    "what emit prints if you need it",
+                    path);
     else
         import_note(c->m, at,
                     "%s: this is %s, and no setting of a user file says so: emit writes %s", path,
@@ -344,10 +343,10 @@ static void compare_job(struct comparison *c)
         return;
     }
     c->count++;
-    import_note(m, m->job->node,
-                "emit makes another kind of object of this %s: compare the two, apart from their "
-                "pods",
-                m->job->kind);
+    import_note(
+        m, m->job->node,
+        "emit makes another kind of object of this %s: compare the two, apart from their pods",
+        m->job->kind);
     if (pods != NULL && m->pods->meta != NULL)
         compare_values(c, m->pods->meta, pods->meta, "template.metadata");
     if (pods != NULL)

@@ -45,11 +45,9 @@ static bool import_find_job(struct importer *m)
             return options_error(
                 m->diag,
                 m->job->type == KUBE_POD && o->type == KUBE_POD
-                    ? "several Pods run torchrun, %s and %s among them: name the first "
-                      "with --job, and what is to make such pods with --platform, such "
-                      "as job"
-                    : "the files have several jobs, %s and %s among them: name one with "
-                      "--job",
+                    ? "several Pods run torchrun, %s and %s among them: name the first with --job, "
+                      "and what is to make such pods with --platform, such as job"
+                    : "the files have several jobs, %s and %s among them: name one with --job",
                 m->job->name, o->name);
         m->job = o;
     }
@@ -57,9 +55,8 @@ static bool import_find_job(struct importer *m)
         options_error(m->diag, "no job named %s starts torchrun: see `rdzv-manifest check --show`",
                       m->wanted);
     else if (m->job == NULL)
-        options_error(m->diag,
-                      "no job of these files starts torchrun where import can see it: name "
-                      "the file of one that does");
+        options_error(m->diag, "no job of these files starts torchrun where import can see it: "
+                               "name the file of one that does");
     return m->job != NULL;
 }
 
@@ -216,11 +213,11 @@ static void read_rdzv(struct importer *m)
         if (r->settings[TORCHRUN_RDZV_ID].value.known)
             import_put_text(m, rdzv, "id", job_text(r, TORCHRUN_RDZV_ID));
         import_client_tls(m, rdzv);
-        import_note(m, import_place(m, TORCHRUN_RDZV_ENDPOINT),
-                    "the job meets at %s, which is not in these files, and the user file leaves it "
-                    "there: remove rdzv.placement, rdzv.endpoint and rdzv.id, and it gets a store "
-                    "of its own",
-                    r->host);
+        import_note(
+            m, import_place(m, TORCHRUN_RDZV_ENDPOINT),
+            "the job meets at %s, which is not in these files, and the user file leaves it there: "
+            "remove rdzv.placement, rdzv.endpoint and rdzv.id, and it gets a store of its own",
+            r->host);
     }
     import_put(m, rdzv, "conf", read_conf(m));
     if (strcmp(r->backend, "etcd-v2") == 0 && rdzv->count > 0 &&

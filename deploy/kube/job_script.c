@@ -389,9 +389,9 @@ static const char *foreign_remedy(const char *launcher)
 
     return !text_is_one_of(kube_base_name(launcher), names)
                ? NULL
-               : "it has no rendezvous, and rank 0 serves the store: with TORCHELASTIC_USE_AGENT_"
-                 "STORE=True and an rdzvd at MASTER_ADDR and MASTER_PORT, the ranks meet there "
-                 "(deploy/README.md, Other launchers)";
+               : "it has no rendezvous, and rank 0 serves the store: with "
+                 "TORCHELASTIC_USE_AGENT_STORE=True and an rdzvd at MASTER_ADDR and MASTER_PORT, "
+                 "the ranks meet there (deploy/README.md, Other launchers)";
 }
 
 /* The command starts ranks that are programs of Python. */

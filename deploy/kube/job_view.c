@@ -48,10 +48,10 @@ static const char *why_misnamed(const struct job_view *v, const struct kube_pods
             kube_is_headless(v->bundle->objects[*hit.list]))
             return NULL;
     }
-    return arena_text(&v->bundle->arena,
-                      "its pods have names only behind a headless Service `%s`, which these files "
-                      "do not have",
-                      domain);
+    return arena_text(
+        &v->bundle->arena,
+        "its pods have names only behind a headless Service `%s`, which these files do not have",
+        domain);
 }
 
 /* Why a host that no file defines can only be meant as a pod of the same job; NULL: it may be

@@ -249,10 +249,10 @@ static void find_replicated(struct pods_maker *m, const struct kube_object *o,
     YAML_FOREACH(part, kube_get(jobset, "replicatedJobs")) {
         const struct yaml_node *spec = kube_get(part, "template.spec");
         bool node =
-            o->type != KUBE_JOBSET && kube_is(part,
-                                              "template.metadata.labels.trainer\\.kubeflow\\.org/"
-                                              "trainjob-ancestor-step",
-                                              "trainer");
+            o->type != KUBE_JOBSET &&
+            kube_is(part,
+                    "template.metadata.labels.trainer\\.kubeflow\\.org/trainjob-ancestor-step",
+                    "trainer");
         struct kube_pods *p = make_pods(m, o, part, kube_get(spec, "template"),
                                         node && is_train ? kube_get(o->spec, "trainer") : NULL);
 

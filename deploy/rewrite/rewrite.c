@@ -83,17 +83,15 @@ static void refuse_in_place_of_etcd(struct rewrite *w, const struct kube_object 
     const struct yaml_node *tls = yaml_get(w->options->wishes, "tls");
 
     if (w->options->replicas)
-        rewrite_error(
-            w, etcd->node,
-            "%s: the Services of an etcd lead to one store, and replicas come in the place "
-            "of a store in worker 0: use --rdzv=relay, or --from=c10d",
-            etcd->title);
+        rewrite_error(w, etcd->node,
+                      "%s: the Services of an etcd lead to one store, and replicas come in the "
+                      "place of a store in worker 0: use --rdzv=relay, or --from=c10d",
+                      etcd->title);
     if (tls != NULL)
         rewrite_error(
             w, etcd->node,
-            "%s: other clients of this etcd have no certificate, so rewrite gives TLS only to "
-            "a store in the place of worker 0: leave out --set rdzv.tls, or use "
-            "--from=c10d",
+            "%s: other clients of this etcd have no certificate, so rewrite gives TLS only to a "
+            "store in the place of worker 0: leave out --set rdzv.tls, or use --from=c10d",
             etcd->title);
 }
 

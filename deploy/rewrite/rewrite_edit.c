@@ -197,8 +197,7 @@ void edit_remove_pair(struct rewrite *w, const struct yaml_node *mapping,
         return;
     if (pair->merged) {
         rewrite_error(w, pair->value,
-                      "this comes with a merge key (<<), which others may share: "
-                      "write it out");
+                      "this comes with a merge key (<<), which others may share: write it out");
         return;
     }
     if (mapping->style == YAML_FLOW) {
@@ -210,8 +209,7 @@ void edit_remove_pair(struct rewrite *w, const struct yaml_node *mapping,
         edit_bytes(w, f, start, pair[1].key->start.offset - start, "");
     } else {
         rewrite_error(w, pair->key,
-                      "%s is all there is here, and cannot be taken out: remove it "
-                      "by hand",
+                      "%s is all there is here, and cannot be taken out: remove it by hand",
                       pair->key->text);
     }
 }
@@ -512,9 +510,9 @@ void edit_part(struct rewrite *w, const struct yaml_node *n, size_t from, size_t
     start = scalar_position(&f->yaml, n, from).offset;
     end = to == from ? start : scalar_position(&f->yaml, n, to).offset;
     if (!is_exact(f, n, start, end, from, to)) {
-        rewrite_error(w, n,
-                      "the words to be changed stand on folded lines: write the text as a "
-                      "block with |");
+        rewrite_error(
+            w, n,
+            "the words to be changed stand on folded lines: write the text as a block with |");
         return;
     }
     if (n->style == YAML_LITERAL) {
@@ -606,11 +604,10 @@ static void check_shared(struct rewrite *w, const struct rewrite_file *f, const 
 
         if (e->at < to && e->at + e->len > from && !(e->at <= from && e->at + e->len >= to) &&
             !is_edit_for_all_uses(w, f, n)) {
-            rewrite_error(
-                w, n,
-                "&%s is shared by every *%s, but rewrite must change it for one of them: write "
-                "the text out",
-                n->anchor, n->anchor);
+            rewrite_error(w, n,
+                          "&%s is shared by every *%s, but rewrite must change it for one of them: "
+                          "write the text out",
+                          n->anchor, n->anchor);
             return;
         }
     }
@@ -631,9 +628,9 @@ static void check_templates(struct rewrite *w, const struct rewrite_file *f,
         size_t to = e->at + e->len < n->end.offset ? e->at + e->len : n->end.offset;
 
         if (from < to && memmem(f->yaml.bytes + from, to - from, "{{", 2) != NULL) {
-            rewrite_error(w, n,
-                          "this is a template: render it first (helm template), and rewrite "
-                          "what comes out");
+            rewrite_error(
+                w, n,
+                "this is a template: render it first (helm template), and rewrite what comes out");
             return;
         }
     }
@@ -655,10 +652,10 @@ static bool is_still_yaml(struct rewrite *w, struct rewrite_file *f)
     bool ok = yaml_file_parse(&f->again, f->path, f->result.bytes, f->result.len, &d);
 
     if (!ok)
-        diag_error(w->diag, f->yaml.name, mark_of(f, f->edits.list[0].at),
-                   "the edits do not fit this text (line %u would be: %s): write it in a plainer "
-                   "style",
-                   d.entries[0].mark.line, d.entries[0].text);
+        diag_error(
+            w->diag, f->yaml.name, mark_of(f, f->edits.list[0].at),
+            "the edits do not fit this text (line %u would be: %s): write it in a plainer style",
+            d.entries[0].mark.line, d.entries[0].text);
     diag_free(&d);
     return ok;
 }

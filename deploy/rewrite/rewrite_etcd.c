@@ -142,11 +142,10 @@ static bool note_route(const struct referrer *r)
 
         if (at == NULL)
             continue;
-        rewrite_note(
-            r->w, at,
-            "%s leads to %s, behind which rdzvd is now: its clients find etcd's v2 API there, "
-            "and no v3: delete it, unless they use v2",
-            r->object->title, s->title);
+        rewrite_note(r->w, at,
+                     "%s leads to %s, behind which rdzvd is now: its clients find etcd's v2 API "
+                     "there, and no v3: delete it, unless they use v2",
+                     r->object->title, s->title);
         return true;
     }
     return false;
@@ -212,10 +211,9 @@ static bool read_client_ports(struct rewrite *w, struct etcd *e, const struct jo
         if (strcmp(l.list[i].option, "listen-client-urls") != 0)
             continue;
         if (l.list[i].tls)
-            return rewrite_error(
-                w, e->container->node,
-                "this etcd serves TLS, which rdzvd does not: leave it, or serve http "
-                "inside of the cluster");
+            return rewrite_error(w, e->container->node,
+                                 "this etcd serves TLS, which rdzvd does not: leave it, or serve "
+                                 "http inside of the cluster");
         while (k < e->port_count && e->ports[k] != port)
             k++;
         if (k == e->port_count)
@@ -236,10 +234,9 @@ static bool judge(struct rewrite *w, struct etcd *e, const struct job_store *s)
     if (p->replicas > 1 || (job_store_option(&w->jobs, e->container, "initial-cluster",
                                              "ETCD_INITIAL_CLUSTER", &members) &&
                             strchr(members.value.text, ',') != NULL))
-        return rewrite_error(
-            w, e->object->node,
-            "this is an etcd of several members, which one rdzvd cannot replace: leave it, "
-            "or make it one member first");
+        return rewrite_error(w, e->object->node,
+                             "this is an etcd of several members, which one rdzvd cannot replace: "
+                             "leave it, or make it one member first");
     if (containers->count > 1) {
         rewrite_error(
             w, containers,

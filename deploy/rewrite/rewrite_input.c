@@ -14,8 +14,9 @@ void rewrite_note_image(struct rewrite *w)
 
     if (w->diag->errors == 0 && wish == NULL && strcmp(w->options->image, REWRITE_IMAGE) == 0)
         diag_note(w->diag, NULL, (struct yaml_mark){0},
-                  "the image " REWRITE_IMAGE " is a placeholder: build one from "
-                  "deploy/Containerfile, push it, and name it with --image");
+                  "the image " REWRITE_IMAGE
+                  " is a placeholder: build one from deploy/Containerfile, push it, and name it "
+                  "with --image");
 }
 
 /* --- Options. --- */

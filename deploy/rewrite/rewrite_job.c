@@ -252,10 +252,10 @@ static void move_accelerate(struct rewrite *w, const struct job_run *r, const ch
     if (!r->args->is_accelerate || host == NULL || strcmp(address->value.text, r->host) != 0)
         return;
     if (address->flag == NULL || port->flag == NULL) {
-        rewrite_error(w, r->container->node,
-                      "%s: accelerate launch needs --main_process_ip and --main_process_port: "
-                      "write both",
-                      job_run_object(r)->title);
+        rewrite_error(
+            w, r->container->node,
+            "%s: accelerate launch needs --main_process_ip and --main_process_port: write both",
+            job_run_object(r)->title);
         return;
     }
     if (w->options->relay)
@@ -356,11 +356,10 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
     set_key(w, j->policy, "rdzvPort", arena_text(&w->arena, "%d", C10D_PORT), &missing);
     if (kube_get(j->policy, "rdzvId") == NULL) {
         set_key(w, j->policy, "rdzvId", j->object->name, &missing);
-        rewrite_note(
-            w, j->policy,
-            "%s had no rdzvId, and shared the default id with other jobs: rewrite sets the id to "
-            "the name of the job",
-            j->object->title);
+        rewrite_note(w, j->policy,
+                     "%s had no rdzvId, and shared the default id with other jobs: rewrite sets "
+                     "the id to the name of the job",
+                     j->object->title);
     }
     conf_move_policy(w, j->policy, old, &missing);
     if (policy_lacks_restarts(j))

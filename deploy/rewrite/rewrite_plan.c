@@ -81,8 +81,7 @@ static void refuse_unread(struct rewrite *w, const struct rewrite_job *j, const 
         if (parted != NULL)
             rewrite_error(
                 w, r->container->node,
-                "%s: its pods name the ids `%s` and `%s`, or two ports, at one host: give "
-                "them one",
+                "%s: its pods name the ids `%s` and `%s`, or two ports, at one host: give them one",
                 j->object->title, job_text(parted, TORCHRUN_RDZV_ID),
                 job_text(r, TORCHRUN_RDZV_ID));
 
@@ -92,10 +91,10 @@ static void refuse_unread(struct rewrite *w, const struct rewrite_job *j, const 
                           "text: write the options into the manifest%s",
                           j->object->title, r->unread->text, keep);
         else if (other != NULL && job_run_object(r) != r->map)
-            rewrite_error(w, r->args->command.node,
-                          "%s starts this script, and so does %s: give each job a script of its "
-                          "own%s",
-                          j->object->title, other->title, keep);
+            rewrite_error(
+                w, r->args->command.node,
+                "%s starts this script, and so does %s: give each job a script of its own%s",
+                j->object->title, other->title, keep);
     }
 }
 
@@ -129,8 +128,7 @@ static void refuse_merged_runs(struct rewrite *w, const struct rewrite_job *j)
     if (r != NULL)
         rewrite_error(w, r->container->node,
                       "%s: %s meets in other pods than %s, and with the same id at one store they "
-                      "would become one run: "
-                      "give each an --rdzv_id of its own",
+                      "would become one run: give each an --rdzv_id of its own",
                       j->object->title, part_of(r), part_of(with));
 }
 
@@ -243,11 +241,10 @@ static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j
     JOB_FOREACH(r, j->runs) {
         if (!job_is_etcd(r) || r->found)
             continue;
-        rewrite_note(
-            w, j->object->node,
-            "%s meets over %s at an endpoint that leads to nothing in these files: rewrite "
-            "leaves it as it is",
-            j->object->title, r->backend);
+        rewrite_note(w, j->object->node,
+                     "%s meets over %s at an endpoint that leads to nothing in these files: "
+                     "rewrite leaves it as it is",
+                     j->object->title, r->backend);
         return;
     }
 }
@@ -258,10 +255,9 @@ static void note_restarts(struct rewrite *w, const struct rewrite_job *j, const 
     static const char *const said[] = {
         [RESTARTS_ADDED] = "torchrun had no restarts, so at the first failed worker its container "
                            "would start again without the others: rewrite sets " JOB_USUAL_RESTARTS,
-        [RESTARTS_OUT_OF_SIGHT] =
-            "rewrite adds no restarts, because it does not see all options of the launch: without "
-            "--max-restarts, a container starts again without the others at the first failed "
-            "worker",
+        [RESTARTS_OUT_OF_SIGHT] = "rewrite adds no restarts, because it does not see all options "
+                                  "of the launch: without --max-restarts, a container starts again "
+                                  "without the others at the first failed worker",
         [RESTARTS_OF_UNKNOWN_PODS] =
             "rewrite adds no restarts, because it cannot tell which pods run it: if their "
             "containers restart in place, set --max-restarts=" JOB_USUAL_RESTARTS,
@@ -444,11 +440,10 @@ static bool has_store_already(struct rewrite *w, const struct kube_object *job)
         if (w->jobs.stores[i].kind != JOB_STORE_RDZVD || !kube_same_namespace(p->object, job) ||
             !kube_is(labels, "rdzvd", job->name))
             continue;
-        rewrite_error(
-            w, p->object->node,
-            "%s already has this store, but does not use it: set the job's endpoint to it, or "
-            "remove it",
-            job->title);
+        rewrite_error(w, p->object->node,
+                      "%s already has this store, but does not use it: set the job's endpoint to "
+                      "it, or remove it",
+                      job->title);
         return true;
     }
     return false;
@@ -487,20 +482,19 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
 {
     const struct kube_object *o = j->object;
 
-    rewrite_note(w, o->node,
-                 "%s: its worker 0 was the store; now %s %s is, behind a Service of that "
-                 "name at port %d",
-                 o->title, w->options->replicas ? "Deployment" : "StatefulSet", name, C10D_PORT);
+    rewrite_note(
+        w, o->node,
+        "%s: its worker 0 was the store; now %s %s is, behind a Service of that name at port %d",
+        o->title, w->options->replicas ? "Deployment" : "StatefulSet", name, C10D_PORT);
     if (host || kube_platform(o->type) == NULL)
         rewrite_note(w, o->node, "%s: no NetworkPolicy guards its store: %s", o->title,
                      host ? "a policy cannot select pods on the host network"
                           : "rewrite does not know the label of its pods");
     if (!ANY(JOB_FOREACH(r, j->runs), job_is_set(r, TORCHRUN_RDZV_BACKEND)))
-        rewrite_note(
-            w, o->node,
-            "%s had no backend, and --node_rank set the ranks; c10d sets them in the order of "
-            "the pods' addresses",
-            o->title);
+        rewrite_note(w, o->node,
+                     "%s had no backend, and --node_rank set the ranks; c10d sets them in the "
+                     "order of the pods' addresses",
+                     o->title);
 }
 
 /* The variables that the run needs to find the store of the job; of a static job with an endpoint,
@@ -644,14 +638,12 @@ static bool can_have_agent_store(struct rewrite *w, const struct kube_pods *p)
     if (main_container(p) == NULL)
         rewrite_error(
             w, p->part,
-            "this %s has no container named pytorch, which the operator needs: give one that "
-            "name",
+            "this %s has no container named pytorch, which the operator needs: give one that name",
             p->role);
     else if (p->host_network)
-        rewrite_error(
-            w, p->spec,
-            "on the host network, the store beside worker 0 may find its port in use: take "
-            "the job off the host network, or use torchrun");
+        rewrite_error(w, p->spec,
+                      "on the host network, the store beside worker 0 may find its port in use: "
+                      "take the job off the host network, or use torchrun");
     else
         return true;
     return false;
@@ -715,11 +707,10 @@ size_t move_to_agent_store(struct rewrite *w, bool look)
             continue;
         found++;
         if (look)
-            rewrite_note(
-                w, o->node,
-                "%s runs no torchrun, which could be given an endpoint: --wiring=agent-store "
-                "puts rdzvd where its rank 0 would listen",
-                o->title);
+            rewrite_note(w, o->node,
+                         "%s runs no torchrun, which could be given an endpoint: "
+                         "--wiring=agent-store puts rdzvd where its rank 0 would listen",
+                         o->title);
         else
             give_agent_store(w, o, p);
     }

@@ -68,11 +68,10 @@ const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *
     }
     YAML_FOREACH_PAIR(wish, rdzv) {
         if (!text_is_one_of(wish->key->text, keys))
-            rewrite_error(
-                w, wish->value,
-                "rdzv.%s: this follows from the manifests: leave it out, or see --help for "
-                "an option",
-                wish->key->text);
+            rewrite_error(w, wish->value,
+                          "rdzv.%s: this follows from the manifests: leave it out, or see --help "
+                          "for an option",
+                          wish->key->text);
     }
     return rdzv;
 }

@@ -17,10 +17,10 @@ static bool is_narrow(const struct yaml_node *n, struct diag *d)
     if (n->kind == YAML_SCALAR || n->alias)
         return true;
     if (n->count > ENTRIES_MAX)
-        return diag_error(d, n->file, n->start,
-                          "more than %d entries: settings have fewer, so this is "
-                          "another kind of file",
-                          ENTRIES_MAX);
+        return diag_error(
+            d, n->file, n->start,
+            "more than %d entries: settings have fewer, so this is another kind of file",
+            ENTRIES_MAX);
     for (size_t i = 0; i < n->count; i++) {
         if (!is_narrow(yaml_child(n, i), d))
             return false;
@@ -48,8 +48,7 @@ bool userfile_add(struct userfile *u, const struct yaml_file *file, struct diag 
     }
     if (with_root > 1)
         return diag_error(d, f->name, second,
-                          "a second document: a file of settings holds one, so "
-                          "remove the `---`");
+                          "a second document: a file of settings holds one, so remove the `---`");
     if (root == NULL)
         return true; /* nothing, or comments alone */
     if (root->kind != YAML_MAPPING)

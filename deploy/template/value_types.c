@@ -68,9 +68,7 @@ static const struct value_type types[] = {
      "^(\\[[0-9a-fA-F:.]*\\]|[-_.A-Za-z0-9]+):[0-9]{1,5}$", 300, fits_endpoint},
     {"runId", "the id of a run", "use letters, digits, -, _, . and :, and $(NAME) for a variable",
      "^[-_.:$()A-Za-z0-9]{1,253}$", 0, NULL},
-    {"capability", "a capability",
-     "write it in capitals and without CAP_, as "
-     "SYS_ADMIN",
+    {"capability", "a capability", "write it in capitals and without CAP_, as SYS_ADMIN",
      "^(?!CAP_)[A-Z0-9_]+$", 0, fits_capability},
     {"word", "one word", "use letters, digits and -_.:/, without blanks", "^[-_.:/A-Za-z0-9]+$", 0,
      NULL},

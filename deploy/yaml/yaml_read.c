@@ -74,10 +74,10 @@ static bool fail_event(struct yaml_builder *r)
          "indent with spaces, not tabs, and quote a value that starts with @, ` or %"},
         {"alphabetic or numeric character", "quote a value that starts with * or &"},
         {"tab character", "indent with spaces"},
-        {"mapping values are not allowed", "quote a value that contains `: `, and look at the "
-                                           "indentation"},
-        {"block sequence entries are not allowed", "put the list on lines of its own below its "
-                                                   "key"},
+        {"mapping values are not allowed",
+         "quote a value that contains `: `, and look at the indentation"},
+        {"block sequence entries are not allowed",
+         "put the list on lines of its own below its key"},
         {"could not find expected ':'", "write `key: value`"},
         {"did not find expected key", "look at the indentation, and at quotes that do not end"},
         {"unexpected end of stream", "end the quotes or brackets"},
