@@ -80,12 +80,10 @@ static void print_setting(const char *name, const struct yaml_node *setting, int
     const struct yaml_node *only = yaml_get(setting, "only");
     const char *def = yaml_text(yaml_get(setting, "default"));
     const char *about = yaml_text(yaml_get(setting, "about"));
-    bool required = false;
 
-    yaml_to_bool(yaml_get(setting, "required"), &required);
     printf("%*s%s (", indent, "", name);
     print_type(setting);
-    printf("%s)\n", required ? ", required" : "");
+    printf("%s)\n", yaml_true(yaml_get(setting, "required")) ? ", required" : "");
     if (about != NULL)
         text_wrap(stdout, NULL, indent + 4, about);
     for (size_t i = 0; only != NULL && i < only->count; i++)
@@ -118,26 +116,24 @@ static void list_settings(bool schema, struct diag *d)
 
 int run_list(int argc, char **argv)
 {
-    static const char *const kinds[] = {"platforms", "profiles", "placements",
-                                        "formats",   "settings", "rules"};
+    static const char *const kinds[] = {"platforms", "profiles", "placements", "formats",
+                                        "settings",  "rules",    "schema"};
     struct diag d = {0};
     bool known = argc == 1;
 
-    if (argc == 2 && strcmp(argv[1], "schema") == 0) {
-        list_settings(true, &d);
-        return diag_end(&d);
-    }
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && argc <= 2; i++) {
-        if (argc == 2 && strcmp(argv[1], kinds[i]) != 0)
+    FOREACH_POINTER(const char, kind, kinds, sizeof kinds / sizeof *kinds) {
+        bool schema = strcmp(kind, "schema") == 0;
+
+        if (argc > 2 || (argc == 2 ? strcmp(argv[1], kind) != 0 : schema))
             continue;
         known = true;
-        if (strcmp(kinds[i], "settings") == 0) {
-            list_settings(false, &d);
-        } else if (strcmp(kinds[i], "rules") == 0) {
+        if (schema || strcmp(kind, "settings") == 0) {
+            list_settings(schema, &d);
+        } else if (strcmp(kind, "rules") == 0) {
             puts("rules:");
             check_print_rules(stdout);
         } else {
-            list_kind(kinds[i], &d);
+            list_kind(kind, &d);
         }
     }
     if (!known)

@@ -57,13 +57,15 @@ static void ignore_rule(struct reading *r, const char *id)
     choose_rule(r, id, false);
 }
 
-/* The index of the word among `names`, or -1. */
-static int word_index(const char *word, const char *const *names)
+/* The index of the word among `names`; -1, with an error: it is none of them. */
+static int choose(struct reading *r, const char *what, const char *word, const char *const *names,
+                  const char *instead)
 {
     for (int i = 0; names[i] != NULL; i++) {
         if (strcmp(names[i], word) == 0)
             return i;
     }
+    fail(r, "there is no %s %s: write %s", what, word, instead);
     return -1;
 }
 
@@ -72,11 +74,9 @@ static void choose_format(struct reading *r, const char *name)
     static const char *const names[] = {"text", "json", "sarif", "github", NULL};
     static void (*const printers[])(FILE * out, struct check * c) = {
         check_print_text, check_print_json, check_print_sarif, check_print_github};
-    int i = word_index(name, names);
+    int i = choose(r, "output", name, names, "text, json, sarif or github");
 
-    if (i < 0)
-        fail(r, "there is no output %s: write text, json, sarif or github", name);
-    else
+    if (i >= 0)
         r->options->print = printers[i];
 }
 
@@ -84,11 +84,9 @@ static void choose_severity(struct reading *r, const char *name)
 {
     static const char *const names[] = {
         [CHECK_NOTE] = "note", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error", NULL};
-    int i = word_index(name, names);
+    int i = choose(r, "severity", name, names, "error, warning or note");
 
-    if (i < 0)
-        fail(r, "there is no severity %s: write error, warning or note", name);
-    else
+    if (i >= 0)
         r->options->least = (enum check_severity)i;
 }
 
@@ -103,13 +101,11 @@ static void choose_target(struct reading *r, const char *text)
     int i;
 
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
-    i = word_index(name, names);
-    if (i < 0) {
-        fail(r,
-             "there is no target %s: write kubernetes, training-operator, volcano, jobset or istio",
-             name);
-    } else if (version != NULL &&
-               sscanf(version + (*version == 'v'), "%5d.%5d", &target.major, &target.minor) != 2) {
+    i = choose(r, "target", name, names, "kubernetes, training-operator, volcano, jobset or istio");
+    if (i < 0)
+        return;
+    if (version != NULL &&
+        sscanf(version + (*version == 'v'), "%5d.%5d", &target.major, &target.minor) != 2) {
         fail(r, "--target %s: this is no version: write one like 1.8", text);
     } else {
         target.name = names[i];

@@ -229,8 +229,7 @@ bool check_is_foreign(struct check *c, const struct job_store *store);
 /* The pods are Guaranteed if the requests of their sidecars are left out. Init containers count. */
 bool check_would_be_guaranteed(const struct kube_pods *p);
 
-/* An rdzvd or etcd of the pods would be a native sidecar, and is an init container that never ends.
- */
+/* An rdzvd or etcd of the pods would be a native sidecar, but is an endless init container. */
 bool check_has_never_ready(struct check *c, const struct kube_pods *p);
 
 /* The journal of an rdzvd, if it is in etcd and known: "HOST:PORT,HOST:PORT/NAME"; else NULL. */
@@ -242,6 +241,8 @@ bool check_next_endpoint(struct check *c, const char **at, const char **host, lo
 
 /* Whether `o` is a NetworkPolicy that restricts `direction`, "Ingress" or "Egress". */
 bool check_policy_is_for(const struct kube_object *o, const char *direction);
+/* The plugin svc of Volcano makes a policy that admits the pods of the job to each other. */
+bool check_has_policy_of_plugin(const struct kube_object *o);
 /* Finds what policies select: see struct check. */
 void check_find_policies(struct check *c);
 /* Whether a rule of a policy admits a port of pods (NULL: they are not in these files). A policy

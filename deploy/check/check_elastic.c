@@ -99,8 +99,7 @@ void check_elastic_restart_never(struct check *c, const struct job_run *r)
                      "the pods of this elastic job do not restart, so it can only shrink");
 }
 
-/* torchelastic's own launcher had 3 restarts by default, and the launchers of others are unknown.
- */
+/* torchelastic's own launcher had 3 restarts by default; the launchers of others are unknown. */
 static bool has_torchs_defaults(const struct job_run *r)
 {
     return r->args != NULL && !check_is_opaque(r) && !r->args->is_other &&

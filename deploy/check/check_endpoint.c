@@ -174,22 +174,19 @@ static void look_at_service_port(struct check *c, const struct yaml_node *port,
 
 void check_service_target_port(struct check *c, const struct kube_object *o)
 {
-    const struct yaml_node *ports = kube_get(o->spec, "ports");
     const struct kube_pods *p = pods_behind(c, o);
 
-    for (size_t j = 0; p != NULL && j < yaml_length(ports); j++)
-        look_at_service_port(c, ports->items[j], p);
+    YAML_FOREACH(port, p == NULL ? NULL : kube_get(o->spec, "ports"))
+        look_at_service_port(c, port, p);
 }
 
 void check_headless_port_mapping(struct check *c, const struct kube_object *o)
 {
-    const struct yaml_node *ports = kube_get(o->spec, "ports");
     const struct kube_pods *p = kube_is_headless(o) ? pods_behind(c, o) : NULL;
 
-    for (size_t j = 0; p != NULL && j < yaml_length(ports); j++) {
-        const struct yaml_node *target = kube_get(ports->items[j], "targetPort");
-        long to = kube_port_number(target, p, NULL);
-        long from = kube_int(ports->items[j], "port", -1);
+    YAML_FOREACH(port, p == NULL ? NULL : kube_get(o->spec, "ports")) {
+        const struct yaml_node *target = kube_get(port, "targetPort");
+        long to = kube_port_number(target, p, NULL), from = kube_int(port, "port", -1);
 
         if (target != NULL && to > 0 && from > 0 && from != to)
             check_report(
@@ -336,8 +333,7 @@ void check_enable_service_links(struct check *c, const struct kube_object *o)
 /* --- Hosts that have no address. A name that is not in the files may be one of the cluster; the
  * rule speaks of those that are near enough to something here. --- */
 
-/* If a namespace has more stores that no job uses, the rule does not guess which one a name means.
- */
+/* If a namespace has more stores that no job uses, the rule does not guess which a name means. */
 #define UNUSED_MAX 32
 
 /* The Services of stores at which no job of these files meets, by namespace. */

@@ -145,63 +145,50 @@ bool check_bundle(struct check *c, const bool *wanted)
 
 /* --- Findings that the object itself asks to leave out. --- */
 
-static const struct yaml_node *ignore_annotation(const struct kube_object *o)
+static const char *object_key(struct check *c, const struct kube_object *o)
 {
-    return yaml_get(kube_get(o->node, "metadata.annotations"), CHECK_IGNORE);
+    return arena_text(&c->bundle.arena, "%zu", o->index);
 }
 
-/* The next name in the list at *p, without blanks; false: there is none. */
-static bool next_name(const char **p, const char **name, size_t *len)
+/* Adds the names of the annotation to the index, by rule and object; notes where there is no such
+ * rule. */
+static void read_annotation(struct check *c, const struct kube_object *o,
+                            struct kube_index *ignored, struct diag *d)
 {
-    *p += strspn(*p, ", \t\n");
-    *name = *p;
-    *len = strcspn(*p, ", \t\n");
-    *p += *len;
-    return *len > 0;
-}
+    const struct yaml_node *node =
+        yaml_get(kube_get(o->node, "metadata.annotations"), CHECK_IGNORE);
+    const char *p = yaml_text(node) == NULL ? "" : node->text;
 
-static bool names_rule(const struct kube_object *o, const char *rule)
-{
-    const char *p = yaml_text(ignore_annotation(o)), *name;
-    size_t len;
+    for (size_t len; p += strspn(p, ", \t\n"), *p != '\0'; p += len) {
+        const char *id, *near;
 
-    while (p != NULL && next_name(&p, &name, &len)) {
-        if (strlen(rule) == len && memcmp(name, rule, len) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool is_ignored(const struct check_finding *f)
-{
-    return ANY(for (const struct kube_object *o = f->object; o != NULL; o = o->wrapper),
-               names_rule(o, f->rule->id));
-}
-
-static void note_unknown(struct check *c, const struct kube_object *o, struct diag *d)
-{
-    const struct yaml_node *node = ignore_annotation(o);
-    const char *p = yaml_text(node), *name;
-    size_t len;
-
-    while (p != NULL && next_name(&p, &name, &len)) {
-        const char *id = arena_copy(&c->bundle.arena, name, len);
-        const char *near = check_rule_near(id);
-
+        len = strcspn(p, ", \t\n");
+        id = arena_copy(&c->bundle.arena, p, len);
+        near = check_rule_near(id);
         if (check_rule_named(id) == NULL)
             diag_note(d, node->file, node->start, "%s: there is no rule %s%s%s", CHECK_IGNORE, id,
                       near == NULL ? "" : ": did you mean ", near == NULL ? "" : near);
+        kube_index_add(&c->bundle.arena, ignored, id, object_key(c, o), 0);
     }
+}
+
+static bool is_ignored(struct check *c, const struct check_finding *f,
+                       const struct kube_index *ignored)
+{
+    return ANY(for (const struct kube_object *o = f->object; o != NULL; o = o->wrapper),
+               kube_index_find(ignored, f->rule->id, object_key(c, o)).count > 0);
 }
 
 size_t check_ignore(struct check *c, struct diag *d)
 {
+    struct kube_index ignored = {0};
     size_t kept = 0, before = c->count;
 
-    for (size_t i = 0; i < c->bundle.count; i++)
-        note_unknown(c, c->bundle.objects[i], d);
+    KUBE_FOREACH(o, &c->bundle) {
+        read_annotation(c, o, &ignored, d);
+    }
     for (size_t i = 0; i < c->count; i++) {
-        if (!is_ignored(&c->findings[i]))
+        if (!is_ignored(c, &c->findings[i], &ignored))
             c->findings[kept++] = c->findings[i];
     }
     c->count = kept;

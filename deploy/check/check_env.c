@@ -1,5 +1,4 @@
-/* Rules about variables: the precedence of sources, and the expansion of references and its order.
- */
+/* Rules about variables: the precedence of sources, and the order in which references expand. */
 #include "deploy/check/check.h"
 
 #include <stdlib.h>

@@ -81,11 +81,9 @@ bool check_uses_agent_store(struct check *c, const struct kube_container *contai
 
 bool check_is_of_folder(const struct check *c, const struct kube_object *o)
 {
-    size_t i = 0;
-
-    while (i < c->named_count && c->files[i].name != o->node->file)
-        i++;
-    return i == c->named_count && i < c->file_count;
+    return c->named_count < c->file_count &&
+           !ANY(FOREACH(const struct yaml_file, f, c->files, c->named_count),
+                f->name == o->node->file);
 }
 
 static void link_run(struct check *c, const struct job_run *r)

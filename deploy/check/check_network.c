@@ -55,17 +55,16 @@ static bool is_claim(struct check *c, const struct kube_pods *p, long port)
 
 void check_host_network_port(struct check *c, const struct kube_container *container)
 {
-    const struct yaml_node *ports = kube_get(container->node, "ports");
+    const struct kube_pods *p = container->pods;
 
-    for (size_t i = 0;
-         i < yaml_length(ports) && container->pods->host_network && takes_part(c, container->pods);
-         i++) {
-        const struct yaml_node *port = kube_get(ports->items[i], "containerPort");
+    if (!p->host_network || !takes_part(c, p))
+        return;
+    YAML_FOREACH(item, kube_get(container->node, "ports")) {
+        const struct yaml_node *port = kube_get(item, "containerPort");
 
         if (port == NULL ||
-            (!container->init &&
-             is_claim(c, container->pods, kube_int(ports->items[i], "containerPort", -1))) ||
-            (kube_is(ports->items[i], "name", "pytorchjob-port") && !yaml_is(port, "23456")))
+            (!container->init && is_claim(c, p, kube_int(item, "containerPort", -1))) ||
+            (kube_is(item, "name", "pytorchjob-port") && !yaml_is(port, "23456")))
             continue;
         check_report(
             c, check_at(port),
@@ -139,12 +138,12 @@ void check_host_network_policy(struct check *c, const struct kube_object *o)
 void check_host_network_plugin(struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = job_run_object(r);
-    const struct yaml_node *plugins = kube_get(o->spec, "plugins"), *svc = yaml_get(plugins, "svc");
+    const struct yaml_node *plugins = kube_get(o->spec, "plugins");
     const struct job_store *s = r->store;
 
-    if (o->type == KUBE_VOLCANO_JOB && svc != NULL && s != NULL && job_store_object(s) == o &&
-        r->container->pods->host_network && !s->container->pods->host_network &&
-        !yaml_contains(svc, "--disable-network-policy=true"))
+    if (s != NULL && job_store_object(s) == o && yaml_get(plugins, "svc") != NULL &&
+        check_has_policy_of_plugin(o) && r->container->pods->host_network &&
+        !s->container->pods->host_network)
         check_report(
             c, check_at_key(plugins, "svc"),
             "the NetworkPolicy of the svc plugin blocks pods on the host network from the store");

@@ -345,12 +345,9 @@ static struct check_position at_rules(const struct kube_object *policy, const ch
 
 /* --- Ways. --- */
 
-/* The plugin svc of Volcano makes a policy that admits the pods of the job to each other. */
-static bool has_policy_of_plugin(const struct way *w)
+bool check_has_policy_of_plugin(const struct kube_object *o)
 {
-    const struct kube_object *o = w->to->object;
-
-    return o == w->from->object && o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc") &&
+    return o->type == KUBE_VOLCANO_JOB && kube_has_plugin(o, "svc") &&
            !yaml_contains(kube_get(o->spec, "plugins.svc"), "--disable-network-policy=true");
 }
 
@@ -361,8 +358,10 @@ static const char *at_port(struct check *c, const struct way *w)
 
 static void look_at_store(struct check *c, const struct way *w)
 {
-    const struct kube_object *closed =
-        has_policy_of_plugin(w) ? NULL : policy_closing_way(c, "ingress", w->to, w, admits_clients);
+    const struct kube_object *closed = NULL;
+
+    if (w->from->object != w->to->object || !check_has_policy_of_plugin(w->to->object))
+        closed = policy_closing_way(c, "ingress", w->to, w, admits_clients);
 
     if (closed != NULL)
         check_report_on(c, closed, at_rules(closed, "ingress"),

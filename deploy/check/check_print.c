@@ -39,18 +39,16 @@ void check_print_text(FILE *out, struct check *c)
 static bool kind_is_unknown(const struct check *c, const struct kube_object *o)
 {
     static const char *const podless[] = {"Certificate",   "Domain",  "Flavor", "Group",
-                                          "Kustomization", "Monitor", "Queue",  NULL};
+                                          "Kustomization", "Monitor", "Queue"};
     const char *api = kube_text(o->node, "apiVersion");
     bool known = strchr(api, '/') == NULL || strstr(api, ".k8s.io/") != NULL ||
                  strncmp(api, "policy/", 7) == 0 || strncmp(api, "autoscaling/", 12) == 0;
-    size_t i = 0;
     bool has_template =
         o->index + 1 < c->bundle.count && c->bundle.objects[o->index + 1]->wrapper == o;
 
-    while (podless[i] != NULL && !text_ends_with(o->kind, podless[i]))
-        i++;
     return o->type == KUBE_OTHER && o->pods_count == 0 && !has_template && !known &&
-           podless[i] == NULL;
+           !ANY(FOREACH_POINTER(const char, end, podless, sizeof podless / sizeof *podless),
+                text_ends_with(o->kind, end));
 }
 
 #define NAMED_MAX  4
@@ -140,12 +138,11 @@ static void put_placeholder(FILE *out, const char *text)
 /* What rdzvd can do for the first launcher that is no torchrun. */
 static void print_remedy(FILE *out, const struct job_view *v)
 {
-    size_t i = 0;
+    const struct job_closed *first =
+        FIND(c, FOREACH(const struct job_closed, c, v->closed, v->closed_count), c->remedy != NULL);
 
-    while (i < v->closed_count && v->closed[i].remedy == NULL)
-        i++;
-    if (i < v->closed_count)
-        fprintf(out, "rdzv-manifest: %s: %s\n", v->closed[i].program->text, v->closed[i].remedy);
+    if (first != NULL)
+        fprintf(out, "rdzv-manifest: %s: %s\n", first->program->text, first->remedy);
 }
 
 static void print_looked(FILE *out, const struct check *c)

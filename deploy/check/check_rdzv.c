@@ -212,7 +212,7 @@ void check_id_shared(struct check *c, const struct job_run *r)
 void check_find_idle_store(struct check *c, const struct job_store *s)
 {
     if (c->idle_store == NULL && s->kind != JOB_STORE_RELAY &&
-        job_first_run(s->runs, job_is_dynamic) == NULL)
+        !ANY(JOB_FOREACH(r, s->runs), job_is_dynamic(r)))
         c->idle_store = s;
 }
 
@@ -579,14 +579,14 @@ void check_local_addr_missing(struct check *c, const struct job_run *r)
 void check_agent_store_restart(struct check *c, const struct kube_pods *p)
 {
     const struct yaml_node *restart = kube_get(p->part, "restartPolicy");
-    size_t i = 0;
+    const struct kube_container *user =
+        FIND(container, KUBE_FOREACH_CONTAINER(container, p),
+             !container->init && check_uses_agent_store(c, container));
 
     if (restart == NULL)
         restart = kube_get(p->spec, "restartPolicy");
-    while (i < p->count && (p->containers[i].init || !check_uses_agent_store(c, &p->containers[i])))
-        i++;
-    if (i < p->count && strcmp(p->restart, "Never") != 0)
-        check_report(
-            c, restart != NULL ? check_at(restart) : check_at_first(p->containers[i].node, "name"),
-            "restartPolicy %s: a second attempt finds the keys of the first one", p->restart);
+    if (user != NULL && strcmp(p->restart, "Never") != 0)
+        check_report(c, restart != NULL ? check_at(restart) : check_at_first(user->node, "name"),
+                     "restartPolicy %s: a second attempt finds the keys of the first one",
+                     p->restart);
 }

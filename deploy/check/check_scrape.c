@@ -17,7 +17,7 @@ struct scrape {
 /* --- What a policy lets in. --- */
 
 /* Whether a rule admits pods of another namespace, or pods outside these files: Prometheus may be
- * among them. A selector that matches pods of these files is meant for them, unless it matches all.
+ * among them. A selector that matches pods of these files is meant for them, unless it is for all.
  */
 static bool is_for_strangers(const struct check *c, const struct kube_object *policy,
                              const struct yaml_node *rule)

@@ -18,7 +18,7 @@ void check_etcd_no_v2(struct check *c, const struct job_store *s)
     const char *tag = job_etcd_tag(&c->bundle.arena, s->container);
     struct check_position at = check_at_first(s->container->node, "image");
     struct job_setting enable;
-    bool asked = job_first_run(s->runs, job_is_etcd) != NULL;
+    bool asked = ANY(JOB_FOREACH(r, s->runs), job_is_etcd(r));
     bool enabled =
         job_store_option(&c->jobs, s->container, "enable-v2", "ETCD_ENABLE_V2", &enable) &&
         (*enable.value.text == '\0' || strcasecmp(enable.value.text, "true") == 0 ||
@@ -59,18 +59,12 @@ void check_etcd_advertise(struct check *c, const struct job_store *s)
 
 /* --- Where they listen. --- */
 
-static bool comes_from_outside(const struct job_run *r)
-{
-    return !r->local;
-}
-
 void check_store_listens_locally(struct check *c, const struct job_store *s)
 {
     struct job_listeners l = job_store_listeners(&c->jobs, s, false);
 
     if (s->kind != JOB_STORE_RELAY && l.all && !ANY(JOB_FOREACH_LISTENER(at, &l), !at->local) &&
-        (job_first_run(s->runs, comes_from_outside) != NULL ||
-         job_is_selected(&c->jobs, s->container->pods)))
+        (ANY(JOB_FOREACH(r, s->runs), !r->local) || job_is_selected(&c->jobs, s->container->pods)))
         check_report(c, l.count > 0 ? check_at_option(s, &l.list[0].setting) : check_at_store(s),
                      l.count > 0 ? "%s listens on loopback only"
                                  : "%s has no address to listen on, and its default is loopback",

@@ -33,7 +33,7 @@ void check_volcano_min_above(struct check *c, const struct kube_object *o)
 
 static const struct job_run *elastic_run(const struct check *c, const struct kube_object *o)
 {
-    return job_first_run(job_runs_of(&c->jobs, o), job_is_elastic);
+    return FIND(r, JOB_FOREACH(r, job_runs_of(&c->jobs, o)), job_is_elastic(r));
 }
 
 void check_volcano_min_zero(struct check *c, const struct kube_object *o)

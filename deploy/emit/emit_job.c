@@ -63,14 +63,15 @@ static bool is_foreign(const struct yaml_node *user, const struct yaml_node *set
     return user->count > 1 && 2 * ours < user->count;
 }
 
-static void fail_format(const struct yaml_node *user, struct diag *d)
+static void *fail_format(const struct yaml_node *user, struct diag *d)
 {
     const struct yaml_node *first = user->pairs[0].key;
 
-    yaml_error(d, first,
-               "these settings are of no format that emit knows: it reads %s (see `rdzv-manifest "
-               "list formats`), and --input-format NAME chooses one",
-               embedded_names(&d->arena, "formats"));
+    return yaml_error(
+        d, first,
+        "these settings are of no format that emit knows: it reads %s (see `rdzv-manifest "
+        "list formats`), and --input-format NAME chooses one",
+        embedded_names(&d->arena, "formats"));
 }
 
 /* Finds the format of the user file by its keys. A format with settings that are not ours wins,
@@ -92,10 +93,8 @@ static struct yaml_node *recognise(struct job_maker *m)
             return format;
         ours = format;
     }
-    if (is_foreign(m->settings, m->known)) {
-        fail_format(m->settings, m->diag);
-        return NULL;
-    }
+    if (is_foreign(m->settings, m->known))
+        return fail_format(m->settings, m->diag);
     return ours != NULL ? ours : embedded_load(data, "formats", "fms", NULL, m->diag);
 }
 
@@ -312,16 +311,15 @@ static struct yaml_node *fill(struct job_maker *m, const struct yaml_node *from,
     return template_fill(&m->template, yaml_get(from, key), &m->vars);
 }
 
-static bool fail_placement(struct job_maker *m, const struct yaml_node *wish, const char *name)
+static void *fail_placement(struct job_maker *m, const struct yaml_node *wish, const char *name)
 {
     const struct yaml_node *supported = yaml_path(m->platform, "placements.supported");
     const char *list = "";
 
     YAML_FOREACH(placement, supported)
         list = arena_joined(m->arena, list, ", ", placement->text);
-    yaml_error(m->diag, wish, "rdzv.placement: %s cannot be on %s: choose one of %s", name,
-               yaml_text(yaml_get(m->platform, "platform")), list);
-    return false;
+    return yaml_error(m->diag, wish, "rdzv.placement: %s cannot be on %s: choose one of %s", name,
+                      yaml_text(yaml_get(m->platform, "platform")), list);
 }
 
 /* Chooses the placement: the user's or the platform's default, translated by the platform's table

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* Whether emit always writes this option: every option except those of the command and of restarts.
- */
+/* Whether emit always writes this option: every one except those of the command and of restarts. */
 bool import_is_of_rendezvous(enum torchrun_option o)
 {
     return o < TORCHRUN_OPTIONS && o != TORCHRUN_NNODES && o != TORCHRUN_NPROC_PER_NODE &&

@@ -275,7 +275,7 @@ static void compare_mappings(struct comparison *c, const struct yaml_node *old,
     }
 }
 
-/* The item of that name. A task or a replicatedJob has the name that emit gives it, and comes last.
+/* The item of that name. A task or replicatedJob has the name that emit gives it, and comes last.
  */
 static const struct yaml_node *partner(const struct yaml_node *old, size_t index,
                                        const struct yaml_node *new, const char *path)

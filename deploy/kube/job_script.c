@@ -136,8 +136,7 @@ static bool is_of_one_pod(const char *name, const char *value)
     return text_begins_with_one_of(value, own) && strncmp(name, "PET_", 4) != 0;
 }
 
-/* A branch of the script gives the variable another value, and the files do not say which one runs.
- */
+/* A branch of the script gives the variable another value, and the files do not say which runs. */
 static bool differs_elsewhere(const struct job_scope *scope, const struct branches *b,
                               const char *name, const char *value)
 {

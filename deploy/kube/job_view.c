@@ -269,11 +269,6 @@ struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_obj
     return out;
 }
 
-const struct job_run *job_first_run(struct job_view_runs runs, bool (*is)(const struct job_run *r))
-{
-    return FIND(r, JOB_FOREACH(r, runs), is(r));
-}
-
 long job_training_pods(const struct job_view *v, const struct kube_object *o)
 {
     long sum = 0;

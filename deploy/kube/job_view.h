@@ -187,8 +187,6 @@ const struct job_store *job_store_in(const struct job_view *v, const struct kube
 /* The runs in the containers of these pods, and those in the containers of the object. */
 struct job_view_runs job_runs_in(const struct job_view *v, const struct kube_pods *p);
 struct job_view_runs job_runs_of(const struct job_view *v, const struct kube_object *o);
-/* The first of the runs that is so, or NULL. */
-const struct job_run *job_first_run(struct job_view_runs runs, bool (*is)(const struct job_run *r));
 /* How many groups of pods the run has, each of them with all its nodes: of a LeaderWorkerSet, or
  * the Jobs of a replicatedJob. */
 long job_groups(const struct job_run *r);
@@ -224,8 +222,7 @@ bool job_store_nth_option(struct job_view *v, const struct kube_container *c, co
 const char *job_etcd_tag(struct arena *a, const struct kube_container *c);
 /* Whether the tag is of etcd 3.MINOR or later: `v3.6.1`, `3.6`, `3.6.0-debian-12`, `latest`, "". */
 bool job_etcd_is_since(const char *tag, long minor);
-/* Whether this etcd certainly has no v2 API: etcd 3.4 and later need --enable-v2 for it.
- */
+/* Whether this etcd certainly has no v2 API: etcd 3.4 and later need --enable-v2 for it. */
 bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s);
 
 /* A listener of a store. */

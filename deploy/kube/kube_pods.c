@@ -289,14 +289,12 @@ static const struct kube_object *runtime_of(const struct kube_bundle *b,
     const char *kind = *written == '\0' ? "ClusterTrainingRuntime" : written;
     const char *name = kube_text(train->spec, "runtimeRef.name");
 
-    KUBE_FOREACH_HIT(hit, kube_index_find(&b->named, kind, name)) {
-        const struct kube_object *o = b->objects[*hit.list];
+    bool everywhere = strcmp(kind, "ClusterTrainingRuntime") == 0;
 
-        if (o->type == KUBE_RUNTIME &&
-            (strcmp(kind, "ClusterTrainingRuntime") == 0 || kube_same_namespace(o, train)))
-            return o;
-    }
-    return NULL;
+    return FIND(b->objects[*hit.list],
+                KUBE_FOREACH_HIT(hit, kube_index_find(&b->named, kind, name)),
+                b->objects[*hit.list]->type == KUBE_RUNTIME &&
+                    (everywhere || kube_same_namespace(b->objects[*hit.list], train)));
 }
 
 static void find_train(struct pods_maker *m, const struct kube_object *o)

@@ -167,52 +167,55 @@ const struct kube_pods *kube_first_selected(const struct kube_bundle *b,
 
 /* --- Names. --- */
 
-/* Compares `name`, `name.namespace` or `name.namespace.svc...` with a name; *namespace is the one
- * in the host name, or "". */
-static bool name_matches(const char *host, const char *name, const char **namespace,
-                         size_t *namespace_len)
+/* The namespace in a host name; len 0: there is none. */
+struct host_namespace {
+    const char *text;
+    size_t len;
+};
+
+static struct host_namespace namespace_at(const char *text)
+{
+    return (struct host_namespace){text, strcspn(text, ".")};
+}
+
+/* Compares `name`, `name.namespace` or `name.namespace.svc...` with a name. */
+static bool name_matches(const char *host, const char *name, struct host_namespace *namespace)
 {
     size_t len = strlen(name);
 
-    *namespace = "";
-    *namespace_len = 0;
+    *namespace = namespace_at("");
     if (len == 0 || strncmp(host, name, len) != 0)
         return false;
-    if (host[len] == '\0')
-        return true;
-    if (host[len] != '.')
-        return false;
-    *namespace = host + len + 1;
-    *namespace_len = strcspn(*namespace, ".");
-    return (*namespace)[*namespace_len] == '\0' ||
-           strncmp(*namespace + *namespace_len, ".svc", 4) == 0;
+    host += len;
+    if (*host != '.')
+        return *host == '\0';
+    *namespace = namespace_at(host + 1);
+    host += 1 + namespace->len;
+    return *host == '\0' || strncmp(host, ".svc", 4) == 0;
 }
 
 /* Whether the host name, with its namespace or without one, leads to the namespace of the
  * object. */
 static bool namespace_matches(const struct kube_object *o, const struct kube_object *from,
-                              const char *namespace, size_t len, enum kube_reach *reach)
+                              struct host_namespace namespace, enum kube_reach *reach)
 {
     *reach = KUBE_REACHED;
-    if (len > 0)
-        return *o->namespace == '\0' ||
-               (strlen(o->namespace) == len && strncmp(o->namespace, namespace, len) == 0);
+    if (namespace.len > 0)
+        return *o->namespace == '\0' || (strlen(o->namespace) == namespace.len &&
+                                         strncmp(o->namespace, namespace.text, namespace.len) == 0);
     if (!kube_same_namespace(o, from))
         *reach =
             *o->namespace == '\0' || *from->namespace == '\0' ? KUBE_UNDECIDED : KUBE_ELSEWHERE;
     return true;
 }
 
-/* prefix, digits, then "." and domain; `rest` comes after the prefix. */
-static bool pod_matches(const struct kube_pods *p, const char *host, const char **namespace,
-                        size_t *namespace_len)
+/* prefix, digits, then "." and domain. */
+static bool pod_matches(const struct kube_pods *p, const char *host,
+                        struct host_namespace *namespace)
 {
-    size_t len;
+    size_t len = p->host_prefix == NULL ? 0 : strlen(p->host_prefix);
 
-    if (p->host_prefix == NULL || *p->host_prefix == '\0')
-        return false;
-    len = strlen(p->host_prefix);
-    if (strncmp(host, p->host_prefix, len) != 0)
+    if (len == 0 || strncmp(host, p->host_prefix, len) != 0)
         return false;
     host += len;
     if (p->host_prefix[len - 1] == '-') {
@@ -223,23 +226,22 @@ static bool pod_matches(const struct kube_pods *p, const char *host, const char 
         host += digits;
     }
     if (*p->host_domain == '\0') {
-        *namespace = *host == '.' ? host + 1 : "";
-        *namespace_len = strcspn(*namespace, ".");
+        *namespace = namespace_at(*host == '.' ? host + 1 : "");
         return *host == '.' || *host == '\0';
     }
-    return *host == '.' && name_matches(host + 1, p->host_domain, namespace, namespace_len);
+    return *host == '.' && name_matches(host + 1, p->host_domain, namespace);
 }
 
 /* POD.SERVICE of a headless Service, if the pods have the name POD and no more is known of their
  * names: a Pod that becomes a StatefulSet. */
 static bool is_pod_behind(const struct kube_bundle *b, const struct kube_object *service,
-                          const char *host, const char **namespace, size_t *namespace_len)
+                          const char *host, struct host_namespace *namespace)
 {
     const char *dot = strchr(host, '.');
     const struct kube_pods *p;
     struct kube_selection behind;
 
-    if (dot == NULL || !name_matches(dot + 1, service->name, namespace, namespace_len) ||
+    if (dot == NULL || !name_matches(dot + 1, service->name, namespace) ||
         !kube_is_headless(service))
         return false;
     behind = kube_select(b, NULL, service);
@@ -293,13 +295,12 @@ static void try_hits(struct host_search *s, struct kube_hits hits, bool services
         struct kube_target t = {.service = services ? s->bundle->objects[hits.list[i]] : NULL,
                                 .pods = services ? NULL : s->bundle->pods[hits.list[i]]};
         const struct kube_object *o = services ? t.service : t.pods->object;
-        const char *namespace;
-        size_t len;
-        bool matches = services ? name_matches(s->host, o->name, &namespace, &len) ||
-                                      is_pod_behind(s->bundle, o, s->host, &namespace, &len)
-                                : pod_matches(t.pods, s->host, &namespace, &len);
+        struct host_namespace namespace;
+        bool matches = services ? name_matches(s->host, o->name, &namespace) ||
+                                      is_pod_behind(s->bundle, o, s->host, &namespace)
+                                : pod_matches(t.pods, s->host, &namespace);
 
-        if (!matches || !namespace_matches(o, s->from, namespace, len, &t.reach))
+        if (!matches || !namespace_matches(o, s->from, namespace, &t.reach))
             continue;
         search_keep(s, t, hits.list[i]);
         if (t.reach == KUBE_REACHED && is_in_file_of(s, &t))

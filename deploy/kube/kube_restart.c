@@ -33,14 +33,13 @@ static enum kube_restart of_job(const struct kube_pods *p, const struct yaml_nod
  * most jobs train with. */
 static enum kube_restart of_volcano_job(const struct kube_pods *p)
 {
-    const struct yaml_node *lists[] = {kube_get(p->part, "policies"),
-                                       kube_get(p->object->spec, "policies")};
+    const struct yaml_node *parts[] = {p->part, p->object->spec};
 
     if (restarts_in_place(p)) /* no pod fails, so no policy acts */
         return KUBE_RESTART_ALONE;
     for (size_t k = 0; k < 2; k++) {
-        for (size_t i = 0; i < yaml_length(lists[k]); i++) {
-            const char *action = kube_text(lists[k]->items[i], "action");
+        YAML_FOREACH(policy, kube_get(parts[k], "policies")) {
+            const char *action = kube_text(policy, "action");
 
             if (strncmp(action, "Restart", 7) == 0)
                 return strcmp(action, "RestartPod") == 0 ? KUBE_RESTART_ALONE : KUBE_RESTART_ALL;

@@ -53,9 +53,7 @@ long kube_replicas(const struct yaml_node *part)
 
 bool kube_true(const struct yaml_node *node, const char *path)
 {
-    bool value;
-
-    return yaml_to_bool(kube_get(node, path), &value) && value;
+    return yaml_true(kube_get(node, path));
 }
 
 const struct yaml_node *kube_item(const struct yaml_node *list, const char *path, const char *text)
@@ -191,12 +189,10 @@ static void find_file(const struct kube_bundle *b, const struct kube_container *
 struct kube_file kube_file_at(const struct kube_bundle *b, const struct kube_container *container,
                               const char *path, bool by_name)
 {
-    const struct yaml_node *mounts = kube_get(container->node, "volumeMounts");
     const struct yaml_node *volumes = kube_get(container->pods->spec, "volumes");
     struct kube_file found = {0};
 
-    for (size_t i = 0; i < yaml_length(mounts) && *path != '\0'; i++) {
-        const struct yaml_node *mount = mounts->items[i];
+    YAML_FOREACH(mount, *path == '\0' ? NULL : kube_get(container->node, "volumeMounts")) {
         const struct yaml_node *volume = kube_item(volumes, "name", kube_text(mount, "name"));
 
         find_file(b, container, kube_get(volume, "configMap"), mount, path, by_name, &found);
@@ -262,7 +258,7 @@ const struct yaml_node *kube_find_placeholder(const struct yaml_file *file)
 
 /* --- Objects. --- */
 
-static const struct {
+static const struct known_type {
     const char *group, *kind; /* group: the part of apiVersion before the /; "" for v1 */
     enum kube_type type;
 } types[] = {
@@ -298,15 +294,13 @@ static enum kube_type type_of_kind(const char *api, const char *kind)
 {
     const char *slash = strchr(api, '/');
     size_t len = slash == NULL ? 0 : (size_t)(slash - api);
+    const struct known_type *found = FIND(
+        t, FOREACH(const struct known_type, t, types, sizeof types / sizeof *types),
+        strcmp(t->kind, kind) == 0 && strlen(t->group) == len && strncmp(t->group, api, len) == 0);
 
     if (strcmp(kind, "AppWrapper") == 0 && slash != NULL)
         return strcmp(slash + 1, "v1beta1") == 0 ? KUBE_MCAD : KUBE_APPWRAPPER;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(types[i].kind, kind) == 0 && strlen(types[i].group) == len &&
-            strncmp(types[i].group, api, len) == 0)
-            return types[i].type;
-    }
-    return KUBE_OTHER;
+    return found == NULL ? KUBE_OTHER : found->type;
 }
 
 enum kube_type kube_type_of(const struct yaml_node *object)

@@ -302,8 +302,7 @@ enum kube_restart {
  * torchrun after a failed worker: 1. */
 enum kube_restart kube_restart_of(const struct kube_pods *p);
 
-/* --- Files that something fills in before they are applied, as envsubst does: `name: ${JOB}`. ---
- */
+/* --- Files that are filled in before they are applied, as by envsubst: `name: ${JOB}`. --- */
 
 /* The first placeholder at a place where no shell and no Kubernetes would replace it; NULL: the
  * file has no placeholder, and every $NAME is literal text. */

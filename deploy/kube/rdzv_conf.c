@@ -1,6 +1,7 @@
 /* Splits a conf as torch does, except what a shell replaces first. */
 #include "deploy/kube/rdzv_conf.h"
 
+#include "deploy/yaml/arena.h"
 #include "proto/nearest.h"
 
 #include <string.h>
@@ -76,13 +77,10 @@ bool rdzv_conf_find(const char *conf, const char *key, struct rdzv_conf_entry *o
 bool rdzv_conf_is_false(const char *conf, const struct rdzv_conf_entry *e)
 {
     static const char *const words[] = {"0", "false", "f", "no", "n"};
+    size_t len = e->end - e->value_start;
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strlen(words[i]) == e->end - e->value_start &&
-            strncasecmp(conf + e->value_start, words[i], e->end - e->value_start) == 0)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const char, word, words, sizeof words / sizeof *words),
+               strlen(word) == len && strncasecmp(conf + e->value_start, word, len) == 0);
 }
 
 /* --- Keys. --- */

@@ -227,9 +227,8 @@ static bool find_dash(struct rewrite *w, const struct rewrite_file *f, const str
     *dash = at - 1;
     if (at > 0 && f->yaml.bytes[at - 1] == '-')
         return true;
-    rewrite_error(w, item,
-                  "something stands between this item and its dash: write them on one line");
-    return false;
+    return rewrite_error(w, item,
+                         "something stands between this item and its dash: write them on one line");
 }
 
 void edit_add_item(struct rewrite *w, const struct yaml_node *sequence, size_t index, bool before,

@@ -237,16 +237,12 @@ static bool judge(struct rewrite *w, struct etcd *e, const struct job_store *s)
         return rewrite_error(w, e->object->node,
                              "this is an etcd of several members, which one rdzvd cannot replace: "
                              "leave it, or make it one member first");
-    if (containers->count > 1) {
-        rewrite_error(
+    if (containers->count > 1)
+        return rewrite_error(
             w, containers,
             "there are other containers beside etcd: move them to a pod of their own first");
-        return false;
-    }
-    if (*e->object->name == '\0' || strstr(e->object->name, "{{") != NULL) {
-        rewrite_error(w, e->object->node, "this etcd has no name: give it one");
-        return false;
-    }
+    if (*e->object->name == '\0' || strstr(e->object->name, "{{") != NULL)
+        return rewrite_error(w, e->object->node, "this etcd has no name: give it one");
     return read_client_ports(w, e, s);
 }
 
@@ -453,8 +449,7 @@ static void rewrite_service(struct rewrite *w, const struct etcd *e, const struc
         add_c10d_port(w, s, ports, last, left);
 }
 
-/* Whether the rule is for etcd's port and, beside it, not yet for that of c10d; *at is the entry.
- */
+/* Whether the rule is for etcd's port and, beside it, not yet for c10d's; *at is the entry. */
 static bool has_etcd_port(const struct etcd *e, const struct yaml_node *rule, size_t *at)
 {
     const struct yaml_node *ports = kube_get(rule, "ports");

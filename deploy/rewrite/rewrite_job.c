@@ -145,12 +145,10 @@ static bool is_static_at_own_pod(const struct rewrite_job *j, const struct job_r
 
 bool rewrite_is_self_hosted(const struct rewrite_job *j)
 {
-    JOB_FOREACH(r, j->runs) { /* A training pod serves the endpoint, or all pods look for
-                                           rank 0 at one of them. */
-        if (r->hosted && (job_is_set(r, TORCHRUN_RDZV_ENDPOINT) || is_static_at_own_pod(j, r)))
-            return j->object->type != KUBE_CONFIG_MAP && !kube_is_template(j->object);
-    }
-    return false;
+    /* A training pod serves the endpoint, or all pods look for rank 0 at one of them. */
+    return j->object->type != KUBE_CONFIG_MAP && !kube_is_template(j->object) &&
+           ANY(JOB_FOREACH(r, j->runs),
+               r->hosted && (job_is_set(r, TORCHRUN_RDZV_ENDPOINT) || is_static_at_own_pod(j, r)));
 }
 
 /* --- Restarts. --- */

@@ -214,10 +214,7 @@ static bool relays_to_etcd(struct rewrite *w, const struct rewrite_job *j, const
 {
     const struct kube_object *o = j->object;
     struct emit_job job = {0};
-    struct store_settings s = {
-        .platform = platform_or_pods(o),
-        .placement = "relay",
-    };
+    struct store_settings s = {.platform = platform_or_pods(o), .placement = "relay"};
 
     if (!w->options->relay)
         return false;

@@ -26,8 +26,7 @@ struct etcd {
     FOREACH_POINTER(const struct kube_object, s, (e)->services, (e)->service_count)
 
 /* The etcds to replace: only torch's jobs use them, or --etcd names them. A note explains why
- * another etcd stays. Returns their number; 0 after an error in diag: an etcd cannot be replaced.
- */
+ * another etcd stays. Returns their number; 0 after an error: an etcd cannot be replaced. */
 size_t etcd_find(struct rewrite *w, struct etcd **out);
 
 /* Whether the endpoint of a run leads there. */

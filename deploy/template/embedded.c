@@ -37,11 +37,8 @@ const struct embedded_file *embedded_find(const char *kind, const char *name)
     char path[200];
 
     snprintf(path, sizeof path, "%s%s%s.yaml", kind, kind[0] == '\0' ? "" : "/", name);
-    for (size_t i = 0; i < embedded_file_count; i++) {
-        if (strcmp(embedded_files[i].path, path) == 0)
-            return &embedded_files[i];
-    }
-    return NULL;
+    return FIND(f, FOREACH(const struct embedded_file, f, embedded_files, embedded_file_count),
+                strcmp(f->path, path) == 0);
 }
 
 struct yaml_node *embedded_load(struct embedded *data, const char *kind, const char *name,
@@ -54,12 +51,10 @@ struct yaml_node *embedded_load(struct embedded *data, const char *kind, const c
 
     if (data->count == sizeof data->files / sizeof *data->files)
         return options_error(d, "too many files: give fewer profiles");
-    if (!own && built_in == NULL) {
-        yaml_error(d, at,
-                   "there is no %.*s %s: choose one of %s; or name a file, such as ./mine.yaml",
-                   (int)strlen(kind) - 1, kind, name, embedded_names(&d->arena, kind));
-        return NULL;
-    }
+    if (!own && built_in == NULL)
+        return yaml_error(
+            d, at, "there is no %.*s %s: choose one of %s; or name a file, such as ./mine.yaml",
+            (int)strlen(kind) - 1, kind, name, embedded_names(&d->arena, kind));
     ok = own ? yaml_file_read(f, name, YAML_USER_MAX, d)
              : yaml_file_parse(f, built_in->path, built_in->bytes, built_in->len, d);
     if (ok && yaml_refuse_twice(f, 0, f->len, d)) {

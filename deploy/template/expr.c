@@ -261,11 +261,7 @@ static bool is_in(const struct yaml_node *needle, const struct yaml_node *hay)
         return false;
     if (hay->kind == YAML_MAPPING)
         return yaml_text(needle) != NULL && yaml_get_pair(hay, needle->text) != NULL;
-    for (size_t i = 0; hay->kind == YAML_SEQUENCE && i < hay->count; i++) {
-        if (expr_equal(needle, hay->items[i]))
-            return true;
-    }
-    return false;
+    return ANY(YAML_FOREACH(item, hay), expr_equal(needle, item));
 }
 
 static struct yaml_node *read_comparison(struct expr_reader *w)

@@ -260,8 +260,7 @@ static struct yaml_node *fn_hash(const struct call *c)
 
 #define GROUPS_MAX 4
 
-/* match(text, 'regex'): what an extended regular expression of POSIX and its groups match, or null
- */
+/* match(text, 'regex'): what an extended POSIX regular expression and its groups match, or null */
 static struct yaml_node *fn_match(const struct call *c)
 {
     const char *text = yaml_text(c->args[0]), *pattern = yaml_text(c->args[1]);
@@ -320,7 +319,7 @@ static struct yaml_node *fn_int(const struct call *c)
     return yaml_new_number(c->arena, text == NULL ? 0 : strtoll(text, NULL, 10));
 }
 
-static const struct {
+static const struct function {
     const char *name;
     size_t min, max;
     function run;
@@ -354,15 +353,14 @@ const size_t function_count = sizeof functions / sizeof *functions;
 struct yaml_node *function_call(struct template_state *t, const struct yaml_node *at,
                                 const char *name, size_t len, struct yaml_node **args, size_t count)
 {
-    for (size_t i = 0; i < function_count; i++) {
-        struct call c = {t, t->arena, at, args, count};
+    struct call c = {t, t->arena, at, args, count};
+    const struct function *f =
+        FIND(one, FOREACH(const struct function, one, functions, function_count),
+             strlen(one->name) == len && memcmp(one->name, name, len) == 0);
 
-        if (strlen(functions[i].name) != len || memcmp(functions[i].name, name, len) != 0)
-            continue;
-        if (count < functions[i].min || count > functions[i].max)
-            return template_error(t, at, "%s() takes %zu to %zu arguments", functions[i].name,
-                                  functions[i].min, functions[i].max);
-        return functions[i].run(&c);
-    }
-    return template_error(t, at, "there is no function %.*s()", (int)len, name);
+    if (f == NULL)
+        return template_error(t, at, "there is no function %.*s()", (int)len, name);
+    if (count < f->min || count > f->max)
+        return template_error(t, at, "%s() takes %zu to %zu arguments", f->name, f->min, f->max);
+    return f->run(&c);
 }

@@ -56,11 +56,8 @@ static const char *item_key(const struct yaml_node *item)
 {
     static const char *const keys[] = {"mountPath", "name", "key"};
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (yaml_text(yaml_get(item, keys[i])) != NULL)
-            return keys[i];
-    }
-    return NULL;
+    return FIND(key, FOREACH_POINTER(const char, key, keys, sizeof keys / sizeof *keys),
+                yaml_text(yaml_get(item, key)) != NULL);
 }
 
 /* Whether two items of a list have the same identity. */
@@ -73,8 +70,7 @@ static bool is_same_item(const struct yaml_node *a, const struct yaml_node *b)
     return key != NULL && yaml_is(yaml_get(a, key), yaml_get(b, key)->text);
 }
 
-/* A term of a node selector: a pod may match any term, but must match all expressions of this term.
- */
+/* A term of a node selector: a pod may match any term, but must match all expressions of one. */
 static bool is_term(const struct yaml_node *item)
 {
     return yaml_get(item, "matchExpressions") != NULL || yaml_get(item, "matchFields") != NULL;
@@ -94,11 +90,8 @@ static struct yaml_node *merge_terms(struct arena *a, const struct yaml_node *ba
 
 static bool are_terms(const struct yaml_node *base, const struct yaml_node *over)
 {
-    bool all = base->count == 1 && over->count > 0 && is_term(base->items[0]);
-
-    for (size_t i = 0; i < over->count && all; i++)
-        all = is_term(over->items[i]);
-    return all;
+    return base->count == 1 && over->count > 0 && is_term(base->items[0]) &&
+           !ANY(YAML_FOREACH(item, over), !is_term(item));
 }
 
 static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *base,

@@ -17,17 +17,15 @@ const char *schema_nearest(const struct yaml_node *keys, const char *name)
     return n.found;
 }
 
-static struct yaml_node *report_wrong(struct schema *s, const struct yaml_node *value,
-                                      const char *at, const char *what, const char *remedy)
+static void *report_wrong(struct schema *s, const struct yaml_node *value, const char *at,
+                          const char *what, const char *remedy)
 {
     const char *text = yaml_text(value);
 
     if (text == NULL)
-        yaml_error(s->diag, value, "%s: a %s is not %s: %s", at,
-                   value->kind == YAML_MAPPING ? "mapping" : "list", what, remedy);
-    else
-        yaml_error(s->diag, value, "%s: \"%.60s\" is not %s: %s", at, text, what, remedy);
-    return NULL;
+        return yaml_error(s->diag, value, "%s: a %s is not %s: %s", at,
+                          value->kind == YAML_MAPPING ? "mapping" : "list", what, remedy);
+    return yaml_error(s->diag, value, "%s: \"%.60s\" is not %s: %s", at, text, what, remedy);
 }
 
 static struct yaml_node *copy_marks(struct yaml_node *to, const struct yaml_node *from)
@@ -80,8 +78,7 @@ static bool is_allowed_value(struct schema *s, const struct yaml_node *values,
                                                    : ", ",
                           values->items[i]->len > 0 ? values->items[i]->text : "\"\"");
     }
-    yaml_error(s->diag, value, "%s: there is no \"%.60s\": write %s", at, value->text, list);
-    return false;
+    return yaml_error(s->diag, value, "%s: there is no \"%.60s\": write %s", at, value->text, list);
 }
 
 static struct yaml_node *check_text(struct schema *s, const struct yaml_node *schema,
@@ -159,10 +156,8 @@ static void find_missing(struct schema *s, const struct yaml_node *keys,
         const char *key = pair->key->text;
         const char *below = arena_joined(s->arena, at, ".", key);
         const struct yaml_node *example = yaml_get(pair->value, "example");
-        bool required = false;
 
-        yaml_to_bool(yaml_get(pair->value, "required"), &required);
-        if (required && yaml_is_null(yaml_get(value, key)))
+        if (yaml_true(yaml_get(pair->value, "required")) && yaml_is_null(yaml_get(value, key)))
             diag_error(s->diag, value->file != NULL ? value->file : file,
                        value->file != NULL ? value->start : (struct yaml_mark){0, 1, 1},
                        "%s is missing: add it, as `%s: %s`", below, key,
@@ -310,8 +305,7 @@ struct yaml_node *schema_check(struct schema *s, const struct yaml_node *keys,
 
 static struct yaml_node *schema_of(struct arena *a, const struct yaml_node *setting, bool null);
 
-/* `type`, of which null is always one: it switches a default off. An item of a list cannot be null.
- */
+/* `type`, of which null is always one: it switches a default off. No item of a list can be null. */
 static void put_types(struct arena *a, struct yaml_node *schema, const char *const *types,
                       bool null)
 {
@@ -359,9 +353,8 @@ static void put_keys(struct arena *a, struct yaml_node *schema, const struct yam
     YAML_FOREACH_PAIR(pair, keys) {
         const char *key = pair->key->text;
         const struct yaml_node *setting = pair->value;
-        bool required = false;
+        bool required = yaml_true(yaml_get(setting, "required"));
 
-        yaml_to_bool(yaml_get(setting, "required"), &required);
         if (required && list == NULL)
             list = yaml_put_new(a, schema, "required", YAML_SEQUENCE);
         if (required)

@@ -80,10 +80,9 @@ static struct yaml_mark mark_in_argument(const struct set_reader *s)
     return (struct yaml_mark){(size_t)(s->p - s->argument), 1, (unsigned)(s->p - s->argument) + 1};
 }
 
-static bool fail_set(struct set_reader *s, const char *text)
+static void *fail_set(struct set_reader *s, const char *text)
 {
-    diag_error(s->diag, s->name, mark_in_argument(s), "%s", text);
-    return false;
+    return diag_error(s->diag, s->name, mark_in_argument(s), "%s", text);
 }
 
 /* The text before the first unescaped byte of `ends`. */
@@ -169,10 +168,8 @@ static struct yaml_node *read_set_value(struct set_reader *s)
     while (*s->p != '}') {
         at = mark_in_argument(s);
         text = read_text(s, ",}", &len);
-        if (*s->p == '\0') {
-            fail_set(s, "a list does not end: write {a,b}");
-            return NULL;
-        }
+        if (*s->p == '\0')
+            return fail_set(s, "a list does not end: write {a,b}");
         yaml_append(s->arena, list, new_scalar(s, at, text, len));
         s->p += *s->p == ',';
     }

@@ -80,11 +80,8 @@ static const struct value_type types[] = {
 
 const struct value_type *value_type_find(const char *name)
 {
-    for (size_t i = 0; i < TYPE_COUNT; i++) {
-        if (strcmp(types[i].name, name) == 0)
-            return &types[i];
-    }
-    return NULL;
+    return FIND(type, FOREACH(const struct value_type, type, types, TYPE_COUNT),
+                strcmp(type->name, name) == 0);
 }
 
 /* If the pattern needs more than POSIX has, `fits` checks the whole text. */

@@ -27,8 +27,7 @@ void *arena_room(struct arena *a, void *list, size_t count, size_t *cap, size_t 
 #define arena_push(a, list, count, cap) \
     (*((list) = arena_room(a, list, count, &(cap), sizeof *(list)), &(list)[(count)++]))
 
-/* Loops over the items of a list, and over those of a list of pointers. An empty list may be NULL.
- */
+/* Loops over the items of a list, and of a list of pointers. An empty list may be NULL. */
 #define FOREACH(type, item, list, count)                                          \
     for (type *item = (list), *item##_end = (count) == 0 ? item : item + (count); \
          item != item##_end; item++)

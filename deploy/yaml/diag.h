@@ -49,8 +49,7 @@ void diag_append(struct diag *d, const struct diag *more);
  * terminal. */
 void diag_put(FILE *out, const char *text);
 
-/* Prints one line for each error or, without errors, one line for each note, escaped by diag_put().
- */
+/* Prints a line for each error or, without errors, for each note, escaped by diag_put(). */
 void diag_print(const struct diag *d, FILE *out);
 
 /* The exit code so far: 2 after an error, else 0. */

@@ -148,6 +148,7 @@ struct yaml_mark scalar_position(const struct yaml_file *f, const struct yaml_no
 enum yaml_type yaml_type(const struct yaml_node *node);
 bool yaml_is_null(const struct yaml_node *node); /* true for NULL, too: absent */
 bool yaml_to_bool(const struct yaml_node *node, bool *out);
+bool yaml_true(const struct yaml_node *node);
 bool yaml_to_int(const struct yaml_node *node, int64_t *out); /* false when it does not fit */
 
 /* --- Making trees. Texts are copied. --- */

@@ -226,6 +226,13 @@ bool yaml_to_bool(const struct yaml_node *node, bool *out)
     return true;
 }
 
+bool yaml_true(const struct yaml_node *node)
+{
+    bool value;
+
+    return yaml_to_bool(node, &value) && value;
+}
+
 bool yaml_to_int(const struct yaml_node *node, int64_t *out)
 {
     char digits[72];

@@ -360,8 +360,7 @@ static struct yaml_node *build_node(struct yaml_builder *r, unsigned depth)
     }
 }
 
-/* `---` and nothing else is a document without a root; libyaml gives it a plain scalar of no bytes.
- */
+/* `---` and nothing else is a document without a root; libyaml gives it an empty plain scalar. */
 static bool is_nothing(const struct yaml_node *n)
 {
     return n->kind == YAML_SCALAR && n->len == 0 && n->style == YAML_PLAIN && n->tag == NULL &&
@@ -486,8 +485,7 @@ static const char *find_template(const struct yaml_file *f, struct yaml_mark *ma
     return NULL;
 }
 
-/* Text of YAML begins with two characters that UTF-16 writes with a zero each, and UTF-8 without.
- */
+/* YAML begins with two characters that UTF-16 writes with a zero each, and UTF-8 without. */
 static bool is_utf16(const struct yaml_file *f)
 {
     return f->len > 1 && (memcmp(f->bytes, "\xff\xfe", 2) == 0 ||
@@ -534,8 +532,7 @@ bool yaml_file_parse(struct yaml_file *out, const char *name, const char *bytes,
     return file_finish(out, &f, d);
 }
 
-/* Reads all bytes and appends a NUL; stops after more than `max` bytes. The caller checks ferror().
- */
+/* Reads all bytes and appends a NUL; stops after more than `max`. The caller checks ferror(). */
 static char *read_bytes(FILE *in, size_t max, size_t *len)
 {
     char *bytes = NULL;

@@ -20,11 +20,8 @@ static bool is_reserved_word(const char *text, size_t len)
     static const char *const words[] = {"y",  "n",   "yes",  "no",   "true", "false",
                                         "on", "off", "null", ".inf", ".nan"};
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strlen(words[i]) == len && strncasecmp(text, words[i], len) == 0)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const char, word, words, sizeof words / sizeof *words),
+               strlen(word) == len && strncasecmp(text, word, len) == 0);
 }
 
 /* Whether it looks like a number, date, time, base-60 number or version (1.2.3): it begins like a
