@@ -27,8 +27,8 @@ void text_age(int64_t us, char *out, size_t size);
 void text_bytes(double bytes, char *out, size_t size);
 
 /* Names in short: "node-[000-102,104-511]", "alpha", "node-7". Names that differ only in their last
- * number are joined, in order. Ends with "and N more" beyond `most`
- * pieces. */
+ * number are joined, in order. Two nodes of one host: "alpha (2)". Ends with "and N more" beyond
+ * `most` pieces. */
 void text_names(FILE *out, const char *const *names, size_t count, size_t most);
 
 /* --- Members of a JSON object. --- */

@@ -139,8 +139,8 @@ static int by_family(const void *left, const void *right)
 /* node-9 and node-10 are no family: numbers of different widths are not joined. */
 static bool is_same_family(const struct split *a, const struct split *b)
 {
-    return a->head == b->head && a->digits == b->digits && a->digits > 0 &&
-           memcmp(a->name, b->name, a->head) == 0 && strcmp(split_tail(a), split_tail(b)) == 0;
+    return a->head == b->head && a->digits == b->digits && memcmp(a->name, b->name, a->head) == 0 &&
+           strcmp(split_tail(a), split_tail(b)) == 0;
 }
 
 /* "000-102,104-511" */
@@ -159,8 +159,10 @@ static void print_numbers(FILE *out, const struct split *s, size_t count)
 
 static void print_family(FILE *out, const struct split *s, size_t count)
 {
-    if (count == 1) {
+    if (s[0].number == s[count - 1].number) {
         text_safe(out, s->name, strlen(s->name), 100);
+        if (count > 1)
+            fprintf(out, " (%zu)", count);
         return;
     }
     text_safe(out, s->name, s->head, 100);

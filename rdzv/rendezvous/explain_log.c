@@ -45,6 +45,7 @@ struct line {
 #define KEYS         FIELD(COUNT, "keys", number)
 #define LATE         FIELD(COUNT, "late", late)
 #define LOST         FIELD(COUNT, "lost", number)
+#define LOST_NODES   FIELD(TEXT, "lost", text)
 #define MAX_WAIT     FIELD(COUNT, "max_wait_ms", number)
 #define NODE         FIELD(TEXT, "node", node)
 #define NODES        FIELD(COUNT, "nodes", number)
@@ -72,7 +73,9 @@ static const struct line lines[NOTE_KINDS] = {
     [NOTE_NODE_DISCONNECTED] = {LOG_WARN,
                                 "node_disconnected",
                                 {ROUND, NODE, PEER, PREVIOUS, REASON}},
-    [NOTE_NODES_RESTARTED] = {LOG_WARN, "nodes_restarted", {ROUND, NODES, REASON}},
+    [NOTE_NODES_RESTARTED] = {LOG_WARN,
+                              "nodes_restarted",
+                              {ROUND, LOST_NODES, NODES, ACTION, REASON}},
     [NOTE_NODES_LOST] = {LOG_WARN, "nodes_lost", {ROUND, NODES, REASON}},
     [NOTE_LAST_CALL] = {LOG_INFO, "last_call", {ROUND, PARTICIPANTS, ENDS_IN}},
     [NOTE_LAST_CALL_ENDED] = {LOG_INFO, "last_call_ended", {ROUND, PARTICIPANTS, REASON}},

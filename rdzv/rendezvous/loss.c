@@ -11,11 +11,14 @@
  * set when a node waits anyhow, as long as that one is there, nor once an agent's workers have
  * ended well: the others are about to. A run that has failed is closed and gets the mark as well,
  * so that its agents end (closing.c). */
+#include <stdio.h>
+
 #include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
-#define MARK_ADDR "rdzvd.a-node-is-lost"
+#define LOST_SHOWN 8
+#define MARK_ADDR  "rdzvd.a-node-is-lost"
 
 const struct torch_node loss_mark = {.addr = {(const uint8_t *)MARK_ADDR, sizeof MARK_ADDR - 1},
                                      .waiting = true};
@@ -95,11 +98,36 @@ static void set_mark(struct torch_state *next)
         at->waiting = true; /* the mark may be in the state already, in no list */
 }
 
+/* The nodes that the last change has taken out of the round or off a list, the first few. */
+static const char *lost_nodes(struct step *s)
+{
+    const struct run_view *v = &s->run->view;
+    char *text = (char *)step_alloc(s, LOST_SHOWN * NODE_TEXT_MAX);
+    size_t len = 0, shown = 0;
+
+    for (size_t i = 0; text != NULL && i < v->before.count && shown < LOST_SHOWN; i++) {
+        const struct torch_node *was = &v->before.nodes[i];
+
+        if (node_role(was) == NULL || loss_is_mark(was) ||
+            node_role(torch_state_find(&v->state, was)) != NULL)
+            continue;
+        len += (size_t)snprintf(text + len, NODE_TEXT_MAX, "%s%s", shown++ == 0 ? "" : " ",
+                                explain_node(s, was));
+    }
+    return shown == 0 ? "" : text;
+}
+
 static void notify_survivors(struct step *s, const char *why)
 {
     struct note *note = explain_note(s, NOTE_NODES_RESTARTED);
 
     note->number = torch_state_participants(&s->run->view.state);
+    note->text = lost_nodes(s);
+    note->action = s->run->settings->regroup_wait_ms != 0
+                       ? "they end their workers and meet again, without lost nodes after "
+                         "--regroup-wait"
+                       : "they end their workers and meet again, without lost nodes after torch's "
+                         "last call";
     note->reason = why;
     s->out->counters.restarts_asked++;
 }

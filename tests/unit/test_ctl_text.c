@@ -84,7 +84,8 @@ static void names_go_together(void **state)
     names("w-9 w-10 w-11", 5, "w-9, w-[10-11]");
     names("a-0-x a-1-y", 5, "a-0-x, a-1-y");
     names("10.0.0.1 10.0.0.2 10.0.1.1", 5, "10.0.0.[1-2], 10.0.1.1");
-    names("n-1 n-1", 5, "n-[1]");
+    names("n-1 n-1", 5, "n-1 (2)");
+    names("alpha n-1 alpha beta alpha", 5, "alpha (3), beta, n-1");
     names("a b c d", 2, "a, b and 2 more");
     names("n-1 n-2 x y", 1, "n-[1-2] and 2 more");
     names("n18446744073709551615 n18446744073709551616", 5,
