@@ -425,11 +425,13 @@ void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space)
     const char *name = member_text(space, "name");
 
     if (cJSON_GetArraySize(member_item(space, "absent_keys")) == 0 &&
-        cJSON_GetArraySize(member_item(space, "barriers")) == 0)
+        cJSON_GetArraySize(member_item(space, "barriers")) == 0 &&
+        cJSON_GetArraySize(member_item(space, "hints")) == 0)
         return;
     text_styled(out, STYLE_HEAD, ctl->colour, "SPACE ");
     text_safe(out, name, strlen(name), 200);
     fputs("  clients that belong to no run\n", out);
     print_waits(out, ctl, space, "  ");
     print_barriers(out, ctl, space, "  ");
+    print_hints(out, ctl, space);
 }

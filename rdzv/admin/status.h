@@ -64,6 +64,7 @@ struct barrier_list {
     const struct run *run; /* NULL: of no run */
     struct barrier items[BARRIERS_LISTED];
     size_t count;
+    bool is_crowded; /* as written: more have arrived at a barrier than can have */
 };
 
 /* Notes the keys that this client waits for, which may be a barrier's. */
@@ -71,7 +72,7 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
                        const struct waiter *waiter);
 
 /* ,"barriers":[{"key":…,"arrived":…,"size":…,"absent":[rank,…],"absent_nodes":[address,…]},…] */
-void barrier_list_write(struct writer *w, const struct barrier_list *list);
+void barrier_list_write(struct writer *w, struct barrier_list *list);
 
 /* The workers of a round, as its agents have told each other by their keys: the size of the world,
  * the number of workers of the node of that rank, and the rank of its first worker. `keys`: of the

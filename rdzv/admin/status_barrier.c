@@ -377,8 +377,7 @@ static uint64_t barrier_size(const struct barrier_list *list, const struct barri
     return 0;
 }
 
-static void write_counted(struct writer *w, const struct barrier_list *list,
-                          const struct barrier *b)
+static void write_counted(struct writer *w, struct barrier_list *list, const struct barrier *b)
 {
     uint64_t size = barrier_size(list, b), arrived = 0;
     struct absent absent = {0};
@@ -390,6 +389,9 @@ static void write_counted(struct writer *w, const struct barrier_list *list,
     if (!slice_to_u64(blob_slice(keymap_get(b->map, counter)), INT64_MAX, &arrived))
         return;
     json_member_u64(w, "arrived", arrived);
+    list->is_crowded =
+        list->is_crowded ||
+        (size > 0 ? arrived > size : list->run == NULL && arrived > list->space->c10d_sessions);
     if (size == 0)
         return;
     json_member_u64(w, "size", size);
@@ -403,7 +405,7 @@ static void write_counted(struct writer *w, const struct barrier_list *list,
     write_absent_ranks(w, &absent);
 }
 
-void barrier_list_write(struct writer *w, const struct barrier_list *list)
+void barrier_list_write(struct writer *w, struct barrier_list *list)
 {
     json_list(w, "barriers");
     for (size_t i = 0; i < list->count; i++) {

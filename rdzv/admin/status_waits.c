@@ -242,6 +242,15 @@ void status_waits_write_space(struct writer *w, const struct engine_space *space
 
     note_waiters(&all, &space->store->keys);
     write_waits(w, &all);
+    json_list(w, "hints");
+    if (all.barriers.is_crowded)
+        json_item(w, slice_str("more clients have arrived at a barrier than there are: two jobs, "
+                               "or keys of an earlier attempt"));
+    if (space->old_keys > 0 && space->c10d_sessions > 0 && rendezvous_next(space, NULL) == NULL &&
+        engine->options.space_idle_timeout_ms == 0)
+        json_item(w, slice_str("there are keys of clients that had all gone, and new clients read "
+                               "them: --space-idle-timeout forgets them between two attempts"));
+    writer_u8(w, ']');
 }
 
 /* --- The log. --- */

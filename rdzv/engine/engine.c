@@ -163,7 +163,8 @@ uint64_t engine_unused_ms(const struct engine *e)
 
 void engine_session_began(struct engine *e, struct engine_space *space)
 {
-    space->c10d_sessions++;
+    if (space->c10d_sessions++ == 0)
+        space->old_keys = space->idle_since_ms == 0 ? 0 : space_usage(space->store).keys;
     space->idle_since_ms = 0;
     engine_use_began(e);
 }

@@ -76,8 +76,10 @@ struct engine_space {
     uint64_t c10d_sessions; /* open ones */
     uint64_t idle_since_ms; /* when the last c10d session ended; 0 while a session is open, before
                                the first session, and after the keys were forgotten */
-    void *rendezvous;       /* what rendezvous/ keeps of this space; its own */
-    void *etcd_runs;        /* the same of etcd_runs/ */
+    uint64_t old_keys; /* c10d keys that were there when a session began, after all earlier ones
+                          had ended */
+    void *rendezvous;  /* what rendezvous/ keeps of this space; its own */
+    void *etcd_runs;   /* the same of etcd_runs/ */
 
     /* For relay/: the number of loaded sessions that no relay has opened yet; and whether the
      * rendezvous still waits for this number to become 0. */

@@ -502,3 +502,26 @@ def the_status_reports_two_agents_that_claim_one_node():
               and second.name in hints[0], hints)
         first.close()
         await_status(server.port, lambda r: not any("two agents" in h for h in r["hints"]))
+
+
+@case
+def keys_of_an_earlier_attempt_are_a_hint():
+    """Without torchrun, nothing else tells two attempts apart."""
+    key = b"store_based_barrier_key:1"
+    for flags, old in (((), 1), (("--space-idle-timeout=1h",), 0)):
+        with daemon(*flags) as server:
+            first = Peer(server.port)
+            first.add(key, 2)
+            same(await_space(server.port, lambda s: s["keys"] == 1)["hints"], [], "of the first attempt")
+            first.close()
+            await_space(server.port, lambda s: s["c10d_clients"] == 0)
+            second = Peer(server.port)
+            second.add(key, 1)
+            second.wait(key + b":last_worker")
+            space = await_space(server.port, lambda s: s["waits_count"] == 1)
+            same(len(space["hints"]), 1 + old, space["hints"])
+            check("more clients have arrived at a barrier" in space["hints"][0], space["hints"])
+            check("--space-idle-timeout" in space["hints"][-1] or not old, space["hints"])
+            same(Agent(server.port, "job", "a").state().closed, False, "a run begins")
+            space = await_space(server.port, lambda s: len(s["runs"]) == 1)
+            same(len(space["hints"]), 1, "keys are of the run")

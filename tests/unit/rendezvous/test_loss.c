@@ -17,7 +17,7 @@ static void is_taken_out_at_once(void **state)
     assert_int_equal(s->out.counters.restarts_asked, 1);
     note = scene_note(s, NOTE_NODES_RESTARTED);
     assert_int_equal(note->number, 2);
-    assert_string_equal(note->text, "b/1/0");
+    assert_string_equal(note->text, "b/100/0");
 }
 
 /* Each setting alone. */
