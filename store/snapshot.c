@@ -7,7 +7,6 @@
 #include "store/snapshot.h"
 
 #include "store/keymap/keymap_moment.h"
-#include "store/memory/xalloc.h"
 #include "store/store.h"
 #include "store/tree/tree_snapshot.h"
 
@@ -475,21 +474,6 @@ void snapshot_end(struct snapshot *s)
 
 /* --- The way back. --- */
 
-/* The space of that name; NULL: it is none. */
-static struct space *space_to_load(struct store *s, struct slice name)
-{
-    struct space *space = store_find_space(s, name);
-    char *text;
-
-    if (space != NULL || name.len == 0 || memchr(name.ptr, 0, name.len) != NULL)
-        return space;
-    text = xcalloc(1, name.len + 1);
-    memcpy(text, name.ptr, name.len);
-    space = store_space(s, text);
-    free(text);
-    return space;
-}
-
 /* Tables get room for a snapshot's counts only up to this; larger ones grow by themselves. */
 #define EXPECTED_MAX (16u << 20)
 
@@ -531,14 +515,15 @@ static bool load_change(struct store *s, struct space *space, const struct chang
 static bool load_record(struct store *s, const struct record *r)
 {
     const struct change *c = &r->change;
-    struct space *space = c->kind == CHANGE_SNAPSHOT_END ? NULL : space_to_load(s, r->space);
+    struct space *space;
 
     if (c->kind == CHANGE_SNAPSHOT_END) {
         s->loading.is_done = c->records == s->loading.records;
         return s->loading.is_done;
     }
-    if (space == NULL)
+    if (!space_is_name(r->space))
         return false;
+    space = store_space(s, r->space);
     switch (c->kind) {
     case CHANGE_KEY_PUT:
     case CHANGE_QUEUE_PUSH:

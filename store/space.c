@@ -5,14 +5,14 @@
 
 #include "store/memory/xalloc.h"
 
-struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
+struct space *space_new(struct slice name, struct ready_list *ready, struct reserve *reserve,
                         struct forgotten_keys *forgotten, uint64_t seed, size_t bytes_max)
 {
     struct space *space = xcalloc(1, sizeof *space);
 
     space->quota.max = bytes_max;
-    space->name = xcalloc(1, strlen(name) + 1);
-    memcpy(space->name, name, strlen(name));
+    space->name = xcalloc(1, name.len + 1);
+    memcpy(space->name, name.ptr, name.len);
     keymap_init(&space->keys, ACCOUNT_KEYS, ready, reserve, seed, &space->quota);
     space->keys.forgotten = forgotten;
     worker_stores_init(&space->worker_stores, ready, reserve, seed, &space->quota);

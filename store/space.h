@@ -10,6 +10,11 @@
 
 #define SPACE_NAME_MAX 253 /* bytes */
 
+static inline bool space_is_name(struct slice s)
+{
+    return s.len != 0 && s.len <= SPACE_NAME_MAX && memchr(s.ptr, 0, s.len) == NULL;
+}
+
 struct space {
     TAILQ_ENTRY(space) entry;
     char *name;
@@ -25,7 +30,7 @@ TAILQ_HEAD(space_list, space);
 
 /* For store.c alone. `ready`, `reserve` and `forgotten` are the store's, as are the seed of the
  * hash tables and the limit; see struct store_options. */
-struct space *space_new(const char *name, struct ready_list *ready, struct reserve *reserve,
+struct space *space_new(struct slice name, struct ready_list *ready, struct reserve *reserve,
                         struct forgotten_keys *forgotten, uint64_t seed, size_t bytes_max);
 
 /* All waiters and watches must have ended before. */

@@ -39,9 +39,9 @@ struct space *store_find_space(const struct store *s, struct slice name)
     return NULL;
 }
 
-struct space *store_space(struct store *s, const char *name)
+struct space *store_space(struct store *s, struct slice name)
 {
-    struct space *space = store_find_space(s, slice_str(name));
+    struct space *space = store_find_space(s, name);
 
     if (space != NULL)
         return space;

@@ -40,7 +40,7 @@ void store_init(struct store *s, const struct store_options *options);
 void store_fini(struct store *s);
 
 /* Returns the space of that name, and creates it if necessary. It lives as long as the store. */
-struct space *store_space(struct store *s, const char *name);
+struct space *store_space(struct store *s, struct slice name);
 struct space *store_find_space(const struct store *s, struct slice name);
 
 /* Decides about a command, and changes nothing. True: *change is the outcome, with memory reserved;

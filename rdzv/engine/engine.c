@@ -39,9 +39,9 @@ struct engine_space *engine_find_space(const struct engine *e, struct slice name
     return NULL;
 }
 
-struct engine_space *engine_space(struct engine *e, const char *name)
+struct engine_space *engine_space(struct engine *e, struct slice name)
 {
-    struct engine_space *space = engine_find_space(e, slice_str(name));
+    struct engine_space *space = engine_find_space(e, name);
 
     if (space != NULL)
         return space;

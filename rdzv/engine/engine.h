@@ -143,7 +143,7 @@ void engine_init(struct engine *e, const struct engine_options *options);
 void engine_fini(struct engine *e);
 
 /* Finds the space of that name, or makes it. */
-struct engine_space *engine_space(struct engine *e, const char *name);
+struct engine_space *engine_space(struct engine *e, struct slice name);
 /* NULL when there is none. */
 struct engine_space *engine_find_space(const struct engine *e, struct slice name);
 

@@ -33,15 +33,9 @@ bool recovery_end_snapshot(void *recovery)
 /* The journal may contain spaces that no listener names; those are made here. */
 static struct engine_space *space_of(struct recovery *r, struct slice name)
 {
-    char text[SPACE_NAME_MAX + 1];
-
     if (r->space != NULL && slice_is(name, r->space->store->name))
         return r->space;
-    if (name.len == 0 || name.len > SPACE_NAME_MAX)
-        return NULL;
-    memcpy(text, name.ptr, name.len);
-    text[name.len] = '\0';
-    r->space = engine_space(r->engine, text);
+    r->space = space_is_name(name) ? engine_space(r->engine, name) : NULL;
     return r->space;
 }
 
@@ -87,7 +81,7 @@ void recovery_end(struct recovery *r, uint64_t last)
     struct space *space;
 
     TAILQ_FOREACH(space, &e->store.spaces, entry) {
-        engine_space(e, space->name); /* those of the snapshot alone */
+        engine_space(e, slice_str(space->name)); /* those of the snapshot alone */
         space_end_replay(space);
     }
     if (snapshot_time(&e->store) > r->last_ns)

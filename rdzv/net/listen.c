@@ -166,7 +166,7 @@ static struct listener *listener_add(struct net *n, const struct listen_spec *sp
         return NULL;
     }
     *l = (struct listener){.net = n, .spec = spec, .accept = accept, .open = true};
-    l->space = engine_space(n->engine, spec->space);
+    l->space = engine_space(n->engine, slice_str(spec->space));
     l->loopback = peer_local(fd, &self) && peer_is_loopback(&self);
     set_socket_options(fd);
     evutil_make_socket_nonblocking(fd);

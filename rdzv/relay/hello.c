@@ -115,7 +115,7 @@ static struct engine_space *make_space(struct conn *c, const char *name)
 
     log_event(LOG_INFO, "space_made", log_str("space", name), log_str("peer", conn_peer(c, peer)),
               log_str("reason", "a relay names this new space in its --space"));
-    return engine_space(conn_net(c)->engine, name);
+    return engine_space(conn_net(c)->engine, slice_str(name));
 }
 
 /* NULL: it may be made. */

@@ -30,7 +30,7 @@ static void open_store(struct store *s, uint64_t seed)
     const struct store_options options = {.seed = seed};
 
     store_init(s, &options);
-    store_space(s, "default");
+    store_space(s, slice_str("default"));
 }
 
 static void die(const char *what)
@@ -53,7 +53,7 @@ static void set(struct store *s, size_t i, uint8_t byte, struct batch *batch)
     else
         snprintf(key, sizeof key, "/default_pg/0//key/%zu", i);
     c.key = slice_str(key);
-    if (!store_execute(s, store_space(s, "default"), &c, batch, &out))
+    if (!store_execute(s, store_space(s, slice_str("default")), &c, batch, &out))
         die("a SET is refused");
 }
 
@@ -165,7 +165,7 @@ static void replay(const struct log *l)
     double from;
 
     open_store(&s, 3);
-    space = store_space(&s, "default");
+    space = store_space(&s, slice_str("default"));
     from = cpu();
     for (size_t i = 0; i < l->count; i++)
         apply(&s, space, log_at(l, i));

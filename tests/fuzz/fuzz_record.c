@@ -15,7 +15,7 @@ static struct space *open_one(struct store *s, uint64_t seed)
     const struct store_options options = {.seed = seed};
 
     store_init(s, &options);
-    return store_space(s, "s");
+    return store_space(s, slice_str("s"));
 }
 
 static bool apply(struct store *s, struct space *space, const struct change *c)

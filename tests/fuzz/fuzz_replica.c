@@ -404,7 +404,7 @@ static const struct clock hand = {.wall_ns = read_wall, .monotonic_ns = read_mon
 
 static struct engine_space *space(void)
 {
-    return engine_space(&engine, "default");
+    return engine_space(&engine, slice_str("default"));
 }
 
 /* The counter has all answered ADDs, and at most all requested ADDs. */

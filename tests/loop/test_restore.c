@@ -12,7 +12,7 @@
 
 static struct engine_space *the_space(void)
 {
-    return engine_space(&loop.server.engine, "default");
+    return engine_space(&loop.server.engine, slice_str("default"));
 }
 
 static uint64_t open_one(void)

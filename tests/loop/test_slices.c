@@ -206,7 +206,8 @@ static struct rendezvous *rendezvous(void)
 
 static struct live_run *next_run(const struct live_run *run)
 {
-    const struct rendezvous_space *home = engine_space(&loop.server.engine, "default")->rendezvous;
+    const struct rendezvous_space *home =
+        engine_space(&loop.server.engine, slice_str("default"))->rendezvous;
     struct run_view *v =
         run == NULL ? TAILQ_FIRST(&home->runs.list) : TAILQ_NEXT(&run->run.view, order);
 

@@ -412,7 +412,7 @@ void model_space_init(struct model_space *s, uint64_t seed, size_t run_count)
     s->run_count = run_count;
     s->room = SIZE_MAX;
     store_init(&s->store, &(struct store_options){.seed = seed});
-    s->space = store_space(&s->store, "default");
+    s->space = store_space(&s->store, slice_str("default"));
     run_views_init(&s->views, seed);
     for (size_t i = 0; i < run_count; i++) {
         s->runs[i].space = s;

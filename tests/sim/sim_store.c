@@ -1175,9 +1175,9 @@ static void open_stores(struct sim *sim)
     options.seed = ~options.seed;
     store_init(&sim->replica, &options);
     for (size_t i = 0; i < SPACES; i++) {
-        sim->spaces[i] = store_space(&sim->store, space_names[i]);
+        sim->spaces[i] = store_space(&sim->store, slice_str(space_names[i]));
         sim->spaces[i]->tree.cut_from = one_in(sim, 2); /* the replica frees small trees at once */
-        store_space(&sim->replica, space_names[i]);
+        store_space(&sim->replica, slice_str(space_names[i]));
         model_init(&sim->models[i]);
     }
     batch_init(&sim->batch);

@@ -230,7 +230,7 @@ static inline void open_spaces(struct store *s, uint64_t seed)
 {
     open_store(s, seed);
     for (size_t i = 0; i < COUNT(space_names); i++)
-        store_space(s, space_names[i])->tree.cut_from = seed % 3 == 0 ? 1 : 64;
+        store_space(s, slice_str(space_names[i]))->tree.cut_from = seed % 3 == 0 ? 1 : 64;
 }
 
 static inline struct store_result carry_out(struct store *s, const struct order *o,

@@ -174,7 +174,7 @@ static struct store_result put(struct store *s, struct space *space, const char 
 static void begin_store(struct store *s, struct space **space, size_t limit)
 {
     store_init(s, &(struct store_options){.seed = 1});
-    *space = store_space(s, "default");
+    *space = store_space(s, slice_str("default"));
     account_set_limit(limit);
 }
 

@@ -56,7 +56,7 @@ static void begin(uint64_t idle_timeout_ms, bool logged)
     if (logged)
         options.journal = (struct engine_journal){.commit = commit};
     engine_init(&engine, &options);
-    space = engine_space(&engine, "default");
+    space = engine_space(&engine, slice_str("default"));
 }
 
 static void set(const char *key)
@@ -202,7 +202,7 @@ static void an_idle_space_forgets_its_keys_and_no_other_does(void **state)
 
     (void)state;
     begin(30000, false);
-    other = engine_space(&engine, "other");
+    other = engine_space(&engine, slice_str("other"));
     engine_session_began(&engine, other);
     engine_session_began(&engine, space);
     set("k");
@@ -245,7 +245,7 @@ static void the_earliest_ttl_of_all_spaces_is_next(void **state)
 
     (void)state;
     begin(0, false);
-    other = engine_space(&engine, "other");
+    other = engine_space(&engine, slice_str("other"));
     assert_false(engine_next_expiry(&engine, &at));
     c.now_ns = wall_ns;
     c.expires_ns = wall_ns + 5000;
@@ -279,7 +279,8 @@ static void so_many_expire_at_a_time(void **state)
     for (int i = 0; i < 25; i++) {
         snprintf(path, sizeof path, "/%d", i);
         c.key = slice_str(path);
-        engine_apply(&engine, i % 2 == 0 ? space : engine_space(&engine, "other"), &c, &result);
+        engine_apply(&engine, i % 2 == 0 ? space : engine_space(&engine, slice_str("other")), &c,
+                     &result);
     }
     wall_ns += 1000;
     assert_true(engine_expire(&engine, 10));

@@ -177,7 +177,7 @@ static void open_subject(struct subject *t, uint64_t seed)
     const struct store_options options = {.seed = seed, .key_groups = &groups};
 
     store_init(&t->store, &options);
-    t->space = store_space(&t->store, "s");
+    t->space = store_space(&t->store, slice_str("s"));
     for (size_t i = 0; i < COUNT(first); i++)
         execute(t, first[i]);
     for (int i = 0; i < CHILDREN; i++)

@@ -488,7 +488,7 @@ static void fill(struct store *s)
     struct space *space;
 
     store_init(s, &options);
-    space = store_space(s, "s");
+    space = store_space(s, slice_str("s"));
     for (size_t i = 0; i < COUNT(commands); i++)
         store_execute(s, space, &commands[i], NULL, &result);
 }
@@ -507,7 +507,7 @@ static void list(struct space *space)
 static size_t try_bytes(struct store *s, struct slice bytes)
 {
     struct slice copy = exact(bytes.ptr, bytes.len);
-    struct space *space = store_space(s, "s");
+    struct space *space = store_space(s, slice_str("s"));
     struct record_batch records;
     size_t taken = 0;
 

@@ -34,8 +34,8 @@ static void take_snapshot(struct recovery *r, const int64_t *times, size_t count
     size_t at = 0;
 
     store_init(&store, &(struct store_options){.seed = 1});
-    assert_true(store_can_apply(&store, store_space(&store, "default"), &put));
-    store_apply(&store, store_space(&store, "default"), &put, &result);
+    assert_true(store_can_apply(&store, store_space(&store, slice_str("default")), &put));
+    store_apply(&store, store_space(&store, slice_str("default")), &put, &result);
     s = snapshot_begin(&store);
     assert_non_null(s);
     while (state == SNAPSHOT_GOES_ON) {

@@ -80,7 +80,7 @@ static void begin(void)
 {
     forget_journal();
     open_engine();
-    space = engine_space(&engine, NAME);
+    space = engine_space(&engine, slice_str(NAME));
 }
 
 static void end(void)

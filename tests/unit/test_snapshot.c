@@ -34,7 +34,7 @@ static void a_lower_limit_refuses_nothing_that_was_kept(void **state)
         assert_true(load(&loaded, &run.slices));
         open_limited(&replayed, 2, 1);
         for (size_t i = 0; i < COUNT(space_names); i++)
-            store_space(&replayed, space_names[i]);
+            store_space(&replayed, slice_str(space_names[i]));
         replay_all(&replayed, &run.journal);
         store_fini(&loaded);
         store_fini(&replayed);

@@ -45,10 +45,10 @@ static void spaces_are_found_by_their_names(void **state)
     (void)state;
     open_store(&s);
     assert_null(store_find_space(&s, slice_str("a")));
-    a = store_space(&s, "a");
-    b = store_space(&s, "ab");
+    a = store_space(&s, slice_str("a"));
+    b = store_space(&s, slice_str("ab"));
     assert_ptr_not_equal(a, b);
-    assert_ptr_equal(store_space(&s, "a"), a);
+    assert_ptr_equal(store_space(&s, slice_str("a")), a);
     assert_ptr_equal(store_find_space(&s, (struct slice)BYTES("ab")), b);
     assert_null(store_find_space(&s, (struct slice)BYTES("b")));
     assert_null(store_find_space(&s, (struct slice){0}));
@@ -64,8 +64,8 @@ static void spaces_do_not_see_each_other(void **state)
 
     (void)state;
     open_store(&s);
-    a = store_space(&s, "a");
-    b = store_space(&s, "b");
+    a = store_space(&s, slice_str("a"));
+    b = store_space(&s, slice_str("b"));
     apply(&s, a, COMMAND(.kind = COMMAND_KEY_SET, .key = BYTES("/k"), .value = BYTES("v")));
     apply(&s, a, COMMAND(.kind = COMMAND_QUEUE_PUSH, .key = BYTES("/q"), .value = BYTES("v")));
     apply(&s, a, COMMAND(.kind = COMMAND_TREE_SET, .key = BYTES("/t"), .value = BYTES("v")));
@@ -160,8 +160,8 @@ static void what_changes_is_written_down_as_its_outcome(void **state)
 
     (void)state;
     open_store(&s);
-    store_space(&s, "other");
-    space = store_space(&s, "a");
+    store_space(&s, slice_str("other"));
+    space = store_space(&s, slice_str("a"));
     for (size_t i = 0; i < COUNT(rows); i++) {
         print_message("  row %zu\n", i);
         assert_int_equal(written(&s, space, &rows[i].command), rows[i].kind);
@@ -185,7 +185,7 @@ static void a_small_part_of_a_large_value_is_a_small_record(void **state)
     for (size_t i = 0; i < sizeof value; i++)
         value[i] = (uint8_t)('A' + i % 61);
     open_store(&s);
-    space = store_space(&s, "default");
+    space = store_space(&s, slice_str("default"));
     apply(&s, space, c);
     memcpy(expected, value, sizeof value);
     memset(value + 40000, '+', 16);
@@ -215,7 +215,7 @@ static void those_who_wait_change_no_outcome(void **state)
 
     (void)state;
     store_init(&s, &options);
-    space = store_space(&s, "a");
+    space = store_space(&s, slice_str("a"));
     assert_int_equal(keymap_wait(&space->keys, (struct slice){keys, 18}, 2, NULL, &waiter),
                      STORE_OK);
     assert_non_null(waiter);
@@ -232,7 +232,7 @@ static void results_say_what_came_of_it(void **state)
 
     (void)state;
     open_store(&s);
-    a = store_space(&s, "a");
+    a = store_space(&s, slice_str("a"));
     r = apply(&s, a, COMMAND(.kind = COMMAND_KEY_ADD, .key = BYTES("/n"), .number = 7));
     assert_true(r.status == STORE_OK && r.number == 7);
     r = apply(&s, a,
@@ -271,7 +271,7 @@ static void forgetting_keeps_the_tree_and_resetting_its_index(void **state)
 
     (void)state;
     open_store(&s);
-    a = store_space(&s, "a");
+    a = store_space(&s, slice_str("a"));
     apply(&s, a, COMMAND(.kind = COMMAND_KEY_SET, .key = BYTES("/k")));
     apply(&s, a, COMMAND(.kind = COMMAND_TREE_SET, .key = BYTES("/t")));
     apply(&s, a, COMMAND(.kind = COMMAND_SPACE_FORGET));
@@ -294,7 +294,7 @@ static void forgotten_state_is_freed_in_slices(void **state)
 
     (void)state;
     open_store(&s);
-    space = store_space(&s, "a");
+    space = store_space(&s, slice_str("a"));
     assert_int_equal(apply(&s, space, COMMAND(.kind = COMMAND_WORKER_STORE_OPEN)).count, 1);
     empty = space_usage(space).bytes;
     for (int i = 0; i < 1000; i++) {
@@ -346,7 +346,7 @@ static void a_rendezvous_is_a_key_and_a_record_that_know_nothing_of_each_other(v
 
     (void)state;
     open_store(&s);
-    a = store_space(&s, "a");
+    a = store_space(&s, slice_str("a"));
     apply(&s, a, COMMAND(.kind = COMMAND_KEY_SET, .key = key, .value = BYTES("Y2FuaW1hZGFt")));
     assert_true(TAILQ_EMPTY(&a->runs.list));
     assert_int_equal(apply(&s, a, COMMAND(.kind = COMMAND_WORKER_STORE_OPEN)).count, 1);
@@ -377,7 +377,7 @@ static void kinds_that_are_not_known_change_nothing(void **state)
 
     (void)state;
     open_store(&s);
-    a = store_space(&s, "a");
+    a = store_space(&s, slice_str("a"));
     apply(&s, a, COMMAND(.kind = COMMAND_KEY_SET, .key = BYTES("/k")));
     apply(&s, a, COMMAND(.kind = COMMAND_TREE_SET, .key = BYTES("/k")));
     for (int kind = -2; kind < 300; kind++) {
@@ -403,8 +403,8 @@ static void who_was_woken_first_is_ready_first_whatever_his_space(void **state)
 
     (void)state;
     open_store(&s);
-    a = store_space(&s, "a");
-    b = store_space(&s, "b");
+    a = store_space(&s, slice_str("a"));
+    b = store_space(&s, slice_str("b"));
     assert_int_equal(keymap_wait(&a->keys, (struct slice){keys, 10}, 1, &owner_a, &in_a), STORE_OK);
     assert_int_equal(keymap_wait(&b->keys, (struct slice){keys, 10}, 1, &owner_b, &in_b), STORE_OK);
     assert_int_equal(watch_open(&a->tree.hub, slice_str("/k"), false, true, 0, &owner_a, &watch),
@@ -436,8 +436,8 @@ static void a_full_space_leaves_the_others_their_room(void **state)
 
     (void)state;
     store_init(&s, &options);
-    a = store_space(&s, "a");
-    b = store_space(&s, "b");
+    a = store_space(&s, slice_str("a"));
+    b = store_space(&s, slice_str("b"));
     assert_int_equal(apply(&s, a, set).status, STORE_OK);
     set.key = slice_str("/l");
     assert_int_equal(apply(&s, a, set).status, STORE_FULL);
@@ -471,7 +471,7 @@ static void all_parts_of_a_space_have_one_limit(void **state)
 
     (void)state;
     store_init(&s, &options);
-    space = store_space(&s, "a");
+    space = store_space(&s, slice_str("a"));
     worker_store = apply(&s, space, COMMAND(.kind = COMMAND_WORKER_STORE_OPEN)).count;
     for (int i = 0; i < 40; i++) {
         snprintf(key, sizeof key, "/%d", i);
@@ -506,7 +506,7 @@ static void worker_stores_have_a_limit(void **state)
 
     (void)state;
     store_init(&s, &options);
-    space = store_space(&s, "a");
+    space = store_space(&s, slice_str("a"));
     do
         r = apply(&s, space, COMMAND(.kind = COMMAND_WORKER_STORE_OPEN));
     while (r.status == STORE_OK && ++count < 1000);
