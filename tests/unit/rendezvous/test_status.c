@@ -1,76 +1,7 @@
-/* How a run stands: keys in, status out, for c10d and etcd-v2. */
-#include "tests/unit/rendezvous/scene.h"
+/* How a run of c10d stands: keys in, status out. */
+#include "tests/unit/rendezvous/status_json.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
-
-#include "rdzv/admin/run_status.h"
-#include "rdzv/admin/status.h"
-#include "rdzv/etcd_runs/etcd_runs.h"
-
-#define TEXT_MAX (1u << 20)
-
-/* The status as text, borrowed until the next one. */
-static const char *text_of(const struct run_facts *facts, const struct status_form *form)
-{
-    static uint8_t text[TEXT_MAX];
-    struct writer w = {.ptr = text, .cap = sizeof text - 2};
-
-    status_run_write(&w, facts, form);
-    writer_u8(&w, '}');
-    assert_true(w.len <= w.cap);
-    text[w.len] = '\0';
-    return (const char *)text;
-}
-
-static cJSON *json_of(const struct run_facts *facts)
-{
-    const struct status_form form = {.rounds = HISTORY_ROUNDS, .nodes = STATUS_NODES_LISTED};
-    cJSON *json = cJSON_Parse(text_of(facts, &form));
-
-    assert_non_null(json);
-    return json;
-}
-
-static const cJSON *get(const cJSON *json, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(json, name);
-}
-
-static const char *str(const cJSON *json, const char *name)
-{
-    const char *text = cJSON_GetStringValue(get(json, name));
-
-    return text == NULL ? "" : text;
-}
-
-/* -1: it is not there. */
-static int num(const cJSON *json, const char *name)
-{
-    return cJSON_IsNumber(get(json, name)) ? get(json, name)->valueint : -1;
-}
-
-static int count(const cJSON *json, const char *name)
-{
-    return cJSON_GetArraySize(get(json, name));
-}
-
-static const cJSON *item(const cJSON *json, const char *name, int i)
-{
-    return cJSON_GetArrayItem(get(json, name), i);
-}
-
-static bool hints_at(const cJSON *json, const char *words)
-{
-    const cJSON *hint;
-
-    cJSON_ArrayForEach(hint, get(json, "hints"))
-    {
-        if (strstr(hint->valuestring, words) != NULL)
-            return true;
-    }
-    return false;
-}
 
 /* --- c10d: what the policy notes makes the history. --- */
 
@@ -148,20 +79,6 @@ static void a_joins(struct scene *s, struct torch_state *st)
     scene_node(st, "a")->participant = true;
 }
 
-static void b_joins_for_a_last_call(struct scene *s, struct torch_state *st)
-{
-    scene_beat(st, "b", scene_now_us(s));
-    scene_node(st, "b")->participant = true;
-    st->has_deadline = true;
-    st->deadline_us = scene_now_us(s) + 30 * SECOND;
-}
-
-static void it_is_complete(struct scene *s, struct torch_state *st)
-{
-    scene_beat(st, "a", scene_now_us(s) + 1);
-    scene_complete(st);
-}
-
 static void a_leaves(struct scene *s, struct torch_state *st)
 {
     (void)s;
@@ -172,12 +89,6 @@ static void a_waits(struct scene *s, struct torch_state *st)
 {
     scene_beat(st, "a", scene_now_us(s));
     scene_node(st, "a")->waiting = true;
-}
-
-static void a_closes(struct scene *s, struct torch_state *st)
-{
-    (void)s;
-    st->closed = true;
 }
 
 static void begin_with(struct play *p, size_t agents)
@@ -724,175 +635,6 @@ static void many_nodes_are_a_letter_each(void **state)
     end(&p);
 }
 
-/* --- etcd-v2: the same state, in a key of the tree. --- */
-
-#define TRAIN_KEY ETCD_RUN_PREFIX "train"
-
-static const char from_a[] = "10.0.0.1:11", from_b[] = "10.0.0.2:22";
-
-static void put(struct etcd_run *r, const char *value, const char *by, int64_t now_us)
-{
-    struct slice text = value == NULL ? (struct slice){0} : slice_str(value);
-
-    assert_true(etcd_run_update(r, text, by, now_us));
-}
-
-static cJSON *shown_etcd(const struct etcd_run *r, int64_t now_us)
-{
-    struct run_facts facts;
-
-    etcd_run_facts(r, 3, now_us, &facts);
-    return json_of(&facts);
-}
-
-static const char *changed(struct scene *s, const char *value,
-                           void (*change)(struct scene *, struct torch_state *))
-{
-    struct torch_state state = scene_state(value);
-
-    change(s, &state);
-    return scene_text(s, &state);
-}
-
-static void b_leaves(struct scene *s, struct torch_state *st)
-{
-    (void)s;
-    scene_remove(st, "b");
-}
-
-static void b_is_pruned(struct scene *s, struct torch_state *st)
-{
-    scene_beat(st, "a", scene_now_us(s));
-    scene_remove(st, "b");
-}
-
-static void a_run_of_etcd_v2(void **state)
-{
-    struct scene *s = *state;
-    struct etcd_run r;
-    const char *value;
-    cJSON *json;
-
-    etcd_run_init(&r, slice_str(TRAIN_KEY));
-    assert_true(slice_is(r.view.id, "train"));
-    value = scene_joined(s, SENTINEL, "a");
-    put(&r, value, from_a, scene_now_us(s));
-    value = changed(s, value, b_joins_for_a_last_call);
-    put(&r, value, from_b, scene_now_us(s));
-    json = shown_etcd(&r, scene_now_us(s));
-    assert_string_equal(str(json, "backend"), "etcd-v2");
-    assert_string_equal(str(json, "state"), "last_call");
-    assert_string_equal(str(item(json, "nodes", 0), "peer"), "10.0.0.1:11");
-    assert_string_equal(str(item(json, "nodes", 1), "peer"), "10.0.0.2:22");
-    assert_non_null(get(item(json, "nodes", 0), "since"));
-    assert_null(get(json, "agents"));
-    cJSON_Delete(json);
-
-    value = changed(s, value, it_is_complete);
-    put(&r, value, from_a, scene_now_us(s));
-    scene_pass(s, 16000);
-    json = shown_etcd(&r, scene_now_us(s));
-    assert_int_equal(count(json, "missing"), 2); /* neither has sent a heartbeat */
-    assert_true(hints_at(json, "keys of an earlier run: none of its agents"));
-    cJSON_Delete(json);
-
-    put(&r, changed(s, value, b_is_pruned), from_a, scene_now_us(s));
-    json = shown_etcd(&r, scene_now_us(s));
-    assert_int_equal(num(json, "participants"), 1);
-    assert_int_equal(count(json, "missing"), 1);
-    assert_int_equal(num(json, "missing_count"), 2);
-    assert_string_equal(str(item(json, "missing", 0), "addr"), "b");
-    assert_string_equal(str(item(json, "missing", 0), "peer"), "10.0.0.2:22");
-    assert_string_equal(str(item(json, "missing", 0), "why"), "silent");
-    assert_string_equal(str(item(json, "rounds", 0), "why"),
-                        "b (pid 100) was lost: its last heartbeat was 16 s old");
-    cJSON_Delete(json);
-
-    put(&r, "not a state", from_a, scene_now_us(s));
-    json = shown_etcd(&r, scene_now_us(s));
-    assert_string_equal(str(json, "state"), "empty");
-    assert_non_null(get(item(json, "rounds", 0), "ended"));
-    cJSON_Delete(json);
-    etcd_run_fini(&r);
-}
-
-/* Over etcd no connection tells that an agent is still there. */
-static void a_node_that_leaves_is_missing_when_it_stays_away(void **state)
-{
-    struct scene *s = *state;
-    struct etcd_run r;
-    const char *value;
-    cJSON *json;
-
-    etcd_run_init(&r, slice_str(TRAIN_KEY));
-    value = changed(s, scene_joined(s, SENTINEL, "a"), b_joins_for_a_last_call);
-    value = changed(s, value, it_is_complete);
-    put(&r, value, NULL, scene_now_us(s));
-    put(&r, changed(s, value, b_leaves), from_b, scene_now_us(s));
-    json = shown_etcd(&r, scene_now_us(s) + 4 * SECOND);
-    assert_int_equal(count(json, "missing"), 0);
-    assert_string_equal(str(item(json, "rounds", 0), "why"),
-                        "b (pid 100) left the round by itself");
-    cJSON_Delete(json);
-    json = shown_etcd(&r, scene_now_us(s) + 6 * SECOND);
-    assert_string_equal(str(item(json, "missing", 0), "addr"), "b");
-    assert_string_equal(str(item(json, "missing", 0), "why"), "left");
-    assert_non_null(get(item(json, "missing", 0), "since"));
-    cJSON_Delete(json);
-    etcd_run_fini(&r);
-}
-
-/* The run's key gets a value that is no state, is deleted, and gets a state again. */
-static void a_run_of_etcd_v2_is_closed_and_begins_anew(void **state)
-{
-    struct scene *s = *state;
-    struct etcd_run r;
-    const char *value;
-    cJSON *json;
-
-    etcd_run_init(&r, slice_str(TRAIN_KEY));
-    value = scene_joined(s, SENTINEL, "a");
-    put(&r, value, from_a, scene_now_us(s));
-    put(&r, changed(s, value, a_closes), from_a, scene_now_us(s));
-    json = shown_etcd(&r, scene_now_us(s));
-    assert_string_equal(str(json, "state"), "closed");
-    assert_string_equal(str(item(json, "rounds", 0), "why"),
-                        "an agent at 10.0.0.1:11 closed the run");
-    assert_true(hints_at(json, "end at once, until these keys expire"));
-    cJSON_Delete(json);
-
-    put(&r, NULL, from_a, scene_now_us(s));
-    assert_false(r.view.exists);
-    put(&r, value, from_b, scene_now_us(s));
-    json = shown_etcd(&r, scene_now_us(s));
-    assert_string_equal(str(json, "state"), "joining");
-    assert_int_equal(count(json, "rounds"), 2);
-    cJSON_Delete(json);
-    etcd_run_fini(&r);
-}
-
-static void paths_of_runs(void **state)
-{
-    static const struct {
-        const char *path, *id;
-    } cases[] = {{"/torch/elastic/rendezvous/job", "job"}, {"/torch/elastic/rendezvous/a/b", "a/b"},
-                 {"/torch/elastic/rendezvous/", NULL},     {"/torch/elastic/rendezvous", NULL},
-                 {"/torch/elastic/store/x", NULL},         {"/run_x/rdzv/active_version", NULL}};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        struct slice path = slice_str(cases[i].path);
-        struct etcd_run r;
-
-        assert_int_equal(etcd_run_is_key(path), cases[i].id != NULL);
-        if (cases[i].id == NULL)
-            continue;
-        etcd_run_init(&r, path);
-        assert_true(slice_is(r.view.id, cases[i].id));
-        etcd_run_fini(&r);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -912,10 +654,6 @@ int main(void)
         cmocka_unit_test(a_reason_has_an_end),
         cmocka_unit_test(a_recovery_lasts_from_the_loss_to_the_round),
         cmocka_unit_test(many_nodes_are_a_letter_each),
-        TEST(a_run_of_etcd_v2),
-        TEST(a_node_that_leaves_is_missing_when_it_stays_away),
-        TEST(a_run_of_etcd_v2_is_closed_and_begins_anew),
-        cmocka_unit_test(paths_of_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
