@@ -146,6 +146,7 @@ static const struct probe_path {
     {"/rdzv/v1/spaces", true, false, false},
     {"/rdzv/v1/status", false, false, false},
     {"/readyz", false, false, false},
+    {"/startz", false, false, false},
     {"/v2/auth", true, false, false},
     {"/v2/keys", true, false, false},
     {"/v2/machines", false, false, false},
