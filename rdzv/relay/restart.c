@@ -9,20 +9,16 @@
 #include "store/memory/xalloc.h"
 
 #define GENERATION_KEY RELAY_KEYS "restart"
-#define NOT_THERE      "-" /* what COMPARE_SET returns for a key without a value */
+#define NOT_THERE      "-" /* COMPARE_SET returns the expected value of a key that has none */
 #define ANSWER_MAX     (4u << 20)
 #define NAMES_SHOWN    8u
+#define NAME_SHOWN_MAX 60
 
-/* Relays that start again and again lengthen a list: beyond this many lines for each node, the next
- * generation begins with an empty one. */
-#define LINES_A_NODE 8u
-
-enum restart_step { ASKS_GENERATION, ASKS_RUNS, ASKS_BEFORE, READS, WAITS, DELETES };
+enum restart_step { ASKS_GENERATION, ASKS_RUNS, ASKS_BEFORE, READS, WAITS };
 
 void restart_init(struct restart *r, struct relay *relay, uint32_t nodes, const char *name)
 {
-    *r = (struct restart){.relay = relay, .nodes = nodes};
-    snprintf(r->name, sizeof r->name, "%.*s", (int)strcspn(name, "\r\n"), name);
+    *r = (struct restart){.relay = relay, .nodes = nodes, .name = name};
     r->names = xcalloc(2 * (size_t)nodes, sizeof *r->names);
 }
 
@@ -71,41 +67,58 @@ static bool has_name(const struct slice *names, size_t count, struct slice name)
     return false;
 }
 
-/* A list up to the line with the last of the N names. */
+/* A list up to the line with the last of the N names, which lie in r->names. */
 struct roll {
     size_t names;
-    bool has_us; /* this process, and not only this name */
-    bool fits;   /* false: it is of a run with another N, or too long */
+    bool has_us;     /* this process, and not only this name */
+    bool is_another; /* it is of a run with another N */
 };
 
-/* The names are in r->names, and lie in the list. */
-static struct roll read_roll(const struct restart *r, const struct blob *list)
+static struct roll read_roll(const struct restart *r)
 {
-    struct slice text = blob_slice(list);
-    struct roll roll = {.fits = true};
+    struct slice text = blob_slice(r->list);
+    struct roll roll = {0};
     struct line line;
-    size_t lines = 0;
 
     while (roll.names < r->nodes && take_line(&text, &line)) {
-        if (line.nodes == r->nodes && !has_name(r->names, roll.names, line.name))
-            r->names[roll.names++] = line.name;
+        roll.is_another = roll.is_another || (roll.names == 0 && line.nodes != r->nodes);
         roll.has_us = roll.has_us || line.id == r->id;
-        roll.fits = roll.fits && lines++ < (size_t)r->nodes * LINES_A_NODE &&
-                    (roll.names > 0 || line.nodes == r->nodes);
+        if (!has_name(r->names, roll.names, line.name))
+            r->names[roll.names++] = line.name;
     }
     return roll;
 }
 
-/* --- Requests of its own session: one at a time. --- */
+/* --- Requests: one at a time that is answered. --- */
 
-static void restart_forget_session(struct restart *r)
+static void drop_session(struct restart *r)
 {
-    blob_unref(r->in);
-    r->in = NULL;
-    r->session = NULL;
+    relay_leave(r->session);
+    r->session = NULL; /* the end of the iteration begins another one */
 }
 
-static struct slice stage_key(char text[64], uint64_t generation, enum restart_stage stage)
+static void send_request(struct restart *r, const struct c10d_request *req)
+{
+    uint8_t bytes[1024];
+    struct writer w = {.ptr = bytes, .cap = sizeof bytes};
+    struct c10d_request own = *req;
+
+    if (r->session == NULL)
+        return;
+    c10d_write_request(&w, req);
+    own.value.ptr = bytes + w.len - own.value.len; /* the value comes last */
+    if (w.len > w.cap || relay_take(r->session, &own, bytes, w.len) != RELAY_TAKEN)
+        drop_session(r);
+}
+
+static void ask(struct restart *r, enum restart_step step, const struct c10d_request *req)
+{
+    r->step = (uint8_t)step;
+    r->op = (uint8_t)req->op;
+    send_request(r, req);
+}
+
+static struct slice stage_key(char text[64], uint64_t generation, int stage)
 {
     static const char *const names[] = {"here", "seen", "runs"};
 
@@ -113,71 +126,47 @@ static struct slice stage_key(char text[64], uint64_t generation, enum restart_s
     return slice_str(text);
 }
 
-static void restart_send(struct restart *r, const struct c10d_request *req)
+/* CHECK, GET or WAIT of a key. */
+static void ask_key(struct restart *r, enum restart_step step, enum c10d_op op, uint64_t generation,
+                    int stage)
 {
-    uint8_t bytes[1024];
-    struct writer w = {.ptr = bytes, .cap = sizeof bytes};
-    struct c10d_progress progress = {0};
-    struct c10d_refusal refusal;
-    struct c10d_request own; /* its slices lie in `bytes` */
-    size_t size;
-
-    c10d_write_request(&w, req);
-    if (r->session == NULL)
-        return; /* the next iteration begins again */
-    if (c10d_parse((struct slice){bytes, w.len}, C10D_MODERN, &r->relay->limits, &progress, &own,
-                   &size, &refusal) == PARSE_DONE &&
-        relay_take(r->session, &own, bytes, size) == RELAY_TAKEN)
-        return;
-    relay_leave(r->session);
-    restart_forget_session(r);
-}
-
-static void restart_ask(struct restart *r, enum restart_step step, const struct c10d_request *req)
-{
-    r->step = (uint8_t)step;
-    r->op = (uint8_t)req->op;
-    restart_send(r, req);
-}
-
-/* Of one key, such as the list of a stage. */
-static void ask_key(struct restart *r, enum restart_step step, enum c10d_op op, struct slice key)
-{
+    char text[64];
+    struct slice key = stage_key(text, generation, stage);
     uint8_t items[128];
     struct writer w = {.ptr = items, .cap = sizeof items};
 
     c10d_write_blob(&w, key);
-    restart_ask(r, step,
-                &(struct c10d_request){.op = op, .key = key, .count = 1, .items = {items, w.len}});
+    ask(r, step, &(struct c10d_request){.op = op, .key = key, .count = 1, .items = {items, w.len}});
 }
 
 static void ask_compare(struct restart *r, enum restart_step step, struct slice key,
                         const char *expected, const char *desired)
 {
-    restart_ask(r, step,
-                &(struct c10d_request){.op = C10D_COMPARE_SET,
-                                       .key = key,
-                                       .expected = slice_str(expected),
-                                       .value = slice_str(desired)});
+    ask(r, step,
+        &(struct c10d_request){.op = C10D_COMPARE_SET,
+                               .key = key,
+                               .expected = slice_str(expected),
+                               .value = slice_str(desired)});
 }
 
-static void append_line(struct restart *r, enum restart_stage stage)
+static void append_line(struct restart *r)
 {
-    char key[64], line[256];
+    char key[64], line[512];
 
-    snprintf(line, sizeof line, "%" PRIu32 " %" PRIu64 " %s\n", r->nodes, r->id, r->name);
-    restart_send(r, &(struct c10d_request){.op = C10D_APPEND,
-                                           .key = stage_key(key, r->generation, stage),
+    snprintf(line, sizeof line, "%" PRIu32 " %" PRIu64 " %.400s\n", r->nodes, r->id, r->name);
+    send_request(r, &(struct c10d_request){.op = C10D_APPEND,
+                                           .key = stage_key(key, r->generation, r->stage),
                                            .value = slice_str(line)});
 }
 
 /* --- Steps. --- */
 
-/* A store that has lost its state gets the generation of the relays that run. */
+/* A store that has lost its state gets the generation back from the relays that run. */
 static void find_generation(struct restart *r)
 {
     char own[24];
 
+    r->stage = r->stage == RESTART_RUNS ? RESTART_RUNS : RESTART_HERE;
     snprintf(own, sizeof own, "%" PRIu64, r->generation == 0 ? 1 : r->generation);
     ask_compare(r, ASKS_GENERATION, slice_str(GENERATION_KEY), "", own);
 }
@@ -187,7 +176,6 @@ static void begin_generation(struct restart *r)
     char now[24], next[24];
 
     r->stage = RESTART_HERE;
-    r->has_line[RESTART_HERE] = r->has_line[RESTART_SEEN] = false;
     snprintf(now, sizeof now, "%" PRIu64, r->generation);
     snprintf(next, sizeof next, "%" PRIu64, r->generation + 1);
     ask_compare(r, ASKS_GENERATION, slice_str(GENERATION_KEY), now, next);
@@ -195,96 +183,76 @@ static void begin_generation(struct restart *r)
 
 static void read_list(struct restart *r)
 {
-    char key[64];
-
-    if (!r->has_line[r->stage])
-        append_line(r, (enum restart_stage)r->stage);
-    r->has_line[r->stage] = true;
-    ask_key(r, READS, C10D_GET, stage_key(key, r->generation, (enum restart_stage)r->stage));
+    ask_key(r, READS, C10D_GET, r->generation, r->stage);
 }
 
-/* The key of the next stage appears when all are in this one. */
-static void wait_for_next_stage(struct restart *r)
+static void enter_stage(struct restart *r, enum restart_stage stage)
 {
-    bool runs = r->stage == RESTART_RUNS;
-    char key[64];
-
-    ask_key(r, WAITS, C10D_WAIT,
-            stage_key(key, r->generation + runs,
-                      runs ? RESTART_HERE : (enum restart_stage)(r->stage + 1)));
+    r->stage = (uint8_t)stage;
+    append_line(r);
+    read_list(r);
 }
 
-/* Relays of generation G wait for the first key of G + 1, and those that join G + 1 read the names
- * of G. So when G runs, the keys of G - 1 go, from stage `next` on. */
-static void delete_before(struct restart *r, enum restart_stage next)
-{
-    char key[64];
-
-    r->deletes = (uint8_t)next;
-    if (r->generation == 1 || next > RESTART_RUNS)
-        wait_for_next_stage(r);
-    else
-        ask_key(r, DELETES, C10D_DELETE_KEY, stage_key(key, r->generation - 1, next));
-}
-
+/* The lists before are read no more: those of the newest two generations stay. */
 static void run_generation(struct restart *r)
 {
+    char key[64];
+
     if (r->stage != RESTART_RUNS)
         log_event(LOG_INFO, "restart_started", log_u64("generation", r->generation),
                   log_u64("nodes", r->nodes), log_str("node", r->name));
     r->stage = RESTART_RUNS;
-    append_line(r, RESTART_RUNS);
-    delete_before(r, RESTART_HERE);
-}
-
-static void on_list(struct restart *r)
-{
-    struct roll roll = read_roll(r, r->list);
-
-    if (!roll.fits || (r->stage == RESTART_SEEN && roll.names == r->nodes && !roll.has_us)) {
-        begin_generation(r);
-    } else if (roll.names < r->nodes) {
-        wait_for_next_stage(r);
-    } else if (r->stage == RESTART_HERE) {
-        blob_unref(r->before);
-        r->before = blob_ref(r->list);
-        r->stage = RESTART_SEEN;
-        read_list(r);
-    } else {
-        run_generation(r);
-    }
-}
-
-static void restart_exit(struct restart *r)
-{
-    r->is_due = true;
-    log_event(LOG_INFO, "restart_due", log_u64("generation", r->generation),
-              log_str("node", r->name), log_str("reason", "the relay of a node has started again"));
+    append_line(r);
+    for (int stage = RESTART_HERE; r->generation > 1 && stage < RESTART_RUNS; stage++)
+        send_request(r, &(struct c10d_request){.op = C10D_SET,
+                                               .key = stage_key(key, r->generation - 1, stage)});
+    ask_key(r, WAITS, C10D_WAIT, r->generation + 1, RESTART_HERE);
 }
 
 static void on_generation(struct restart *r, struct slice value)
 {
     uint64_t generation = 0;
-    char key[64];
 
     slice_to_u64(value, UINT64_MAX - 1, &generation);
-    if (r->stage == RESTART_RUNS && generation == r->generation) {
-        run_generation(r);
+    if (r->stage == RESTART_RUNS && generation != r->generation) {
+        r->is_due = true;
     } else if (r->stage == RESTART_RUNS) {
-        restart_exit(r);
+        run_generation(r);
     } else {
         r->generation = generation;
-        ask_key(r, ASKS_RUNS, C10D_CHECK, stage_key(key, generation, RESTART_RUNS));
+        ask_key(r, ASKS_RUNS, C10D_CHECK, generation, RESTART_RUNS);
     }
 }
 
-/* Nothing waits here: for a key without a value, COMPARE_SET returns the expected one. */
-static void ask_before(struct restart *r)
+static void on_runs(struct restart *r, bool runs)
 {
     char key[64];
 
-    ask_compare(r, ASKS_BEFORE, stage_key(key, r->generation - 1, RESTART_SEEN), NOT_THERE,
-                NOT_THERE);
+    if (runs)
+        begin_generation(r);
+    else
+        ask_compare(r, ASKS_BEFORE, stage_key(key, r->generation - 1, RESTART_SEEN), NOT_THERE,
+                    NOT_THERE);
+}
+
+static void on_list(struct restart *r)
+{
+    struct roll roll = read_roll(r);
+    bool is_complete = roll.names == r->nodes;
+
+    if (roll.is_another || (r->stage == RESTART_SEEN && is_complete && !roll.has_us)) {
+        begin_generation(r);
+    } else if (!is_complete && !roll.has_us) {
+        find_generation(r); /* later generations have emptied the list */
+    } else if (!is_complete) {
+        ask_key(r, WAITS, C10D_WAIT, r->generation, r->stage + 1);
+    } else if (r->stage == RESTART_HERE) {
+        blob_unref(r->before);
+        r->before = blob_ref(r->list);
+        enter_stage(r, RESTART_SEEN);
+    } else {
+        run_generation(r);
+    }
 }
 
 static void keep_list(struct blob **to, struct slice value)
@@ -300,27 +268,20 @@ static void on_answer(struct restart *r, const struct c10d_reply *reply)
         on_generation(r, reply->value);
         break;
     case ASKS_RUNS:
-        if (reply->number == C10D_READY)
-            begin_generation(r);
-        else
-            ask_before(r);
+        on_runs(r, reply->number == C10D_READY);
         break;
     case ASKS_BEFORE:
         keep_list(&r->before, reply->value);
-        read_list(r);
+        enter_stage(r, RESTART_HERE);
         break;
     case READS:
         keep_list(&r->list, reply->value);
         on_list(r);
         break;
     case WAITS:
-        if (r->stage == RESTART_RUNS)
-            restart_exit(r);
-        else
+        r->is_due = r->stage == RESTART_RUNS;
+        if (!r->is_due)
             read_list(r);
-        break;
-    case DELETES:
-        delete_before(r, (enum restart_stage)(r->deletes + 1));
         break;
     }
 }
@@ -328,61 +289,57 @@ static void on_answer(struct restart *r, const struct c10d_reply *reply)
 /* --- The session. --- */
 
 /* Called while frames arrive: the step follows at the end of the iteration. */
-static void restart_on_bytes(void *client, struct slice bytes)
+static void on_bytes(void *client, struct slice bytes)
 {
     struct restart *r = client;
-    struct slice old = blob_slice(r->in);
-    struct blob *in =
-        old.len + bytes.len > ANSWER_MAX ? NULL : blob_alloc(ACCOUNT_ANSWERS, old.len + bytes.len);
+    struct blob *old = r->in;
+    size_t len = blob_slice(old).len;
 
-    if (in != NULL && old.len > 0)
-        memcpy(in->bytes, old.ptr, old.len);
-    if (in != NULL && bytes.len > 0)
-        memcpy(in->bytes + old.len, bytes.ptr, bytes.len);
-    blob_unref(r->in);
-    r->in = in;
-    r->is_broken = r->is_broken || in == NULL;
+    r->in = len + bytes.len > ANSWER_MAX ? NULL : blob_alloc(ACCOUNT_ANSWERS, len + bytes.len);
+    if (r->in == NULL) {
+        r->step = WAITS; /* the tick reads again */
+    } else {
+        struct writer w = {.ptr = r->in->bytes, .cap = r->in->len};
+
+        writer_slice(&w, blob_slice(old));
+        writer_slice(&w, bytes);
+    }
+    blob_unref(old);
 }
 
-static void restart_on_blob(void *client, struct blob *piece)
+static void on_piece(void *client, struct blob *piece)
 {
-    restart_on_bytes(client, blob_slice(piece));
-}
-
-static void restart_go_on(void *)
-{
+    on_bytes(client, blob_slice(piece));
 }
 
 /* The store has lost what this session has written, or memory was short. */
-static void restart_on_end(void *client, enum drop_reason, const char *)
+static void on_session_end(void *client, enum drop_reason why, const char *reason)
 {
     struct restart *r = client;
 
-    restart_forget_session(r);
-    r->has_line[RESTART_HERE] = r->has_line[RESTART_SEEN] = false;
-    if (r->stage == RESTART_SEEN)
-        r->stage = RESTART_HERE;
+    (void)why;
+    (void)reason;
+    r->session = NULL;
 }
 
-static const struct relay_calls restart_calls = {.answer = restart_on_bytes,
-                                                 .answer_blob = restart_on_blob,
-                                                 .go_on = restart_go_on,
-                                                 .end = restart_on_end};
+static const struct relay_calls restart_calls = {
+    .answer = on_bytes, .answer_blob = on_piece, .end = on_session_end};
 
-static bool restart_connect(struct restart *r)
+static bool begin_session(struct restart *r)
 {
     const struct peer none = {0};
 
+    blob_unref(r->in);
+    r->in = NULL;
     r->session = relay_client_new(r->relay, C10D_MODERN, &none, &none, r);
     if (r->session == NULL)
         return false;
     r->session->calls = &restart_calls;
     r->id = r->id == 0 ? r->session->id : r->id;
-    r->links = r->relay->stats.links;
     return true;
 }
 
-static void take_answer(struct restart *r)
+void restart_flush(struct restart *r)
 {
     const struct c10d_reply_limits limits = {.value_max = ANSWER_MAX, .reply_max = ANSWER_MAX};
     struct c10d_progress progress = {0};
@@ -390,47 +347,28 @@ static void take_answer(struct restart *r)
     struct c10d_reply reply;
     size_t size;
 
-    if (r->is_broken) {
-        relay_leave(r->session);
-        restart_forget_session(r);
-        return;
-    }
-    if (in == NULL || c10d_parse_reply(blob_slice(in), (enum c10d_op)r->op, 1, &limits, &progress,
-                                       &reply, &size) != PARSE_DONE)
-        return;
-    r->in = NULL;
-    on_answer(r, &reply);
-    blob_unref(in);
-}
-
-void restart_flush(struct restart *r)
-{
     if (r->relay == NULL || r->has_left || r->is_due)
         return;
-    if (r->session != NULL)
-        take_answer(r);
-    else if (!r->is_broken && restart_connect(r))
-        find_generation(r);
+    if (r->session == NULL) {
+        if (begin_session(r))
+            find_generation(r);
+    } else if (in != NULL && c10d_parse_reply(blob_slice(in), (enum c10d_op)r->op, 1, &limits,
+                                              &progress, &reply, &size) == PARSE_DONE) {
+        r->in = NULL;
+        on_answer(r, &reply);
+        blob_unref(in);
+    }
 }
 
-/* A relay that waits reads the list again, so that /startz names the nodes that are missing now.
- * One that runs asks for the generation again when it has another link: what it waits for may have
- * come and gone meanwhile. */
+/* A relay that waits for others reads the list again, so that /startz names those that are missing
+ * now. The new session leaves the WAIT behind. */
 void restart_tick(struct restart *r)
 {
-    bool runs = r->stage == RESTART_RUNS;
-
-    r->is_broken = r->is_broken && r->session != NULL;
-    if (r->relay == NULL || r->session == NULL || r->is_due || r->step != WAITS ||
-        !r->relay->link || (runs && r->links == r->relay->stats.links))
+    if (r->relay == NULL || r->session == NULL || r->step != WAITS || r->stage == RESTART_RUNS ||
+        !r->relay->link)
         return;
     relay_leave(r->session);
-    restart_forget_session(r);
-    if (!restart_connect(r))
-        return;
-    if (runs)
-        find_generation(r);
-    else
+    if (begin_session(r))
         read_list(r);
 }
 
@@ -443,7 +381,7 @@ void restart_leave(struct restart *r)
 
 /* --- /startz. --- */
 
-/* Collects the names of the list before that are not among the first `here` of r->names. */
+/* The names of the list before that are not among the first `here` of r->names. */
 static size_t find_missing(const struct restart *r, size_t here)
 {
     struct slice rest = blob_slice(r->before), *missing = r->names + r->nodes;
@@ -459,23 +397,23 @@ static size_t find_missing(const struct restart *r, size_t here)
 
 bool restart_has_started(const struct restart *r, char text[RESTART_SAYS_MAX])
 {
-    size_t here = read_roll(r, r->list).names, missing = find_missing(r, here);
+    size_t here = read_roll(r).names, missing = find_missing(r, here);
     const struct slice *names = missing > 0 ? r->names + r->nodes : r->names;
     size_t count = missing > 0 ? missing : here, len;
 
     if (r->stage == RESTART_RUNS) {
-        snprintf(text, RESTART_SAYS_MAX, "generation %" PRIu64 " of the run has started",
-                 r->generation);
+        snprintf(text, RESTART_SAYS_MAX, "generation %" PRIu64 " has started", r->generation);
         return !r->is_due;
     }
-    len = (size_t)snprintf(text, RESTART_SAYS_MAX,
-                           "%zu of %" PRIu32 " relays of the run are here%s", here, r->nodes,
-                           missing > 0 ? "; missing: "
-                           : count > 0 ? ": "
-                                       : "");
+    len = (size_t)snprintf(text, RESTART_SAYS_MAX, "%zu of %" PRIu32 " relays of the run are here",
+                           here, r->nodes);
     for (size_t i = 0; i < count && i < NAMES_SHOWN; i++)
-        len += (size_t)snprintf(text + len, RESTART_SAYS_MAX - len, "%s%.*s", i > 0 ? ", " : "",
-                                (int)(names[i].len < 60 ? names[i].len : 60), names[i].ptr);
+        len += (size_t)snprintf(
+            text + len, RESTART_SAYS_MAX - len, "%s%.*s",
+            i > 0         ? ", "
+            : missing > 0 ? "; missing: "
+                          : ": ",
+            (int)(names[i].len < NAME_SHOWN_MAX ? names[i].len : NAME_SHOWN_MAX), names[i].ptr);
     if (count > NAMES_SHOWN)
         snprintf(text + len, RESTART_SAYS_MAX - len, " and %zu more", count - NAMES_SHOWN);
     return false;

@@ -4,7 +4,7 @@
  * have ended, it begins the next generation, and the relays of the generation before exit: the
  * kubelet starts their containers again, and all meet in the new generation.
  *
- * The lists are plain keys of c10d below RELAY_KEYS, which this relay's own session reads and
+ * The lists are plain keys of c10d below RELAY_KEYS, which a session of this relay reads and
  * writes, so a generation is as durable as the store, and a restart of the store ends nothing:
  *
  *     restart                the newest generation, as a decimal number
@@ -23,19 +23,15 @@ enum restart_stage { RESTART_HERE, RESTART_SEEN, RESTART_RUNS };
 
 struct restart {
     struct relay *relay; /* NULL: there is no --exit-on-restart */
-    char name[200];      /* of this node */
+    const char *name;    /* of this node */
     uint32_t nodes;      /* N */
     uint64_t id;
-    uint64_t generation; /* 0: not known yet */
-    uint8_t stage;       /* enum restart_stage */
-    uint8_t step;        /* what the session has asked for: an enum in restart.c */
-    uint8_t op;          /* enum c10d_op of that request */
-    uint8_t deletes;     /* the stage whose key is being deleted */
-    uint64_t links;      /* of the relay, when the session began */
-    bool is_due;         /* the next generation has begun: the relay must exit */
+    uint64_t generation;
+    uint8_t stage; /* enum restart_stage */
+    uint8_t step;  /* what the session has asked for: an enum in restart.c */
+    uint8_t op;    /* enum c10d_op of that request */
+    bool is_due;   /* the next generation has begun: the relay must exit */
     bool has_left;
-    bool is_broken; /* an answer was too long, or memory was short: the tick begins again */
-    bool has_line[RESTART_RUNS];  /* this process is in the list of that stage */
     struct relay_client *session; /* NULL: the store has lost it, or memory was short */
     struct blob *in;              /* the answer, as far as it has come */
     struct blob *list;            /* the last one that was read */
@@ -43,7 +39,8 @@ struct restart {
     struct slice *names;          /* N names of a list, and room for as many missing ones */
 };
 
-/* `relay` outlives it. `name`: of this node, the same in all its processes, and in no other. */
+/* `relay` and `name` outlive it. `name`: of this node, the same in all its processes, and in no
+ * other node. */
 void restart_init(struct restart *r, struct relay *relay, uint32_t nodes, const char *name);
 void restart_fini(struct restart *r);
 
