@@ -589,4 +589,7 @@ void check_agent_store_restart(struct check *c, const struct kube_pods *p)
         check_report(c, restart != NULL ? check_at(restart) : check_at_first(user->node, "name"),
                      "restartPolicy %s: a second attempt finds the keys of the first one",
                      p->restart);
+    else if (user != NULL && kube_field(user, "restartPolicyRules") != NULL)
+        check_report(c, check_at_key(user->node, "restartPolicyRules"),
+                     "a second attempt finds the keys of the first one");
 }

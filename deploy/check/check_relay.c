@@ -1,6 +1,7 @@
 /* Rules about relays: their upstream stores, their settings and their listeners. */
 #include "deploy/check/check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* --- The upstream of a relay. --- */
@@ -171,6 +172,54 @@ void check_relay_space(struct check *c, const struct job_store *relay)
             c, check_at_option(relay, space.node != NULL ? &space : &u.setting),
             "at port %ld the store takes only relays of the space %s, and this one uses %s", u.port,
             named, space.value.text);
+}
+
+/* --- Restarts in place. --- */
+
+static bool restarts_all(const struct kube_container *container)
+{
+    return kube_item(kube_field(container, "restartPolicyRules"), "action",
+                     "RestartAllContainers") != NULL;
+}
+
+static bool holds_training_back(const struct kube_container *relay)
+{
+    const struct yaml_node *probe = kube_get(relay->node, "startupProbe");
+
+    return strncmp(kube_text(probe, "httpGet.path"), "/startz", 7) == 0 ||
+           ANY(YAML_FOREACH(word, kube_get(probe, "exec.command")),
+               yaml_text(word) != NULL && strstr(word->text, "/startz") != NULL);
+}
+
+void check_relay_restart(struct check *c, const struct job_store *relay)
+{
+    const struct kube_container *own = relay->container;
+    struct job_setting code, expect;
+    const char *nodes;
+
+    if (relay->kind != JOB_STORE_RELAY || check_option(c, relay, "exit-on-restart", &code) == NULL)
+        return;
+    nodes = check_option(c, relay, "expect", &expect);
+    if (nodes == NULL && check_option(c, relay, "config", NULL) == NULL)
+        check_report(c, check_at_option(relay, &code), "%s does not start without --expect=N",
+                     own->name);
+    else if (nodes != NULL && own->pods->object->pods_count == 1 && own->pods->replicas > 0 &&
+             strtol(nodes, NULL, 10) != own->pods->replicas)
+        check_report(c, check_at_option(relay, &expect), "the job has %ld pods, and not %s",
+                     own->pods->replicas, nodes);
+    if (check_is_before(c, CHECK_KUBERNETES, 1, 35))
+        check_report(c, check_at_option(relay, &code),
+                     "Kubernetes before 1.35 has no RestartAllContainers");
+    if (!holds_training_back(own))
+        check_report(c, check_at_first(own->node, "startupProbe name"),
+                     "no startup probe asks %s for /startz, so the training starts before the "
+                     "relays of the other pods are here",
+                     own->name);
+    KUBE_FOREACH_CONTAINER(container, own->pods) {
+        if ((container == own || !container->init) && !restarts_all(container))
+            check_report(c, check_at_first(container->node, "restartPolicyRules name"),
+                         "when %s ends, the other containers of its pod go on", container->name);
+    }
 }
 
 /* --- Where they listen. --- */

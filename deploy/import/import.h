@@ -63,6 +63,9 @@ const char *import_restarts(const struct importer *m);
 
 /* --- The settings of a store in its own pod: persistence and access. --- */
 
+/* Whether the relays of the run restart the containers of its pods (rdzv.restart). */
+bool import_restarts_in_place(struct importer *m);
+
 /* Whether the store is one of several replicas that keep their state in etcd. */
 bool import_is_replica(struct importer *m, const struct job_store *s);
 

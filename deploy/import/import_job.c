@@ -200,6 +200,8 @@ static void read_rdzv(struct importer *m)
     const struct job_run *r = m->run;
 
     read_instance(m, s);
+    if (import_restarts_in_place(m))
+        import_put_text(m, rdzv, "restart", "in-place");
     if (s != NULL && s->kind == JOB_STORE_RDZVD && placement_of(m, s) != NULL) {
         import_put_text(m, rdzv, "placement", placement_of(m, s));
         import_put(m, rdzv, "image", kube_field(s->container, "image"));
@@ -319,9 +321,12 @@ static void read_container(struct importer *m)
         "name",      "image",   "imagePullPolicy", "command", "args", "env",
         "resources", "envFrom", "workingDir",      "ports",   NULL};
     static const char *const amounts[] = {"requests", "limits", NULL};
+    static const char *const restarts[] = {"restartPolicy", "restartPolicyRules", NULL};
     struct yaml_node *rest = yaml_without(&m->arena, m->container->node, taken);
     struct yaml_node *claims;
 
+    if (import_restarts_in_place(m))
+        rest = yaml_without(&m->arena, rest, restarts);
     import_put(m, m->settings, "workingDir", kube_field(m->container, "workingDir"));
     if (m->container->over == NULL && strcmp(m->platform, "pytorchjob") != 0 && !is_wrapped(m))
         import_put(m, m->settings, "containerName", kube_get(m->container->node, "name"));
@@ -451,7 +456,7 @@ static void read_job_fields(struct importer *m)
         import_put(m, m->settings, "restarts", kube_get(m->job->spec, "failurePolicy.maxRestarts"));
     if (m->job->type == KUBE_VOLCANO_JOB && kube_int(m->job->spec, "maxRetry", 0) != 1000)
         import_put(m, m->settings, "restarts", kube_get(m->job->spec, "maxRetry"));
-    if (m->job->type == KUBE_JOB)
+    if (m->job->type == KUBE_JOB && !import_restarts_in_place(m))
         import_put(m, m->settings, "restarts", kube_get(m->job->spec, "backoffLimit"));
 }
 

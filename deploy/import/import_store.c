@@ -15,6 +15,11 @@ static const char *import_flag(struct importer *m, const struct job_store *s, co
     return job_store_option(&m->jobs, s->container, name, NULL, &found) ? found.value.text : NULL;
 }
 
+bool import_restarts_in_place(struct importer *m)
+{
+    return m->run->store != NULL && import_flag(m, m->run->store, "exit-on-restart") != NULL;
+}
+
 bool import_is_replica(struct importer *m, const struct job_store *s)
 {
     const char *journal = import_flag(m, s, "journal");

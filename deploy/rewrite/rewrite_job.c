@@ -153,9 +153,10 @@ bool rewrite_is_self_hosted(const struct rewrite_job *j)
 
 /* --- Restarts. --- */
 
-enum rewrite_restarts rewrite_restarts_of(const struct job_run *r)
+enum rewrite_restarts rewrite_restarts_of(const struct rewrite *w, const struct job_run *r)
 {
-    if (job_is_set(r, TORCHRUN_MAX_RESTARTS) || !job_is_multi_node(r))
+    if (rewrite_restarts_in_place(w) || job_is_set(r, TORCHRUN_MAX_RESTARTS) ||
+        !job_is_multi_node(r))
         return RESTARTS_KEPT;
     if (job_run_object(r)->type == KUBE_CONFIG_MAP)
         return RESTARTS_OF_UNKNOWN_PODS;
@@ -296,7 +297,7 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
             setting_add(w, r, endpoint, TORCHRUN_RDZV_ID, j->object->name);
     }
     if (is_editable(endpoint) && !rewrite_obeys_policy(j, r) &&
-        rewrite_restarts_of(r) == RESTARTS_ADDED)
+        rewrite_restarts_of(w, r) == RESTARTS_ADDED)
         setting_add(w, r, endpoint, TORCHRUN_MAX_RESTARTS, JOB_USUAL_RESTARTS);
     if (r->args != NULL)
         move_accelerate(w, r, host);
@@ -316,10 +317,10 @@ bool rewrite_obeys_policy(const struct rewrite_job *j, const struct job_run *r)
 }
 
 /* Whether a run that obeys the policy lacks restarts. */
-static bool policy_lacks_restarts(const struct rewrite_job *j)
+static bool policy_lacks_restarts(const struct rewrite *w, const struct rewrite_job *j)
 {
     return ANY(JOB_FOREACH(r, j->runs),
-               rewrite_obeys_policy(j, r) && rewrite_restarts_of(r) == RESTARTS_ADDED);
+               rewrite_obeys_policy(j, r) && rewrite_restarts_of(w, r) == RESTARTS_ADDED);
 }
 
 static void set_key(struct rewrite *w, const struct yaml_node *policy, const char *key,
@@ -360,7 +361,7 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
                      j->object->title);
     }
     conf_move_policy(w, j->policy, old, &missing);
-    if (policy_lacks_restarts(j))
+    if (policy_lacks_restarts(w, j))
         set_key(w, j->policy, "maxRestarts", JOB_USUAL_RESTARTS, &missing);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && after == NULL; i++)
         after = yaml_get_pair(j->policy, keys[i]);

@@ -33,7 +33,13 @@ enum rewrite_restarts {
     RESTARTS_OUT_OF_SIGHT,    /* not all of its options are in view */
     RESTARTS_OF_UNKNOWN_PODS, /* a script of a ConfigMap */
 };
-enum rewrite_restarts rewrite_restarts_of(const struct job_run *r);
+enum rewrite_restarts rewrite_restarts_of(const struct rewrite *w, const struct job_run *r);
+
+/* With rdzv.restart, no torchrun restarts its workers: all containers start again. */
+static inline bool rewrite_restarts_in_place(const struct rewrite *w)
+{
+    return yaml_get(w->options->wishes, "restart") != NULL;
+}
 
 /* Moves a run to c10d: at HOST or, if that is NULL, at the name that it uses now. Removes
  * `old_port` from its container. */

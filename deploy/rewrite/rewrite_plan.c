@@ -139,12 +139,20 @@ static bool is_on_host_network(const struct rewrite_job *j)
     return ANY(JOB_FOREACH(r, j->runs), r->container->pods->host_network);
 }
 
+static bool has_fixed_size(const struct rewrite_job *j)
+{
+    return rewrite_job_pods(j) == rewrite_job_nodes(j) &&
+           !ANY(JOB_FOREACH(r, j->runs), job_is_elastic(r));
+}
+
 static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
 {
     const char *why = is_on_host_network(j)
                           ? "on the host network each job needs a port of its own for its relays"
                       : j->object->type == KUBE_TRAINJOB || j->object->type == KUBE_RUNTIME
                           ? "its pods are those of a runtime, which other jobs may use"
+                      : rewrite_restarts_in_place(w) && !has_fixed_size(j)
+                          ? "rdzv.restart is for a job of fixed size, whose pods rewrite can count"
                           : NULL;
 
     if (why != NULL)
@@ -171,6 +179,43 @@ static struct yaml_node *part_for_pods(struct emit_job *job, const struct kube_p
     return emit_job_part(job, name);
 }
 
+/* Adds these pairs before a pair of the mapping, or gives those that are there their values. */
+static void set_pairs(struct rewrite *w, const struct yaml_node *mapping, const char *before,
+                      const struct yaml_node *pairs)
+{
+    struct yaml_node *block = yaml_new(&w->arena, YAML_MAPPING);
+
+    YAML_FOREACH_PAIR(pair, pairs) {
+        const struct yaml_node *old = yaml_get(mapping, pair->key->text);
+
+        if (old == NULL)
+            yaml_put(&w->arena, block, pair->key->text, pair->value);
+        else if (yaml_text(old) != NULL && pair->value->kind == YAML_SCALAR)
+            edit_value(w, old, pair->value->text);
+        else
+            rewrite_error(w, old, "%s: rdzv.restart has rules of its own: remove these",
+                          pair->key->text);
+    }
+    if (block->count > 0)
+        edit_add_pair_before(w, mapping, yaml_get_pair(mapping, before), rewrite_text(w, block));
+}
+
+/* The relay restarts the containers of all pods: see rdzv.restart. */
+static void restart_in_place(struct rewrite *w, const struct kube_pods *p, struct emit_job *job)
+{
+    const struct kube_object *o = p->object;
+    struct yaml_node *never = yaml_new(&w->arena, YAML_MAPPING);
+
+    yaml_put_text(&w->arena, never, "restartPolicy", "Never");
+    set_pairs(w, o->type == KUBE_JOBSET ? kube_get(p->part, "template.spec") : o->spec, "template",
+              emit_job_part(job, "jobRestart"));
+    set_pairs(w, p->spec, "containers", never);
+    KUBE_FOREACH_CONTAINER(c, p) {
+        if (!c->init)
+            set_pairs(w, c->node, "image", emit_job_part(job, "trainingRestart"));
+    }
+}
+
 /* Puts a relay into all pods of the runs that move: from the etcd, or (NULL) from worker 0. */
 static void give_relays(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
                         struct emit_job *job, const char *store)
@@ -187,6 +232,8 @@ static void give_relays(struct rewrite *w, const struct rewrite_job *j, const st
             w, last, "initContainers", true,
             part_for_pods(job, last,
                           check_would_be_guaranteed(last) ? "relayOfGuaranteed" : "relayOfOthers"));
+        if (rewrite_restarts_in_place(w))
+            restart_in_place(w, last, job);
         if (yaml_get(w->options->wishes, "tls") != NULL)
             rewrite_add_to_pod(w, last, "volumes", false, emit_job_part(job, "clientTlsVolume"));
     }
@@ -214,7 +261,8 @@ static bool relays_to_etcd(struct rewrite *w, const struct rewrite_job *j, const
 {
     const struct kube_object *o = j->object;
     struct emit_job job = {0};
-    struct store_settings s = {.platform = platform_or_pods(o), .placement = "relay"};
+    struct store_settings s = {
+        .platform = platform_or_pods(o), .placement = "relay", .nodes = rewrite_job_nodes(j)};
 
     if (!w->options->relay)
         return false;
@@ -262,7 +310,7 @@ static void note_restarts(struct rewrite *w, const struct rewrite_job *j, const 
     bool noted[sizeof said / sizeof *said] = {false};
 
     JOB_FOREACH(r, j->runs) {
-        enum rewrite_restarts what = rewrite_restarts_of(r);
+        enum rewrite_restarts what = rewrite_restarts_of(w, r);
 
         if (moves(r, e) && said[what] != NULL && !noted[what])
             rewrite_note(w, j->object->node, "%s: %s", j->object->title, said[what]);
@@ -505,7 +553,7 @@ static struct yaml_node *variables_of(struct rewrite *w, struct emit_job *job,
         yaml_append(&w->arena, own, (struct yaml_node *)kube_item(env, "name", "PET_LOCAL_ADDR"));
         return own;
     }
-    if (rewrite_restarts_of(r) == RESTARTS_ADDED)
+    if (rewrite_restarts_of(w, r) == RESTARTS_ADDED)
         kube_add_variable(&w->arena, env, torchrun_option_variable(TORCHRUN_MAX_RESTARTS),
                           JOB_USUAL_RESTARTS);
     return env;

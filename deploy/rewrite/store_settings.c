@@ -39,12 +39,11 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
 }
 
 const char *const store_wish_keys[] = {
-    "serviceAccountName", "openshift", "imagePullSecrets", "resources",
-    "spaceIdleTimeout",   "affinity",  "imagePullPolicy",  "priority",
-    "relayResources",     "replicas",  "nodeSelector",     "durable",
-    "storageClass",       "journal",   "annotations",      "labels",
-    "metricsFrom",        "pdb",       "tolerations",      "tls",
-    "adminToken",         NULL};
+    "spaceIdleTimeout",   "labels",       "pdb",     "tolerations", "imagePullSecrets",
+    "annotations",        "openshift",    "tls",     "adminToken",  "resources",
+    "serviceAccountName", "metricsFrom",  "durable", "journal",     "imagePullPolicy",
+    "relayResources",     "replicas",     "restart", "affinity",    "priority",
+    "nodeSelector",       "storageClass", NULL};
 
 const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *settings,
                                      const char *const *keys)

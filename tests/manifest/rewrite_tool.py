@@ -60,6 +60,7 @@ GOLDEN = [
      ["--rdzv=replicas", "--set", "rdzv.journal.endpoints[0]=etcd-0.etcd:2379,rdzv.journal.namespace=etcd"],
      ["pytorchjob-static.yaml"], 0),
     ("pytorchjob-static.tls", ["--rdzv=relay", "--set", "rdzv.tls.issuer.name=ca"], ["pytorchjob-static.yaml"], 0),
+    ("jobset-c10d.in-place", ["--rdzv=relay", "--set", "rdzv.restart=in-place"], ["jobset-c10d.yaml"], 0),
     ("files.relay", ["--rdzv=relay"], ["files-etcd.yaml", "files-jobs.yaml"], 0),
     ("fms", [], ["fms.yaml"], 0),
     ("deployment", [], ["deployment.yaml"], 0),
