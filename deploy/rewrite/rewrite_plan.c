@@ -197,7 +197,7 @@ static void set_pairs(struct rewrite *w, const struct yaml_node *mapping, const 
                           pair->key->text);
     }
     if (block->count > 0)
-        edit_add_pair_before(w, mapping, yaml_get_pair(mapping, before), rewrite_text(w, block));
+        edit_add_pair(w, mapping, yaml_get_pair(mapping, before), true, rewrite_text(w, block));
 }
 
 /* The relay restarts the containers of all pods: see rdzv.restart. */
