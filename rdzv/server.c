@@ -95,15 +95,23 @@ void server_drain(struct server *s, const char *signal)
         s->stop = true;
 }
 
+static bool reload(struct server *s)
+{
+    bool has_certificate = s->net.handshakes.certificate.context != NULL;
+    bool has_files = s->role->reload != NULL && s->role->reload(s);
+
+    if (has_certificate)
+        certificate_reload(&s->net.handshakes.certificate);
+    return has_certificate || has_files;
+}
+
 static void on_signal(void *arg, int number)
 {
     struct server *s = arg;
 
     if (number == SIGTERM || number == SIGINT)
         server_drain(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
-    else if (number == SIGHUP && s->net.handshakes.certificate.context != NULL)
-        certificate_reload(&s->net.handshakes.certificate);
-    else
+    else if (number != SIGHUP || !reload(s))
         log_event(LOG_WARN, "signal_ignored",
                   log_str("signal", number == SIGHUP    ? "SIGHUP"
                                     : number == SIGUSR1 ? "SIGUSR1"

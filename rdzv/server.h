@@ -36,6 +36,9 @@ struct role {
     int (*open)(struct server *s);
     int (*begin)(struct server *s);
 
+    /* SIGHUP: reads files again. False: it has none. NULL: the same. */
+    bool (*reload)(struct server *s);
+
     /* Once a second. */
     void (*tick)(struct server *s);
 

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "rdzv/config/topology.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/transport.h"
 #include "rdzv/routes.h"
@@ -178,6 +179,34 @@ static void on_kept(evutil_socket_t, short, void *arg)
     note_journal_refusal(s);
 }
 
+/* False: the file is wrong, and the table that there was stays. */
+static bool load_topology(struct server *s)
+{
+    struct policy_settings *settings = &s->store.rendezvous.settings;
+    char error[TOPOLOGY_ERROR_MAX];
+    struct topology *table;
+
+    if (settings->topology_file == NULL)
+        return true;
+    table = topology_read(settings->topology_file, error);
+    if (table == NULL) {
+        log_event(LOG_ERROR, "topology_failed", log_str("reason", error),
+                  log_str("hint", "a line is NAME|PATTERN DOMAIN[/DOMAIN...] [INDEX]"));
+        return false;
+    }
+    topology_free((struct topology *)(uintptr_t)settings->topology);
+    settings->topology = table;
+    log_event(LOG_INFO, "topology_loaded", log_str("file", settings->topology_file),
+              log_u64("lines", topology_lines(table)));
+    return true;
+}
+
+static bool store_role_reload(struct server *s)
+{
+    load_topology(s);
+    return s->config->elastic.topology_file != NULL;
+}
+
 static int open_data(struct server *s)
 {
     const struct config *c = s->config;
@@ -192,7 +221,7 @@ static int open_journal(struct server *s)
 {
     const struct engine_journal *journal = &s->engine.options.journal;
 
-    if (forwards_open(&s->forwards, s->config) < 0 ||
+    if (!load_topology(s) || forwards_open(&s->forwards, s->config) < 0 ||
         (s->config->journal.url != NULL ? open_etcd(s) : open_data(s)) < 0)
         return -1;
     if (journal->commit == NULL || journal->fd < 0)
@@ -227,7 +256,7 @@ static void store_role_init(struct server *s)
     hooks = rendezvous_hooks(&store->rendezvous);
     c10d_init(&store->c10d, s->config, &s->engine, &hooks);
     s->http.routes = http_routes;
-    etcd_runs_init(&store->etcd_runs, s->config, &s->engine, &s->net);
+    etcd_runs_init(&store->etcd_runs, &store->rendezvous.settings, &s->engine, &s->net);
     s->http.key_gate = etcd_runs_key_gate(&store->etcd_runs);
     status_feeds_init(&store->status_feeds, &s->net);
     s->http.status_feeds = &store->status_feeds;
@@ -315,6 +344,7 @@ static void store_role_fini(struct server *s)
     engine_commit_time(&s->engine);
     engine_close_journal(&s->engine);
     rendezvous_fini(&store->rendezvous);
+    topology_free((struct topology *)(uintptr_t)store->rendezvous.settings.topology);
     etcd_runs_fini(&store->etcd_runs);
     if (event_initialized(&store->kept))
         event_del(&store->kept);
@@ -324,6 +354,7 @@ const struct role store_role = {.options = store_set_options,
                                 .init = store_role_init,
                                 .open = open_journal,
                                 .begin = store_role_begin,
+                                .reload = store_role_reload,
                                 .tick = store_role_tick,
                                 .end_iteration = store_end_iteration,
                                 .may_stop = store_may_stop,

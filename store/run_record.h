@@ -26,6 +26,8 @@ struct run_record {
  * address is a list of JSON, `round` the time of its end, or of the last refusal. */
 #define RUN_HOSTS_KEY RUN_ENDED_KEY "hosts/"
 
+#define RUN_RANKS_KEY "ranks" /* before a run's key: the key of the record of its ranks */
+
 static inline bool run_record_is_ended(const struct run_record *record)
 {
     return slice_starts_with(record->node.key, slice_str(RUN_ENDED_KEY));

@@ -113,6 +113,14 @@ COMMANDS = [
             most 100 of a run.""",
             ("waiters", "every client, the longest wait first"),
             ("waiters JOB", "those of one run")),
+    Command("ranks", "RUN", 1, 1, "runs", "watch interval", "the rank of each node, and its domain",
+            """Lists the nodes of the last complete round by rank, with their domains of the store's --topology-file,
+            such as racks. Ranks form a ring, in which the last rank is followed by rank 0: NEXT names the domain of
+            the next rank, if it is another one, and the last line says how many such edges there are.
+
+            If the round is not complete, there are no ranks, and rdzvctl exits with 1.""",
+            ("ranks JOB", "who has which rank"),
+            ("ranks JOB -o json", "for a script")),
     Command("top", "", 0, 0, "", "watch interval", "requests per second, connections, memory, spaces",
             """Reads /metrics twice, --interval apart, and prints what happened in between. With --watch, rdzvctl
             repeats this until you stop it.""",

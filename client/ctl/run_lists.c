@@ -551,7 +551,7 @@ static int oldest_first(const void *left, const void *right)
                   member_text(*(const cJSON *const *)right, "since"));
 }
 
-static void sort_by_age(cJSON *list)
+static void sort_list(cJSON *list, int (*order)(const void *left, const void *right))
 {
     size_t count = (size_t)cJSON_GetArraySize(list), n = 0;
     cJSON **items = ctl_memory(calloc(count + 1, sizeof *items));
@@ -559,7 +559,7 @@ static void sort_by_age(cJSON *list)
 
     while ((item = cJSON_DetachItemFromArray(list, 0)) != NULL)
         items[n++] = item;
-    qsort(items, n, sizeof *items, oldest_first);
+    qsort(items, n, sizeof *items, order);
     for (size_t i = 0; i < n; i++)
         cJSON_AddItemToArray(list, items[i]);
     free(items);
@@ -595,7 +595,7 @@ static enum ctl_exit print_waiters(const struct view *view)
         if (view->ctl->arg_count == 0)
             add_waits(list, space, member_text(space, "name"), NULL);
     }
-    sort_by_age(list);
+    sort_list(list, oldest_first);
     print_listing(view, list, list, &listing);
     cJSON_Delete(list);
     return CTL_FINE;
@@ -604,4 +604,79 @@ static enum ctl_exit print_waiters(const struct view *view)
 enum ctl_exit run_waiters(const struct ctl *ctl)
 {
     return show_again(ctl, print_waiters);
+}
+
+/* --- ranks --- */
+
+static int lowest_first(const void *left, const void *right)
+{
+    return (int)(member_number(*(const cJSON *const *)left, "rank") -
+                 member_number(*(const cJSON *const *)right, "rank"));
+}
+
+/* The nodes of the run that have a rank. */
+static cJSON *ranked_nodes(const cJSON *run)
+{
+    cJSON *list = ctl_memory(cJSON_CreateArray());
+    const cJSON *node;
+
+    cJSON_ArrayForEach(node, member_item(run, "nodes"))
+    {
+        if (member_item(node, "rank") != NULL)
+            cJSON_AddItemToArray(list, ctl_memory(cJSON_Duplicate(node, true)));
+    }
+    sort_list(list, lowest_first);
+    return list;
+}
+
+/* Says of each node whose next one is in another domain in which. Returns how many there are. */
+static int mark_edges(cJSON *nodes)
+{
+    cJSON *node;
+    int edges = 0;
+
+    cJSON_ArrayForEach(node, nodes)
+    {
+        const cJSON *next = node->next != NULL ? node->next : nodes->child;
+        const char *domain = member_text(next, "domain");
+
+        if (strcmp(member_text(node, "domain"), domain) == 0)
+            continue;
+        cJSON_AddStringToObject(node, "next_domain", domain[0] == '\0' ? "none" : domain);
+        edges++;
+    }
+    return edges;
+}
+
+static enum ctl_exit print_ranks(const struct view *view)
+{
+    static const struct listing listing = {.name = "addr",
+                                           .columns = {{"RANK", "rank", cell_number},
+                                                       {"NODE", "addr", cell_text},
+                                                       {"PID", "pid", cell_number},
+                                                       {"DOMAIN", "domain", cell_text},
+                                                       {"NEXT", "next_domain", cell_text},
+                                                       {"PEER", "peer", cell_text}}};
+    size_t count;
+    struct shown_run *runs = all_runs(view, "runs", &count);
+    const cJSON *run = runs[0].run;
+    cJSON *nodes = ranked_nodes(run);
+    int edges = mark_edges(nodes), size = cJSON_GetArraySize(nodes);
+    enum ctl_exit code = size > 0 ? CTL_FINE : CTL_MISSING;
+
+    free(runs);
+    if (member_number(run, "nodes_left_out") > 0)
+        code = ctl_say(CTL_FAILED, "the store lists the ranks of 512 nodes at most");
+    else if (size == 0)
+        ctl_say(code, "%s has no ranks: its round is not complete", member_text(run, "id"));
+    else if (print_listing(view, nodes, nodes, &listing))
+        printf("round %ld, --rank-order=%s: %d of %d edges of the ring cross domains\n",
+               member_number(run, "round"), member_text(run, "rank_order"), edges, size);
+    cJSON_Delete(nodes);
+    return code;
+}
+
+enum ctl_exit run_ranks(const struct ctl *ctl)
+{
+    return show_again(ctl, print_ranks);
 }

@@ -3,6 +3,7 @@
 #include "proto/torch/torch_nodes.h"
 #include "rdzv/admin/run_status.h"
 #include "rdzv/admin/status.h"
+#include "rdzv/config/topology.h"
 
 /* --- Nodes. --- */
 
@@ -24,6 +25,15 @@ static void write_peer(struct writer *w, const struct run_facts *f, const struct
         json_member_str(w, "peer", peer);
 }
 
+static void write_domain(struct writer *w, const struct run_facts *f, const struct torch_node *node)
+{
+    const struct topology *table = f->settings == NULL ? NULL : f->settings->topology;
+    struct slice domain = topology_find(table, node->addr).domain;
+
+    if (domain.len > 0)
+        json_member(w, "domain", domain);
+}
+
 void status_node_write(struct writer *w, const struct run_facts *f, const struct torch_node *node,
                        const struct status_form *form)
 {
@@ -31,6 +41,7 @@ void status_node_write(struct writer *w, const struct run_facts *f, const struct
     json_member_str(w, "role", node_role_text(node));
     if (node->participant && f->view->state.complete)
         json_member_i64(w, "rank", node->rank);
+    write_domain(w, f, node);
     json_member_known(w, "since", f->look(f, node).joined_us);
     if (node->has_heartbeat && !form->streamed)
         json_member_time(w, "heartbeat", node->heartbeat_us);
@@ -199,6 +210,8 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
     if (state == RUN_FAILED && f->history->failed != NULL)
         json_member_str(w, "failed_node", f->history->failed);
     write_numbers(w, f, &survey);
+    if (f->settings != NULL)
+        json_member_str(w, "rank_order", rank_order_names[f->settings->rank_order]);
     write_deadline(w, f, form);
     if (f->run != NULL) {
         json_member_u64(w, "agents", f->run->agent_count);

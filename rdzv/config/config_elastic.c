@@ -94,6 +94,12 @@ void config_finish_elastic(struct config *c)
         config_note(c, CONFIG_NOTE_IGNORED, "--advertise", "--elastic-fixes is off");
     if (!e->fixes && e->worker_ports != NULL)
         config_note(c, CONFIG_NOTE_IGNORED, "--worker-ports", "--elastic-fixes is off");
+    if (e->rank_zero != NULL && (!e->fixes || e->rank_order == RANKS_TORCH))
+        config_note(c, CONFIG_NOTE_IGNORED, "--rank-zero",
+                    "--elastic-fixes is off, or --rank-order is torch");
+    if (e->topology_file != NULL && (!e->fixes || e->rank_order < RANKS_KEEP))
+        config_note(c, CONFIG_NOTE_IGNORED, "--topology-file",
+                    "--elastic-fixes is off, or --rank-order is torch or natural");
     if (!e->fixes || e->closed_run_wait_ms == 0)
         return;
     if (e->closed_run_wait_ms >= TORCH_READ_TIMEOUT_MS)

@@ -12,6 +12,7 @@ static const char *const switch_names[] = {"off", "on", NULL};
 static const char *const log_format_names[] = {"logfmt", "json", NULL};
 static const char *const sync_names[] = {"always", "batch", "off", NULL};
 static const char *const restart_names[] = {"off", "closed", "silent", NULL};
+const char *const rank_order_names[] = {"torch", "natural", "keep", "table", NULL};
 static const char *const client_cert_names[] = {"required", "optional", NULL};
 #define DISABLE_NAMES \
     CONFIG_CLOSE_FROM_MEMBERS ", " CONFIG_DROP_DISCONNECTED ", " CONFIG_END_LAST_CALL
@@ -172,6 +173,14 @@ const struct option config_options[] = {
      .least = 2000, .may_be_off = true, .on_relay = RELAY_IGNORES},
     {COUNT("expect", elastic.expected_nodes, "nodes of a job: the first round waits for no more"),
      .may_be_off = true, .on_relay = RELAY_IGNORES},
+    {CHOICE("rank-order", elastic.rank_order, rank_order_names, "torch|natural|keep|table",
+            "keep: nodes keep their ranks, new nodes take free ones"),
+     .on_relay = RELAY_IGNORES},
+    {TEXT("rank-zero", elastic.rank_zero, "NAME", "rank 0 is for the node of this name or pattern"),
+     .on_relay = RELAY_IGNORES, .left_out = "any node gets rank 0", .without = "any node"},
+    {TEXT("topology-file", elastic.topology_file, "FILE",
+          "the rack or domain of each node, for their ranks"),
+     .on_relay = RELAY_IGNORES, .left_out = "all nodes are in one domain"},
     {SWITCH("end-failed-runs", elastic.end_failed_runs,
             "if a node fails for good, all nodes of its run end"),
      .on_relay = RELAY_IGNORES},

@@ -22,6 +22,7 @@ static void set_defaults(struct config *c)
                 .ended_job_ttl_ms = 600000,
                 .idle_run_ttl_ms = UINT64_C(24) * 3600 * 1000,
                 .restart_on_loss = RESTART_WHEN_SILENT,
+                .rank_order = RANKS_KEEP,
                 .silent_restart_ms = 60000,
                 .end_failed_runs = true,
             },

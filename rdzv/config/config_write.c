@@ -275,7 +275,7 @@ void config_write_help(FILE *out, const struct config *config)
             fprintf(out, "\n%s:\n", o->group);
         written = fprintf(out, "  --%s%s%s", o->name, o->value_name == NULL ? "" : "=",
                           o->value_name == NULL ? "" : o->value_name);
-        fprintf(out, "%*s%s", written < HELP_COLUMN ? HELP_COLUMN - written : 1, "", o->help);
+        fprintf(out, "%*s%s", written + 2 < HELP_COLUMN ? HELP_COLUMN - written : 2, "", o->help);
         if (unset != NULL)
             fprintf(out, " (%s)", unset);
         fputc('\n', out);

@@ -11,6 +11,18 @@ enum restart_on_loss {
     RESTART_WHEN_SILENT, /* the same, or nothing has come of it for silent_restart_ms */
 };
 
+/* Which rank a node of a round gets: rdzv/rendezvous/ranks.h. */
+enum rank_order {
+    RANKS_TORCH,   /* as torch does it: by the bytes of the names */
+    RANKS_NATURAL, /* by name, digits as numbers */
+    RANKS_KEEP,    /* the rank that it had in this run; new nodes: as RANKS_TABLE */
+    RANKS_TABLE,   /* by the table of domains, then by name */
+};
+
+extern const char *const rank_order_names[]; /* as the setting has them; config_options.c */
+
+struct topology;
+
 struct policy_settings {
     bool fixes; /* repair what torch breaks in elastic jobs; false: a plain store, as torch's */
     bool close_needs_all;    /* one agent alone does not close the run for the others */
@@ -24,10 +36,14 @@ struct policy_settings {
                                 torch's 15 s, if a node waits or the round is open */
     enum restart_on_loss restart_on_loss;
     uint64_t silent_restart_ms;
-    uint64_t regroup_wait_ms;    /* the last call of later rounds is not longer; 0: as long as the
-                                    agents say */
-    uint32_t expected_nodes;     /* of the run's first round; 0: unknown */
-    uint64_t closed_run_ttl_ms;  /* a closed run without agents is forgotten after this */
+    uint64_t regroup_wait_ms; /* the last call of later rounds is not longer; 0: as long as the
+                                 agents say */
+    enum rank_order rank_order;
+    char *rank_zero;                 /* name or pattern of the node that gets rank 0; NULL: any */
+    char *topology_file;             /* NULL: none */
+    const struct topology *topology; /* its table; NULL: none. The store's role owns it */
+    uint32_t expected_nodes;         /* of the run's first round; 0: unknown */
+    uint64_t closed_run_ttl_ms;      /* a closed run without agents is forgotten after this */
     uint64_t closed_run_wait_ms; /* how long an agent that comes for a closed run is held; 0: not */
     uint64_t ended_job_ttl_ms;   /* after a job has ended well, for so long, its other hosts do not
                                     begin it again; 0: they may */

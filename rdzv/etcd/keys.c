@@ -2,6 +2,7 @@
  * of the tree are in store/tree/tree.h, those of parameters in proto/etcd.h, those of JSON in
  * proto/etcd_types.h. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "proto/etcd.h"
 #include "rdzv/etcd/handlers.h"
@@ -397,6 +398,21 @@ static void make_change(const struct http_request *r, const struct etcd_request 
         keys_reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
 }
 
+/* A swap of values by index, as agents of torch make it. */
+static void swap_value(const struct http_request *r, const struct etcd_request *q,
+                       struct slice value, struct slice expected)
+{
+    const struct key_gate *gate = r->http->key_gate;
+    uint8_t *text = NULL;
+    size_t len;
+
+    if (gate != NULL &&
+        gate->replaces(gate->arg, r, keys_path_of(r->path), value, q->prev_index, &text, &len))
+        value = (struct slice){text, len};
+    make_change(r, q, value, expected);
+    free(text);
+}
+
 static void reply_change(const struct http_request *r, const struct etcd_request *q)
 {
     struct slice value = q->value, expected = q->prev_value;
@@ -405,8 +421,10 @@ static void reply_change(const struct http_request *r, const struct etcd_request
         keys_reply_error(r, ETCD_INVALID_FORM, slice_str("rdzvd: a value has at most 1 MiB"), 0);
     else if (!unescape_values(r, &value, &expected))
         reply_no_memory(r);
-    else if (q->op != ETCD_OP_COMPARE_AND_SWAP || !is_held(r, q, value))
+    else if (q->op != ETCD_OP_COMPARE_AND_SWAP)
         make_change(r, q, value, expected);
+    else if (!is_held(r, q, value))
+        swap_value(r, q, value, expected);
 }
 
 /* --- The whole. --- */

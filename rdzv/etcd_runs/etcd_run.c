@@ -6,6 +6,7 @@
 #include "proto/torch/torch_intent.h"
 #include "proto/torch/torch_nodes.h"
 #include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/ranks.h"
 
 void etcd_run_init(struct etcd_run *r, struct slice path)
 {
@@ -131,6 +132,7 @@ static void note_changes(struct etcd_run *r, const char *by, int64_t now_us)
 bool etcd_run_update(struct etcd_run *r, struct slice value, const char *by, int64_t now_us)
 {
     bool is_first = !r->view.exists;
+    uint64_t completions = r->view.completions;
     struct etcd_member *members = NULL;
 
     run_view_update(&r->view, value);
@@ -150,6 +152,8 @@ bool etcd_run_update(struct etcd_run *r, struct slice value, const char *by, int
         history_end(&r->history, NULL, now_us);
     replace_members(r, members, r->view.state.count);
     r->view.exists = value.ptr != NULL;
+    if (r->view.completions != completions)
+        ranks_keep(&r->view.ranks, &r->view.state);
     return true;
 }
 

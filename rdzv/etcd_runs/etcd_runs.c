@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "rdzv/rendezvous/ranks.h"
 #include "store/memory/xalloc.h"
 
 /* A tick takes no longer than so many nanoseconds, and one run. */
@@ -80,7 +81,8 @@ bool etcd_runs_facts(struct run_view *v, struct run_facts *out)
     const struct etcd_runs *runs = run->runs;
 
     read_run(run, NULL);
-    etcd_run_facts(run, runs->home->config->elastic.expected_nodes, now_us(runs), out);
+    etcd_run_facts(run, runs->home->settings->expected_nodes, now_us(runs), out);
+    out->settings = runs->home->settings;
     return v->exists;
 }
 
@@ -173,12 +175,36 @@ static bool holds_request(void *, const struct http_request *r, struct slice key
     return v != NULL && etcd_meeting_holds(etcd_run_of(v), r, value, prev_index);
 }
 
-void etcd_runs_init(struct etcd_rendezvous *r, const struct config *config, struct engine *engine,
-                    const struct net *net)
+/* The writer takes the state from the answer, with the ranks that are there
+ * (etcd_rendezvous_backend.py, set_state()). */
+static bool replaces_value(void *arg, const struct http_request *r, struct slice key,
+                           struct slice value, uint64_t prev_index, uint8_t **text, size_t *len)
 {
-    *r = (struct etcd_rendezvous){.config = config, .engine = engine, .net = net};
-    r->gate = (struct key_gate){.holds = holds_request, .arg = r};
-    if (config->elastic.fixes)
+    const struct etcd_rendezvous *home = arg;
+    const struct etcd_runs *runs = etcd_run_is_key(key) ? r->space->etcd_runs : NULL;
+    struct run_view *v = runs == NULL ? NULL : run_views_find(&runs->views, key);
+    struct torch_state next;
+    bool done;
+
+    if (v == NULL || v->unread || !v->is_state || v->state.complete ||
+        prev_index != etcd_run_of(v)->modified || value.len > ETCD_RUN_READ_AT_ONCE)
+        return false;
+    home->engine->work += value.len;
+    if (torch_state_read(value, &next) != TORCH_STATE_OK)
+        return false;
+    if (next.complete)
+        ranks_assign(home->settings, v->ranks, &next);
+    done = next.complete && torch_state_write(&next, text, len);
+    torch_state_free(&next);
+    return done;
+}
+
+void etcd_runs_init(struct etcd_rendezvous *r, const struct policy_settings *settings,
+                    struct engine *engine, const struct net *net)
+{
+    *r = (struct etcd_rendezvous){.settings = settings, .engine = engine, .net = net};
+    r->gate = (struct key_gate){.holds = holds_request, .replaces = replaces_value, .arg = r};
+    if (settings->fixes)
         engine->tree_observer = (struct engine_observer){.applied = on_applied, .arg = r};
 }
 
@@ -202,14 +228,14 @@ void etcd_runs_fini(struct etcd_rendezvous *r)
 
 const struct key_gate *etcd_runs_key_gate(const struct etcd_rendezvous *r)
 {
-    return r->config->elastic.fixes ? &r->gate : NULL;
+    return r->settings->fixes ? &r->gate : NULL;
 }
 
 void etcd_runs_restore(struct etcd_rendezvous *r)
 {
     struct engine_space *space;
 
-    if (!r->config->elastic.fixes)
+    if (!r->settings->fixes)
         return;
     TAILQ_FOREACH(space, &r->engine->spaces, entry)
         find_all(runs_of(r, space));

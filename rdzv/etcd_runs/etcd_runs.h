@@ -1,5 +1,5 @@
 /* Runs of torchrun over `etcd-v2`, by space: their state is c10d's, in a key of etcd's tree. rdzvd
- * shows them (run_facts.h), and lets the nodes of a round meet.
+ * shows them (run_facts.h), lets the nodes of a round meet, and decides their ranks.
  *
  * A run is found when its key is written. The value is read then if that is quick; otherwise once a
  * second, and when the status is asked for. If memory is short (ACCOUNT_RUNS), a run is not shown.
@@ -10,6 +10,7 @@
  * Upstream: torch/distributed/elastic/rendezvous/etcd_rendezvous_backend.py (1.13 to 2.14). */
 #pragma once
 
+#include "rdzv/config/elastic_settings.h"
 #include "rdzv/http/reply.h"
 #include "rdzv/rendezvous/run_facts.h"
 
@@ -19,7 +20,7 @@
 #define ETCD_RUN_READ_AT_ONCE (16u << 10)
 
 struct etcd_rendezvous {
-    const struct config *config;
+    const struct policy_settings *settings;
     struct engine *engine;
     const struct net *net; /* knows the client whose request is carried out */
     struct key_gate gate;
@@ -97,8 +98,8 @@ void etcd_run_facts(const struct etcd_run *r, uint64_t expected, int64_t now_us,
 /* --- etcd_runs.c --- */
 
 /* All three outlive it. Observes the engine's trees. */
-void etcd_runs_init(struct etcd_rendezvous *r, const struct config *config, struct engine *engine,
-                    const struct net *net);
+void etcd_runs_init(struct etcd_rendezvous *r, const struct policy_settings *settings,
+                    struct engine *engine, const struct net *net);
 void etcd_runs_fini(struct etcd_rendezvous *r);
 
 /* What holds requests of agents. NULL with --elastic-fixes=off. */

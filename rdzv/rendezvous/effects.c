@@ -7,6 +7,7 @@
 #include "rdzv/net/probe.h"
 #include "rdzv/rendezvous/driver.h"
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/ranks.h"
 
 #define SWEPT_AT_A_TIME 512
 
@@ -69,10 +70,23 @@ static void put_record(struct live_run *run, const struct view_record *record)
                                          .number = record->round});
 }
 
+static void put_ranks(struct live_run *run, struct slice ranks)
+{
+    uint8_t key[RANKS_KEY_MAX];
+
+    apply_command(run, &(struct command){.kind = COMMAND_RUN_PUT,
+                                         .key = ranks_key(run->run.view.node.key, key),
+                                         .value = ranks});
+}
+
 static void delete_record(struct live_run *run)
 {
+    uint8_t key[RANKS_KEY_MAX];
+
     apply_command(run,
                   &(struct command){.kind = COMMAND_RUN_DELETE, .key = run->run.view.node.key});
+    apply_command(run, &(struct command){.kind = COMMAND_RUN_DELETE,
+                                         .key = ranks_key(run->run.view.node.key, key)});
 }
 
 static void forget_key(struct live_run *run, struct slice key)
@@ -317,6 +331,9 @@ static void effects_apply_one(struct live_run *run, const struct policy_output *
         break;
     case POLICY_PUT_RECORD:
         put_record(run, &o->record);
+        break;
+    case POLICY_PUT_RANKS:
+        put_ranks(run, o->value);
         break;
     case POLICY_FORGET_RUN:
         forget_run(run);

@@ -85,8 +85,9 @@ enum policy_output_kind {
     POLICY_PUT,               /* key, value */
     POLICY_PUT_IF_ABSENT,     /* the same, unless the key has a value */
     POLICY_PUT_RECORD,        /* record */
-    POLICY_FORGET_RUN,        /* its key, the keys of its rounds, its record */
-    POLICY_DELETE_RECORD,     /* its keys are gone already */
+    POLICY_PUT_RANKS,         /* value: what is kept of the run's ranks */
+    POLICY_FORGET_RUN,        /* its key, the keys of its rounds, its record, its ranks */
+    POLICY_DELETE_RECORD,     /* and its ranks; its keys are gone already */
     POLICY_OPEN_WORKER_STORE, /* worker_store */
     POLICY_DROP_WORKER_STORE, /* worker_store, once no session uses it: it is for no new ones */
 

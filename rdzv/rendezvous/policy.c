@@ -248,7 +248,7 @@ static void changed(struct step *s, const struct policy_event *event)
 
     (void)event;
     if (s->value.ptr == NULL) {
-        if (run_view_has_record(v))
+        if (run_view_has_record(v) || v->ranks.ptr != NULL)
             step_emit(s, POLICY_DELETE_RECORD);
         forget_end_run(s);
         return;

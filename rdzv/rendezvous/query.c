@@ -129,6 +129,7 @@ bool rendezvous_facts(struct run_view *v, struct run_facts *out)
     *out = (struct run_facts){.view = v,
                               .run = &live->run,
                               .history = &live->history,
+                              .settings = &r->settings,
                               .now_us = engine_wall_ns(r->engine) / 1000,
                               .left_us = live->left_us,
                               .expected = r->settings.expected_nodes,

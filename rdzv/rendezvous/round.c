@@ -2,6 +2,7 @@
  * of MIN and MAX, for the end of the run, and for the last call. See policy_internal.h. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
+#include "rdzv/rendezvous/ranks.h"
 
 /* Its node is in the complete round. */
 static void enter_round(struct run *run, struct agent *a)
@@ -65,10 +66,14 @@ static void note_size(struct run *run, enum round_way way)
 
 static void completed(struct step *s, struct agent *by, enum round_way way)
 {
+    struct run_view *v = &s->run->view;
+
     s->out->counters.rounds_completed++;
     s->run->was_meeting = s->run->must_meet = false;
     note_size(s->run, way);
     s->run->completed_ms = s->now->lived_ms;
+    if (s->run->settings->rank_order == RANKS_KEEP && ranks_keep(&v->ranks, &v->state))
+        step_emit(s, POLICY_PUT_RANKS)->value = v->ranks;
     begin_round(s->run);
     closing_forget(s->run); /* it has gone on */
     worker_store_on_completed(s, by);

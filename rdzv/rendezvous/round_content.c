@@ -2,7 +2,7 @@
  * is a spare. Whatever completes a round, an agent or rdzvd itself, comes through here, and nothing
  * else decides it. A function of the run and of the state before.
  *
- * Order: torch's own, which is that of the nodes' names (torch_state_complete()).
+ * Order: as --rank-order says (ranks.h); without memory, torch's own.
  *
  * Spares: nodes that wait when a round is complete with MAX nodes become spares.
  *
@@ -21,6 +21,7 @@
  * Left as they are: a node that rdzvd itself has put on the wait list (repair.c), whose agent may
  * still train, and has to learn that it waits; and the mark (loss.c). */
 #include "rdzv/rendezvous/policy_internal.h"
+#include "rdzv/rendezvous/ranks.h"
 
 static void admit_all(struct torch_state *next)
 {
@@ -57,6 +58,7 @@ void round_decide(const struct run *run, enum round_way way, struct torch_state 
     if (way == ROUND_ADMITS)
         admit_all(next);
     torch_state_complete(next);
+    ranks_assign(run->settings, run->view.ranks, next);
     if (way == ROUND_HAS_MAX)
         make_spares(run, next);
 }

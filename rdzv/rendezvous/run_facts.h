@@ -18,6 +18,7 @@ struct run_facts {
     const struct run_view *view;
     const struct run *run; /* c10d: of that view; NULL: over etcd-v2 */
     const struct history *history;
+    const struct policy_settings *settings; /* NULL: nothing of the ranks is known */
     int64_t now_us;
     int64_t left_us;       /* c10d: since then no agent is connected; 0: not known, or one is */
     uint64_t expected;     /* --expect; 0: unknown */

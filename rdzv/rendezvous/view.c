@@ -14,6 +14,8 @@ void run_view_fini(struct run_view *v)
     torch_state_free(&v->absent);
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->record.address.ptr);
     v->record = (struct view_record){0};
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->ranks.ptr);
+    v->ranks = (struct slice){0};
     v->exists = v->is_state = v->has_completed = v->unread = v->has_beats = false;
     v->waiting = v->participants = 0;
 }
@@ -112,6 +114,18 @@ bool run_view_set_record(struct run_view *v, const struct view_record *record)
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->record.address.ptr);
     v->record = *record;
     v->record.address.ptr = address;
+    return true;
+}
+
+bool run_view_set_ranks(struct run_view *v, struct slice ranks)
+{
+    uint8_t *copy =
+        account_heap_copy(ACCOUNT_RUNS, account_class_of(ranks.len), ranks.ptr, ranks.len);
+
+    if (copy == NULL)
+        return false;
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->ranks.ptr);
+    v->ranks = (struct slice){copy, ranks.len};
     return true;
 }
 

@@ -48,6 +48,7 @@ struct run_view {
     uint64_t completions; /* how often a round has been completed */
 
     struct view_record record; /* its address is owned */
+    struct slice ranks;        /* what is kept of the ranks: ranks.h; owned; ptr NULL: nothing */
 };
 
 TAILQ_HEAD(run_view_list, run_view);
@@ -69,6 +70,9 @@ void run_view_take(struct run_view *v, struct slice value, struct torch_state ne
 
 /* Copies the record. False: no memory, nothing has changed. */
 bool run_view_set_record(struct run_view *v, const struct view_record *record);
+
+/* Copies what is kept of the ranks. False: no memory, nothing has changed. */
+bool run_view_set_ranks(struct run_view *v, struct slice ranks);
 
 /* The record says something: the store keeps it. */
 bool run_view_has_record(const struct run_view *v);

@@ -159,6 +159,37 @@ def an_agent_over_etcd_that_does_not_poll_holds_no_agent():
 
 
 @case
+def ranks_over_etcd_are_those_of_rdzvd():
+    """Natural order, then each node keeps its rank: also over a restart, and until the run's key is deleted."""
+    with tempfile.TemporaryDirectory(prefix="rdzvd-") as tmp:
+        for names, wanted in ((["w-10", "w-2", "w-1"], ["w-1", "w-2", "w-10"]),
+                              (["w-10", "w-3", "w-1"], ["w-1", "w-3", "w-10"])):
+            with daemon("--data-dir=" + tmp) as server:
+                agents = [EtcdAgent(server.port, name) for name in names]
+                for a in agents:
+                    a.read()
+                    a.write(lambda state: begin_round(state, a, names.index(a.node.addr) == len(names) - 1))
+                ranks = agents[-1].state.participants
+                same([n.addr for n in sorted(ranks, key=ranks.get)], wanted, "the answer")
+                check(agents[0].read() == 200 and agents[0].state.participants == ranks, "what the others read")
+                nodes = status_of(server.port)[0]["nodes"]
+                same([n["addr"] for n in sorted(nodes, key=lambda n: n["rank"])], wanted, "what the status shows")
+                agents[0].write(lambda state: None)
+                check(agents[0].state.participants == ranks, "a heartbeat changes no rank")
+
+
+def begin_round(state, agent, complete):
+    """The agent joins the open round, or begins the next one without the nodes of the round before."""
+    if state.complete:
+        state.round += 1
+        state.complete = False
+        state.participants.clear()
+    state.participants[agent.node] = 0
+    if complete:
+        complete_round(state)
+
+
+@case
 def runs_over_etcd_are_shown():
     with daemon() as server:
         state = ts.State()

@@ -159,9 +159,6 @@ static void check_spares(struct job *job)
 {
     const struct run_view *v = &job->run->run.view;
 
-    if (v->completions == job->completions)
-        return;
-    job->completions = v->completions;
     if (!v->state.complete || v->participants < job->settings.max_nodes)
         return;
     for (size_t i = 0; i < job->pod_count; i++) {
@@ -174,10 +171,57 @@ static void check_spares(struct job *job)
     }
 }
 
+static int64_t rank_of(const struct torch_state *s, const struct pod *p)
+{
+    const struct torch_node *node =
+        torch_state_find(s, &(struct torch_node){.addr = slice_str(p->name), .pid = 100});
+
+    return node != NULL && node->participant ? node->rank : -1;
+}
+
+/* With --rank-order=keep, a node that was in the last round has its rank, if the round has so many.
+ * Only the node of --rank-zero may leave it, for rank 0. */
+static void check_kept_ranks(struct job *job)
+{
+    const struct policy_settings *settings = &sim.space.settings;
+    const struct run_view *v = &job->run->run.view;
+    int64_t nodes = (int64_t)torch_state_participants(&v->last_completed);
+    bool is_same_run = job->completions > 0 && v->completions == job->completions + 1 &&
+                       job->run->incarnation == job->incarnation &&
+                       settings->rank_order == RANKS_KEEP;
+
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+        int64_t before = is_same_run ? job->ranks[i] : -1, rank = rank_of(&v->last_completed, p);
+
+        if (rank >= nodes)
+            sim_fail("%s has rank %" PRId64 " of %" PRId64 " nodes", p->name, rank, nodes);
+        if (rank >= 0 && before >= 0 && before < nodes && rank != before &&
+            (rank != 0 || settings->rank_zero == NULL || strcmp(p->name, settings->rank_zero) != 0))
+            sim_fail("%s had rank %" PRId64 " and has %" PRId64, p->name, before, rank);
+        job->ranks[i] = rank;
+    }
+    for (size_t i = job->pod_count; i < PODS; i++)
+        job->ranks[i] = -1;
+}
+
+static void check_completed(struct job *job)
+{
+    const struct run_view *v = &job->run->run.view;
+
+    if (v->completions == job->completions)
+        return;
+    if (v->has_completed)
+        check_kept_ranks(job);
+    check_spares(job);
+    job->completions = v->completions;
+    job->incarnation = job->run->incarnation;
+}
+
 void check_job(struct job *job)
 {
     check_ranks(job);
-    check_spares(job);
+    check_completed(job);
     check_worlds(job);
     check_ends(job);
     for (size_t i = 0; i < job->pod_count; i++)

@@ -71,7 +71,9 @@ struct job {
     bool has_relays;    /* one at each pod */
     bool relays_return; /* relays and their agents outlive the daemon */
     uint64_t split_since_ms;
-    uint64_t completions;  /* rounds of which check_spares() has seen that they are complete */
+    uint64_t completions;  /* rounds of which check_completed() has seen that they are complete */
+    uint64_t incarnation;  /* of the run, in the last one of them */
+    int64_t ranks[PODS];   /* of the pods there, -1: not a participant */
     uint64_t told_changes; /* of the view, by tell_change() */
     uint64_t due_ms;       /* since then a meeting is due, or the last one was */
     bool is_due;

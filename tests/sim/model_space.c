@@ -1,6 +1,8 @@
 /* A daemon without sockets. See model_space.h. */
 #include "tests/sim/model_space.h"
 
+#include "rdzv/rendezvous/ranks.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,10 +44,31 @@ static const struct run_record *record_of(const struct model_run *r)
     return run_records_find(&r->space->space->runs, slice_str(r->key));
 }
 
+static const struct run_record *ranks_of(const struct model_run *r)
+{
+    uint8_t key[RANKS_KEY_MAX];
+
+    return run_records_find(&r->space->space->runs, ranks_key(slice_str(r->key), key));
+}
+
+static void put_ranks(struct model_run *r, struct slice ranks)
+{
+    uint8_t key[RANKS_KEY_MAX];
+
+    apply(r->space, &(struct command){.kind = COMMAND_RUN_PUT,
+                                      .key = ranks_key(slice_str(r->key), key),
+                                      .value = ranks});
+}
+
 static void delete_record(struct model_run *r)
 {
-    if (record_of(r) != NULL)
-        apply(r->space, &(struct command){.kind = COMMAND_RUN_DELETE, .key = slice_str(r->key)});
+    const struct run_record *kept[] = {record_of(r), ranks_of(r)};
+
+    for (int i = 0; i < 2; i++) {
+        if (kept[i] != NULL)
+            apply(r->space,
+                  &(struct command){.kind = COMMAND_RUN_DELETE, .key = kept[i]->node.key});
+    }
 }
 
 static void forget_keys(struct model_run *r)
@@ -107,6 +130,9 @@ static void carry_out_command(struct model_run *r, const struct policy_output *o
         break;
     case POLICY_PUT_RECORD:
         put_record(r, &o->record);
+        break;
+    case POLICY_PUT_RANKS:
+        put_ranks(r, o->value);
         break;
     case POLICY_FORGET_RUN:
         forget_keys(r);
@@ -337,8 +363,10 @@ static bool same_records(const struct view_record *a, const struct view_record *
 
 static void set_record(const struct model_run *r, struct run_view *v)
 {
-    const struct run_record *kept = record_of(r);
+    const struct run_record *kept = record_of(r), *ranks = ranks_of(r);
 
+    if (ranks != NULL && !run_view_set_ranks(v, ranks->address))
+        abort();
     if (kept != NULL &&
         !run_view_set_record(v, &(struct view_record){kept->placement, kept->address, kept->port,
                                                       kept->worker_store, kept->round}))
@@ -389,6 +417,8 @@ static void check_view(struct model_run *r)
 {
     const struct run_view *v = &r->run.view, *fresh = fresh_view(r);
 
+    if (!slice_equal(ranks_of(r) == NULL ? (struct slice){0} : ranks_of(r)->address, v->ranks))
+        r->space->fail("the ranks are not what the store keeps");
     if (fresh->exists != v->exists || fresh->is_state != v->is_state ||
         !same_states(&fresh->state, &v->state, v->has_beats) ||
         !same_records(&fresh->record, &v->record))

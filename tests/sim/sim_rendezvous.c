@@ -11,7 +11,9 @@
  *
  * After each event:
  *  - no two worlds of one run live at the same time, but for as long as a node takes to notice;
- *  - the ranks of a round are unique, and all its workers use one store, as no other round's do;
+ *  - the ranks of a round are 0 to n-1, each once, and a node keeps its rank if the settings say
+ * so;
+ *  - all workers of a round use one store, as no other round's do;
  *  - a round that is complete with MAX nodes begins without any that wait;
  *  - each request is answered once, or held with a deadline, and what is held goes on;
  *  - the view of a run is what one would be that is made from the keys (model_space.c);
@@ -225,20 +227,23 @@ static void begin_job(struct job *job, struct model_run *run)
 /* One after the other: compilers differ in the order of initializers. */
 static void draw_settings(struct policy_settings *settings)
 {
-    (void)sim_draw(4); /* of a setting that is gone, as below: seeds keep their sequences */
+    static const enum rank_order orders[] = {RANKS_TORCH, RANKS_KEEP, RANKS_KEEP, RANKS_TABLE};
+    static char zero[] = "n3";
+
+    settings->rank_order = orders[sim_draw(4)];
     settings->worker_port_low = sim_draw(4) == 0 ? 31000 : 0;
     settings->closed_run_ttl_ms = sim_draw(3) * 2500;
     settings->closed_run_wait_ms = sim_draw(4) == 0 ? 0 : 20000;
     settings->ended_job_ttl_ms = settings->closed_run_ttl_ms * 100;
     settings->drop_disconnected = sim_draw(4) != 0;
-    (void)sim_draw(4);
+    settings->rank_zero = sim_draw(4) == 0 ? zero : NULL;
     settings->restart_on_loss = (enum restart_on_loss)(2 - sim_draw(4) % 3);
     settings->end_last_call = sim_draw(4) != 0;
     settings->regroup_wait_ms = sim_draw(2) == 0 ? 0 : 2000 + sim_draw(2000);
     settings->expected_nodes = (uint32_t)sim_draw(3);
     settings->close_from_members = sim_draw(4) != 0;
     settings->silent_node_ms = sim_draw(3) == 0 ? 6000 + sim_draw(20000) : 0;
-    (void)sim_draw(4);
+    (void)sim_draw(4); /* of settings that are gone: seeds keep their sequences */
     (void)sim_draw(3);
     (void)sim_draw(4);
     settings->end_failed_runs = sim_draw(4) != 0;
@@ -345,6 +350,7 @@ static const struct policy_settings defaults = {.closed_run_ttl_ms = 5000,
                                                 .ended_job_ttl_ms = 600000,
                                                 .drop_disconnected = true,
                                                 .restart_on_loss = RESTART_WHEN_SILENT,
+                                                .rank_order = RANKS_KEEP,
                                                 .silent_restart_ms = 60000,
                                                 .end_last_call = true,
                                                 .close_from_members = true,

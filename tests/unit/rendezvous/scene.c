@@ -14,6 +14,7 @@ const struct policy_settings scene_settings = {
     .drop_disconnected = true,
     .end_last_call = true,
     .restart_on_loss = RESTART_WHEN_SILENT,
+    .rank_order = RANKS_KEEP,
     .silent_restart_ms = 60000,
     .closed_run_ttl_ms = 5000,
     .closed_run_wait_ms = 45000,
@@ -21,6 +22,14 @@ const struct policy_settings scene_settings = {
 
 static char *texts[4096]; /* of scene_text() */
 static size_t text_count;
+
+static void put_ranks(struct scene *s, struct slice ranks)
+{
+    free((void *)(uintptr_t)s->ranks.ptr);
+    s->ranks = (struct slice){ranks.len == 0 ? NULL : malloc(ranks.len), ranks.len};
+    if (ranks.len != 0)
+        memcpy((void *)(uintptr_t)s->ranks.ptr, ranks.ptr, ranks.len);
+}
 
 void scene_init(struct scene *s)
 {
@@ -44,6 +53,7 @@ void scene_fini(struct scene *s)
         free(s->keys[i].value);
     }
     free((void *)(uintptr_t)s->record.address.ptr);
+    put_ranks(s, (struct slice){0});
     while (text_count > 0)
         free(texts[--text_count]);
 }
@@ -152,6 +162,7 @@ static void forget_keys(struct scene *s)
         s->keys[i].key = s->keys[i].value = NULL;
     }
     s->has_record = false;
+    put_ranks(s, (struct slice){0});
 }
 
 static char *keep(char *text)
@@ -208,12 +219,16 @@ static void carry_out(struct scene *s, const struct policy_output *o)
     case POLICY_PUT_RECORD:
         put_record(s, &o->record);
         break;
+    case POLICY_PUT_RANKS:
+        put_ranks(s, o->value);
+        break;
     case POLICY_FORGET_RUN:
         forget_keys(s);
         break;
     case POLICY_DELETE_RECORD:
-        assert_true(s->has_record);
+        assert_true(s->has_record || s->ranks.ptr != NULL);
         s->has_record = false;
+        put_ranks(s, (struct slice){0});
         break;
     case POLICY_OPEN_WORKER_STORE:
         assert_int_equal(o->worker_store, s->next_worker_store);
@@ -272,6 +287,7 @@ static void check_view(const struct scene *s)
     assert_int_equal(fresh.record.worker_store, v->record.worker_store);
     assert_int_equal(fresh.record.port, v->record.port);
     assert_true(slice_equal(fresh.record.address, v->record.address));
+    assert_true(slice_equal(s->ranks, v->ranks));
     run_view_fini(&fresh);
 }
 
@@ -311,6 +327,8 @@ void scene_restart(struct scene *s, bool agents_return)
     run_init(&s->run, slice_str(KEY), &s->settings, SEED, s->now.ms);
     if (s->has_record)
         assert_true(run_view_set_record(&s->run.view, &s->record));
+    if (s->ranks.ptr != NULL)
+        assert_true(run_view_set_ranks(&s->run.view, s->ranks));
     s->share = PORT_IS_FREE;
     scene_step(s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return});
 }

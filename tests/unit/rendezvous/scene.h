@@ -39,6 +39,7 @@ struct scene {
     } keys[SCENE_KEYS];
     bool has_record;
     struct view_record record;        /* as the commands say; its address is owned */
+    struct slice ranks;               /* as the commands say; owned */
     uint64_t open_stores[SCENE_KEYS]; /* worker stores; 0: unused */
 
     struct agent agents[SCENE_NAMES]; /* all are behind relays */

@@ -107,12 +107,14 @@ static void other_keys_of_a_round_are_plain(void **state)
 
 /* --- Agent 0 is lost before it has said anything. --- */
 
-/* "b" has read rdzvd's place, and meets "c" in the next round, whose agent 0 is "b". */
+/* "b" has read rdzvd's place, and meets "c" in the next round, whose agent 0 is "b" in torch's
+ * order. */
 static struct agent *lose_agent_0(struct scene *s)
 {
     struct agent *c;
     const char *now;
 
+    s->settings.rank_order = RANKS_TORCH;
     scene_meet(s, 2);
     scene_disconnect(s, &s->agents[0]);
     assert_string_equal(scene_get(s, ".0/MASTER_ADDR"), "10.0.0.1");

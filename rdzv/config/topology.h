@@ -1,0 +1,37 @@
+/* The table of --topology-file: in which domain each node is, such as a rack or a block of a
+ * network. A line is
+ *
+ *     NAME|PATTERN  DOMAIN[/DOMAIN...]  [INDEX]
+ *
+ * where the outermost domain stands first, and INDEX is a node's place in its innermost domain.
+ * Patterns are those of a shell (fnmatch(3)). A line with the node's whole name counts before all
+ * patterns, and of patterns the first one that matches. `#` begins a comment. */
+#pragma once
+
+#include "proto/bytes.h"
+
+#define TOPOLOGY_FILE_MAX     (4u << 20) /* bytes */
+#define TOPOLOGY_PATTERNS_MAX 100        /* each name is compared with all of them */
+#define TOPOLOGY_NAME_MAX     255
+#define TOPOLOGY_ERROR_MAX    512
+
+struct topology;
+
+struct topology_place {
+    struct slice domain; /* borrowed from the table; empty: no line has the node */
+    uint64_t index;      /* UINT64_MAX: the line has none */
+};
+
+/* NULL: *error says why, as "3:7: …" with line and column. */
+struct topology *topology_parse(struct slice text, char error[TOPOLOGY_ERROR_MAX]);
+/* The same of a file: "FILE:3:7: …". */
+struct topology *topology_read(const char *file, char error[TOPOLOGY_ERROR_MAX]);
+void topology_free(struct topology *t);
+
+size_t topology_lines(const struct topology *t);
+
+/* NULL is a table without lines. */
+struct topology_place topology_find(const struct topology *t, struct slice name);
+
+/* The name matches the pattern, or is the same. */
+bool topology_matches(const char *pattern, struct slice name);

@@ -1,0 +1,23 @@
+/* The ranks of the nodes of a round: functions of the settings, of the round, and of the ranks that
+ * nodes have had in this run. Called in the step that completes a round, before an agent sees it
+ * complete, by round_content.c and etcd_runs/. STEERING.md has the rules.
+ *
+ * A run keeps its ranks as bytes, in its view and in a record of the store: of each node its last
+ * rank and its name, the nodes of the newest round first. */
+#pragma once
+
+#include "proto/torch/torch_state.h"
+#include "rdzv/config/elastic_settings.h"
+
+/* The key of that record, of the run with this key. */
+#define RANKS_KEY_MAX 8300 /* bytes; a key of c10d has 8192 at most */
+struct slice ranks_key(struct slice run_key, uint8_t out[RANKS_KEY_MAX]);
+
+/* Gives the participants the ranks 0 … n-1. They have ranks in torch's order, which they keep if
+ * memory is short. */
+void ranks_assign(const struct policy_settings *settings, struct slice kept,
+                  struct torch_state *next);
+
+/* `round` is complete: makes *kept, owned and of ACCOUNT_RUNS, what is kept from now on. False:
+ * that is the same, or memory is short. */
+bool ranks_keep(struct slice *kept, const struct torch_state *round);

@@ -1,0 +1,89 @@
+/* The table of domains: --topology-file. */
+#include "rdzv/config/topology.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void a_name_counts_before_patterns(void **state)
+{
+    static const struct {
+        const char *name, *domain;
+        uint64_t index;
+    } rows[] = {
+        {"gpu-1", "row1/a", 7},         {"gpu-2", "row1/b", UINT64_MAX},
+        {"gpu-23", "row2", UINT64_MAX}, {"gpu", "", UINT64_MAX},
+        {"10.0.0.7", "row3", 0},        {"", "", UINT64_MAX},
+        {"gpu-1 ", "row2", UINT64_MAX},
+    };
+    char error[TOPOLOGY_ERROR_MAX];
+    struct topology *t = topology_parse(slice_str("# all nodes\n"
+                                                  "gpu-? row1/b\r\n"
+                                                  "gpu-* row2\n"
+                                                  "\tgpu-1\trow1/a   7 # the first one\n"
+                                                  "\n"
+                                                  "10.0.0.7 row3 0"),
+                                        error);
+
+    (void)state;
+    assert_non_null(t);
+    assert_int_equal(topology_lines(t), 4);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct topology_place place = topology_find(t, slice_str(rows[i].name));
+
+        assert_true(slice_is(place.domain, rows[i].domain));
+        assert_true(place.index == rows[i].index);
+    }
+    assert_int_equal(topology_find(NULL, slice_str("a")).domain.len, 0);
+    topology_free(t);
+    topology_free(NULL);
+}
+
+static void a_wrong_line_is_named(void **state)
+{
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        {"a", "1:2: a domain is expected behind the node, as in `node-a row1/rack2`"},
+        {"a r\nb", "2:2: a domain is expected behind the node, as in `node-a row1/rack2`"},
+        {"a r 1\n  b r x", "2:7: the index is not a whole number"},
+        {"a r -1", "1:5: the index is not a whole number"},
+        {"a r 1 x", "1:7: a line has a node, a domain and an index"},
+        {"a r//b", "1:3: a name is missing beside a `/`"},
+        {"a /r", "1:3: a name is missing beside a `/`"},
+        {"a r/", "1:3: a name is missing beside a `/`"},
+        {"a r\nb r\na s\n", "3:1: the node has a line already"},
+    };
+    char error[TOPOLOGY_ERROR_MAX], text[4096] = "";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_null(topology_parse(slice_str(rows[i].text), error));
+        assert_string_equal(error, rows[i].error);
+    }
+    for (int i = 0; i <= TOPOLOGY_PATTERNS_MAX; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "a%d* r\n", i);
+    assert_null(topology_parse(slice_str(text), error));
+    assert_string_equal(error, "101:1: more than 100 patterns: name the nodes");
+    memset(text, 'a', 300);
+    snprintf(text + 300, sizeof text - 300, " r");
+    assert_null(topology_parse(slice_str(text), error));
+    assert_string_equal(error, "1:1: a name has at most 255 bytes");
+    assert_null(topology_read("/nowhere/at/all", error));
+    assert_string_equal(error, "/nowhere/at/all: No such file or directory");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_counts_before_patterns),
+        cmocka_unit_test(a_wrong_line_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
