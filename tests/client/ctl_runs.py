@@ -60,6 +60,26 @@ def the_first_round_has_an_exit_code_of_its_own():
 
 
 @case
+def ranks_are_shown_with_the_edges_between_domains():
+    with tempfile.TemporaryDirectory(prefix="rdzvd-") as tmp:
+        table = os.path.join(tmp, "domains")
+        with open(table, "w", encoding="utf-8") as f:
+            f.write("w-2 row1/a\nw-10 row1/a\nw-1 row2/b\n")
+        with job(["w-1", "w-10", "w-2"], "--topology-file=" + table) as (daemon, agents):
+            out, _ = rdzvctl("ranks", "JOB", server=daemon)
+            lines_in_order(out, "RANK", "DOMAIN", "0     w-2", "row1/a  -", "1     w-10", "row1/a  row2/b", "2     w-1",
+                           "row2/b  row1/a", "round 0, --rank-order=keep: 2 of 3 edges of the ring cross domains")
+            nodes = json.loads(rdzvctl("ranks", "JOB", "-o", "json", server=daemon)[0])
+            check([(n["rank"], n["addr"], n.get("next_domain")) for n in nodes] ==
+                  [(0, "w-2", None), (1, "w-10", "row2/b"), (2, "w-1", "row1/a")], nodes)
+            check(rdzvctl("ranks", "JOB", "-o", "name", server=daemon)[0] == "w-2\nw-10\nw-1\n", "names")
+            agents[0].leave()
+            _, error = rdzvctl("ranks", "JOB", server=daemon, code=MISSING)
+            has(error, "JOB has no ranks: its round is not complete")
+            rdzvctl("ranks", "OTHER", server=daemon, code=MISSING)
+
+
+@case
 def status_names_the_absent_node():
     with job(["node-a", "node-b", "node-c"]) as (daemon, agents):
         agents[2].close()

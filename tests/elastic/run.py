@@ -19,6 +19,7 @@ import fuzz
 import joining  # noqa: F401
 import losses  # noqa: F401
 import over_etcd  # noqa: F401
+import ranks  # noqa: F401
 import status  # noqa: F401
 import worker_store  # noqa: F401
 

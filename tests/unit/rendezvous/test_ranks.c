@@ -235,7 +235,7 @@ static void rank_zero_moves_no_node_while_rank_0_lives(void **state)
     round_is(&r, "b c z", "z b c");           /* z must move */
     round_is(&r, "b c y", "y b c");           /* z is gone */
     round_is(&r, "b c z2", "z2 b c");         /* of two new nodes, it is that */
-    round_is(&r, "b c x z z3", "z b c z3 x"); /* z had rank 0 before */
+    round_is(&r, "b c x z z3", "z b c x z3"); /* z had rank 0 before */
     end(&r);
 }
 
