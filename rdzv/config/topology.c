@@ -1,12 +1,12 @@
 /* Reads the table of domains. See topology.h for the contract. */
 #include "rdzv/config/topology.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "rdzv/config/config_file.h"
 #include "store/memory/xalloc.h"
 
 #define WORDS_MAX 4
@@ -138,19 +138,16 @@ struct topology *topology_parse(struct slice text, char error[TOPOLOGY_ERROR_MAX
 
 struct topology *topology_read(const char *file, char error[TOPOLOGY_ERROR_MAX])
 {
-    char *bytes = xcalloc(TOPOLOGY_FILE_MAX + 1, 1), why[TOPOLOGY_ERROR_MAX] = "";
-    FILE *in = fopen(file, "re");
-    size_t len = in == NULL ? 0 : fread(bytes, 1, TOPOLOGY_FILE_MAX + 1, in);
+    char why[TOPOLOGY_ERROR_MAX] = "";
     struct topology *t = NULL;
+    uint8_t *bytes = NULL;
+    size_t len;
+    int err = config_file_read(file, &bytes, &len);
 
-    if (in == NULL || ferror(in))
-        snprintf(error, TOPOLOGY_ERROR_MAX, "%s: %s", file, strerror(errno));
-    else if (len > TOPOLOGY_FILE_MAX)
-        snprintf(error, TOPOLOGY_ERROR_MAX, "%s: the file has more than 4 MiB", file);
-    else if ((t = topology_parse((struct slice){(uint8_t *)bytes, len}, why)) == NULL)
+    if (err < 0)
+        snprintf(error, TOPOLOGY_ERROR_MAX, "%s: %s", file, strerror(-err));
+    else if ((t = topology_parse((struct slice){bytes, len}, why)) == NULL)
         snprintf(error, TOPOLOGY_ERROR_MAX, "%.200s:%.300s", file, why);
-    if (in != NULL)
-        fclose(in);
     free(bytes);
     return t;
 }

@@ -10,8 +10,7 @@
 
 #include "proto/bytes.h"
 
-#define TOPOLOGY_FILE_MAX     (4u << 20) /* bytes */
-#define TOPOLOGY_PATTERNS_MAX 100        /* each name is compared with all of them */
+#define TOPOLOGY_PATTERNS_MAX 100 /* each name is compared with all of them */
 #define TOPOLOGY_NAME_MAX     255
 #define TOPOLOGY_ERROR_MAX    512
 
@@ -24,7 +23,7 @@ struct topology_place {
 
 /* NULL: *error says why, as "3:7: …" with line and column. */
 struct topology *topology_parse(struct slice text, char error[TOPOLOGY_ERROR_MAX]);
-/* The same of a file: "FILE:3:7: …". */
+/* The same of a file of at most CONFIG_FILE_MAX bytes: "FILE:3:7: …". */
 struct topology *topology_read(const char *file, char error[TOPOLOGY_ERROR_MAX]);
 void topology_free(struct topology *t);
 

@@ -2,7 +2,6 @@
  * of the tree are in store/tree/tree.h, those of parameters in proto/etcd.h, those of JSON in
  * proto/etcd_types.h. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "proto/etcd.h"
 #include "rdzv/etcd/handlers.h"
@@ -361,8 +360,8 @@ static bool is_too_long(struct slice escaped)
     return escaped.len > ETCD_VALUE_MAX && url_value_len(escaped) > ETCD_VALUE_MAX;
 }
 
-/* Of a read, `value` is NULL. */
-static bool is_held(const struct http_request *r, const struct etcd_request *q, struct slice value)
+/* Of a read, the pointer of *value is NULL. Else it may become another value. */
+static bool is_held(const struct http_request *r, const struct etcd_request *q, struct slice *value)
 {
     const struct key_gate *gate = r->http->key_gate;
 
@@ -398,21 +397,6 @@ static void make_change(const struct http_request *r, const struct etcd_request 
         keys_reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
 }
 
-/* A swap of values by index, as agents of torch make it. */
-static void swap_value(const struct http_request *r, const struct etcd_request *q,
-                       struct slice value, struct slice expected)
-{
-    const struct key_gate *gate = r->http->key_gate;
-    uint8_t *text = NULL;
-    size_t len;
-
-    if (gate != NULL &&
-        gate->replaces(gate->arg, r, keys_path_of(r->path), value, q->prev_index, &text, &len))
-        value = (struct slice){text, len};
-    make_change(r, q, value, expected);
-    free(text);
-}
-
 static void reply_change(const struct http_request *r, const struct etcd_request *q)
 {
     struct slice value = q->value, expected = q->prev_value;
@@ -421,10 +405,8 @@ static void reply_change(const struct http_request *r, const struct etcd_request
         keys_reply_error(r, ETCD_INVALID_FORM, slice_str("rdzvd: a value has at most 1 MiB"), 0);
     else if (!unescape_values(r, &value, &expected))
         reply_no_memory(r);
-    else if (q->op != ETCD_OP_COMPARE_AND_SWAP)
+    else if (q->op != ETCD_OP_COMPARE_AND_SWAP || !is_held(r, q, &value))
         make_change(r, q, value, expected);
-    else if (!is_held(r, q, value))
-        swap_value(r, q, value, expected);
 }
 
 /* --- The whole. --- */
@@ -440,7 +422,7 @@ static void keys_carry_out(const struct http_request *r, const struct etcd_reque
 
     if (q->recursive && is_write(r->head->method) && !conn_begin_slice(r->conn))
         reply_later(r);
-    else if (q->op == ETCD_OP_GET && !is_held(r, q, (struct slice){0}))
+    else if (q->op == ETCD_OP_GET && !is_held(r, q, &(struct slice){0}))
         reply_get(r, key, q);
     else if (q->op == ETCD_OP_GET)
         return; /* its job replies */

@@ -166,44 +166,50 @@ static void tick(struct etcd_runs *runs)
 
 /* --- All spaces. --- */
 
-static bool holds_request(void *, const struct http_request *r, struct slice key,
-                          struct slice value, uint64_t prev_index)
-{
-    const struct etcd_runs *runs = etcd_run_is_key(key) ? r->space->etcd_runs : NULL;
-    struct run_view *v = runs == NULL ? NULL : run_views_find(&runs->views, key);
-
-    return v != NULL && etcd_meeting_holds(etcd_run_of(v), r, value, prev_index);
-}
-
 /* The writer takes the state from the answer, with the ranks that are there
  * (etcd_rendezvous_backend.py, set_state()). */
-static bool replaces_value(void *arg, const struct http_request *r, struct slice key,
-                           struct slice value, uint64_t prev_index, uint8_t **text, size_t *len)
+static void give_ranks(struct etcd_rendezvous *home, const struct etcd_run *run,
+                       struct slice *value, uint64_t prev_index)
 {
-    const struct etcd_rendezvous *home = arg;
-    const struct etcd_runs *runs = etcd_run_is_key(key) ? r->space->etcd_runs : NULL;
-    struct run_view *v = runs == NULL ? NULL : run_views_find(&runs->views, key);
+    const struct run_view *v = &run->view;
     struct torch_state next;
-    bool done;
+    size_t len;
 
-    if (v == NULL || v->unread || !v->is_state || v->state.complete ||
-        prev_index != etcd_run_of(v)->modified || value.len > ETCD_RUN_READ_AT_ONCE)
-        return false;
-    home->engine->work += value.len;
-    if (torch_state_read(value, &next) != TORCH_STATE_OK)
-        return false;
+    if (v->unread || !v->is_state || v->state.complete || prev_index != run->modified ||
+        value->len > ETCD_RUN_READ_AT_ONCE || home->settings->rank_order == RANKS_TORCH)
+        return;
+    home->engine->work += value->len;
+    if (torch_state_read(*value, &next) != TORCH_STATE_OK)
+        return;
+    free(home->text);
+    home->text = NULL;
     if (next.complete)
         ranks_assign(home->settings, v->ranks, &next);
-    done = next.complete && torch_state_write(&next, text, len);
+    if (next.complete && torch_state_write(&next, &home->text, &len))
+        *value = (struct slice){home->text, len};
     torch_state_free(&next);
-    return done;
+}
+
+static bool holds_request(void *arg, const struct http_request *r, struct slice key,
+                          struct slice *value, uint64_t prev_index)
+{
+    const struct etcd_runs *runs = etcd_run_is_key(key) ? r->space->etcd_runs : NULL;
+    struct run_view *v = runs == NULL ? NULL : run_views_find(&runs->views, key);
+
+    if (v == NULL)
+        return false;
+    if (etcd_meeting_holds(etcd_run_of(v), r, *value, prev_index))
+        return true;
+    if (value->ptr != NULL)
+        give_ranks(arg, etcd_run_of(v), value, prev_index);
+    return false;
 }
 
 void etcd_runs_init(struct etcd_rendezvous *r, const struct policy_settings *settings,
                     struct engine *engine, const struct net *net)
 {
     *r = (struct etcd_rendezvous){.settings = settings, .engine = engine, .net = net};
-    r->gate = (struct key_gate){.holds = holds_request, .replaces = replaces_value, .arg = r};
+    r->gate = (struct key_gate){.holds = holds_request, .arg = r};
     if (settings->fixes)
         engine->tree_observer = (struct engine_observer){.applied = on_applied, .arg = r};
 }
@@ -213,6 +219,7 @@ void etcd_runs_fini(struct etcd_rendezvous *r)
     struct engine_space *space;
     struct run_view *v;
 
+    free(r->text);
     TAILQ_FOREACH(space, &r->engine->spaces, entry) {
         struct etcd_runs *runs = space->etcd_runs;
 

@@ -24,6 +24,7 @@ struct etcd_rendezvous {
     struct engine *engine;
     const struct net *net; /* knows the client whose request is carried out */
     struct key_gate gate;
+    uint8_t *text; /* the last value with our ranks; NULL: none */
 };
 
 /* Of one space, made when a key concerns it first. */

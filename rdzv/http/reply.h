@@ -25,13 +25,10 @@ struct request_watch {
 /* Who may hold or change a request to a key of etcd's tree before it is carried out. */
 struct key_gate {
     /* The request reads the key (`value`: ptr NULL), or swaps its value, which has the index
-     * `prev_index`, for another one. True: a job has been started for it (session.h). */
-    bool (*holds)(void *arg, const struct http_request *r, struct slice key, struct slice value,
+     * `prev_index`, for *value. True: a job has been started for it (session.h). False: *value may
+     * be another one now, which lives until the next call. */
+    bool (*holds)(void *arg, const struct http_request *r, struct slice key, struct slice *value,
                   uint64_t prev_index);
-    /* Such a swap of values, which is about to be carried out: another value takes the place of
-     * this one, in *text, which the caller frees. False: none does. */
-    bool (*replaces)(void *arg, const struct http_request *r, struct slice key, struct slice value,
-                     uint64_t prev_index, uint8_t **text, size_t *len);
     void *arg;
 };
 

@@ -52,6 +52,7 @@ CASE_ARGS = {"call-worker": ["--expect=2"], "call-scale-up": ["--expect=1"],
              "relay-gone": ["--regroup-wait=2s"], "ended": ["--closed-run-wait=3s"],
              "call-switched-off": ["--regroup-wait=2s", "--silent-node-timeout=6s"],
              "call-slept": ["--regroup-wait=2s", "--silent-node-timeout=6s"],
+             "rank-0-moves": ["--rank-order=torch"],
              "call-two": ["--expect=3"], "call-agent-0": ["--expect=3"],
              "call-agent-0-ranks": ["--expect=1"],
              "clock-ahead": ["--expect=2"], "clock-behind": ["--expect=2"]}
@@ -124,6 +125,25 @@ def agent_last(run):
 def agent_0(run):
     """The new name sorts before the survivor's: rank 0 is the new node's."""
     agent_replaced(run, 0, "node-0", PodJob.kill_pod)
+
+
+@case("ranks-kept", "agents of rank 1, then of rank 0 SIGKILLed and replaced: the new ones get their ranks")
+def ranks_kept(run):
+    """By their names, they would be the last ones; and torch 2.6 ends a survivor that becomes rank 0."""
+    job = run.train("3:3", 3)
+    for rank, name in ((1, "node-12"), (0, "node-11")):
+        before = [job.agent_with(r).name for r in range(3)]
+        lost, new = job.agent_with(rank), run.spare(job, name)
+        run.fault(job)
+        job.kill_pod(lost)
+        new.pod.publish()
+        job.go(new)
+        run.formed(job, 3)
+        before[rank] = new.name
+        after = [job.agent_with(r).name for r in range(3)]
+        if after != before:
+            raise JobFailed("ranks of %s, not of %s" % (" ".join(after), " ".join(before)))
+    run.finish(job, 3)
 
 
 @case("rank-0-moves", "the same, and a survivor becomes rank 0")
