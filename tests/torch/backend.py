@@ -188,9 +188,9 @@ class Scene:
 
     def agent_dies(self):
         relay, _ = self.relay_of(self.pair, "b")
-        mark = self.pair.mark()
         self.pair.kill_agent("b")
         wait_gone(relay, GONE_S)
+        mark = self.pair.mark()  # from here on, no worker of the lost agent trains
         self.pair.start_agent("b2")
         self.pair.wait_training(2, since=mark)
         log = [line for line in self.store.daemon.log().splitlines() if "space=pair" in line]
