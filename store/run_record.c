@@ -106,7 +106,7 @@ void run_records_clear(struct run_records *r, bool all)
 
     for (record = TAILQ_FIRST(&r->list); record != NULL; record = next) {
         next = TAILQ_NEXT(record, order);
-        if (all || !run_record_is_ended(record))
+        if (all || slice_starts_with(record->node.key, slice_str("/")))
             record_remove(r, record);
     }
 }

@@ -1,6 +1,8 @@
 /* A run record says for each rendezvous where its workers have their store. torch has no key for
  * that. The store does not know what a run is; it keeps the record and lists it. The report of an
- * ended run is a record as well, which stays when the space is emptied. */
+ * ended run, and an order of an operator, are records as well, which stay when the space is
+ * emptied.
+ */
 #pragma once
 
 #include "store/change/change.h"
@@ -14,13 +16,15 @@ struct run_record {
         node; /* the run's key; its bytes and those of the address follow the struct */
     TAILQ_ENTRY(run_record) order;
     enum worker_store_placement placement;
-    struct slice address; /* of an ended run: its report */
+    struct slice address; /* of an ended run: its report; of an order: its text */
     uint16_t port;
     uint64_t worker_store; /* 0: none */
-    int64_t round;         /* of an ended run: when it ended, in microseconds since 1970 */
+    int64_t round; /* of an ended run, or an order: when that was, in microseconds since 1970 */
 };
 
-#define RUN_ENDED_KEY "ended/" /* the key of an ended run begins so; that of a run, with '/' */
+/* The key of a run begins with '/'. */
+#define RUN_ENDED_KEY "ended/" /* the key of an ended run begins so */
+#define RUN_ORDER_KEY "order/" /* the same of an order of an operator */
 
 /* The same of the hosts that must not begin a job again that has ended well: ended/hosts/ID. The
  * address is a list of JSON, `round` the time of its end, or of the last refusal. */
@@ -66,5 +70,5 @@ void run_records_put(struct run_records *r, const struct run_put *c);
 
 /* Deletes one that there is. */
 void run_records_delete(struct run_records *r, struct slice key);
-/* Deletes all, or all except those of ended runs. */
+/* Deletes all, or those of runs only. */
 void run_records_clear(struct run_records *r, bool all);

@@ -24,6 +24,7 @@ enum ctl_option_id {
     OPTION_WAIT,
     OPTION_RAW,
     OPTION_YES,
+    OPTION_REASON,
     OPTION_READY,
     OPTION_ENDED,
     OPTION_MAN,

@@ -67,6 +67,8 @@ OPTIONS = [
            "print the bytes of the value alone, with no newline behind them"),
     Option("yes", "y", None, "",
            "do not ask"),
+    Option("reason", "", "TEXT", "",
+           "the reason, which is kept and shown with the order"),
     Option("ready", "", None, "",
            "ask /readyz, whether the store is ready, in place of /livez"),
     Option("ended", "", None, "",
@@ -83,6 +85,10 @@ OF_KEYS = """
 rdzvctl asks for keys over c10d, so it reaches those of the listener's space. Write a KEY as the store has it: torch's
 TCPStore puts a / before each. While a run is alive, rdzvd takes rdzvctl for one of the run's workers: get, set, add,
 delete, wait and watch then work on the workers' keys, and keys lists the agents' keys."""
+
+FOR_OPERATORS = """
+
+Only operators may do this: use a Unix socket, or --token-file."""
 
 COMMANDS = [
     Command("status", "[RUN]", 0, 1, "runs", "watch interval", "missing nodes, and the keys that clients wait for",
@@ -192,6 +198,40 @@ COMMANDS = [
             ("health --timeout 2s", "a liveness probe of a container"),
             ("health --ready", "a readiness probe"),
             ("health --ready -o json", "each check, for a script")),
+    Command("cordon", "NODE", 1, 1, "", "reason", "keep a node out of all further rounds",
+            """NODE is the name of a host, as status has it, or a pattern such as 'node-1*'. A node that is kept out, and is
+            in no round, waits as a spare for any time; one that trains goes on until the nodes meet again. The order
+            holds for all runs of the space, also after rdzvd was started again, until you take it back with uncordon.
+            `rdzvctl status` shows it.
+
+            An agent of torch before 2.3 cannot wait: it ends when its join_timeout is over.""" + FOR_OPERATORS,
+            ("cordon node-7 --reason 'ECC errors'", "node-7 gets no place any more"),
+            ("uncordon node-7", "it joins again")),
+    Command("uncordon", "NODE", 1, 1, "", "reason", "let a node take part again",
+            """Takes back a cordon or an eviction. NODE is the same name or pattern as before.""" + FOR_OPERATORS,
+            ("uncordon node-7", "it joins again, or stays a spare if the round is full")),
+    Command("evict", "NODE", 1, 1, "", "reason yes", "take a node out of its round, and keep it out",
+            """Does what cordon does, and a node that trains leaves its round: the other nodes end their workers in the
+            same moment and meet again without it, and no restart is used up. A spare takes the place. The agent of the
+            node lives on as a spare; that of torch before 2.3 ends.""" + FOR_OPERATORS,
+            ("evict node-7 --reason 'ECC errors' --yes", "a bad node leaves at once")),
+    Command("restart", "RUN", 1, 1, "runs", "reason yes", "let the nodes of a run meet again",
+            """All agents of the run end their workers in the same moment, meet, and start new workers. No restart
+            (--max-restarts) is used up.""" + FOR_OPERATORS,
+            ("restart JOB --yes", "new workers on the same nodes")),
+    Command("hold", "RUN", 1, 1, "runs", "reason yes", "end the workers of a run, and let its agents wait",
+            """All workers end, and all agents wait as spares, for any time, also those that come later. The order
+            holds until `rdzvctl release`. Agents of torch before 2.3 cannot wait, so rdzvd refuses the
+            order.""" + FOR_OPERATORS,
+            ("hold JOB --reason 'storage is down' --yes", "nobody trains"),
+            ("release JOB", "all meet again")),
+    Command("release", "RUN", 1, 1, "runs", "reason", "end the hold of a run",
+            """All agents that wait meet again.""" + FOR_OPERATORS,
+            ("release JOB", "the job goes on")),
+    Command("close", "RUN", 1, 1, "runs", "reason yes", "end a run for all its agents",
+            """All agents end with RendezvousClosedError and exit code 1. Agents that start again find the run closed,
+            until `rdzvctl forget` frees its id, or no agent was connected for --idle-run-ttl.""" + FOR_OPERATORS,
+            ("close JOB --reason 'wrong data' --yes", "all agents end")),
     Command("forget", "RUN", 1, 1, "runs", "yes", "forget a run and its keys",
             """Removes the run's keys and closes the connections of its agents. The agents end, and whatever started
             torchrun has to start them again. Only operators may do this: use a Unix socket, or --token-file.""",
@@ -210,6 +250,9 @@ COMMANDS = [
             ("help status", "about one command"),
             ("help --man | man -l -", "the manual page")),
 ]
+
+# Of those, the orders to runs and nodes, which one function sends.
+ORDERS = "cordon uncordon evict restart hold release close".split()
 
 # Of those, the commands that run with a client of c10d.
 OVER_C10D = "keys get set add delete wait watch latency".split()

@@ -31,7 +31,8 @@ struct ctl {
     const char *unix_path; /* within `server`; NULL: it is HOST:PORT */
     const char *space;     /* NULL: all that this client may see */
     const char *token_file;
-    bool tls; /* speak it */
+    const char *reason; /* of an order; NULL: none */
+    bool tls;           /* speak it */
     struct {
         const char *ca, *cert, *key; /* files; NULL: the CAs of the machine; none to show */
         const char *name;            /* that the store's certificate has to have; NULL: the host */

@@ -108,9 +108,13 @@ static bool take_option(struct parse *p, enum ctl_option_id id, const char *valu
 {
     struct ctl *ctl = p->ctl;
     const char **const texts[OPTION_COUNT_OF_ALL] = {
-        [OPTION_SPACE] = &ctl->space,        [OPTION_TOKEN_FILE] = &ctl->token_file,
-        [OPTION_CACERT] = &ctl->tls_with.ca, [OPTION_CERT] = &ctl->tls_with.cert,
-        [OPTION_KEY] = &ctl->tls_with.key,   [OPTION_TLS_SERVER_NAME] = &ctl->tls_with.name,
+        [OPTION_SPACE] = &ctl->space,
+        [OPTION_TOKEN_FILE] = &ctl->token_file,
+        [OPTION_REASON] = &ctl->reason,
+        [OPTION_CACERT] = &ctl->tls_with.ca,
+        [OPTION_CERT] = &ctl->tls_with.cert,
+        [OPTION_KEY] = &ctl->tls_with.key,
+        [OPTION_TLS_SERVER_NAME] = &ctl->tls_with.name,
     };
     bool *const flags[OPTION_COUNT_OF_ALL] = {
         [OPTION_HELP] = &p->help,     [OPTION_VERSION] = &p->version, [OPTION_WATCH] = &ctl->watch,

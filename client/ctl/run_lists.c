@@ -343,7 +343,8 @@ static void status_as_text(const struct view *view, const struct shown_run *runs
                count);
         print_scope(view);
     }
-    cJSON_ArrayForEach(space, view->spaces) status_print_rest(stdout, view->ctl, space);
+    cJSON_ArrayForEach(space, view->spaces)
+        status_print_rest(stdout, view->ctl, space, view->now_us);
 }
 
 /* The run that was asked for; of several, in as many spaces, a list. */

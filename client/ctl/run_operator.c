@@ -1,9 +1,10 @@
-/* monitor, forget and clear: what only operators may do. */
+/* monitor, forget, clear, and orders to runs and nodes: what only operators may do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "client/ctl/commands.h"
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
 #include "client/ctl_run.h"
@@ -149,6 +150,70 @@ enum ctl_exit run_forget(const struct ctl *ctl)
     path = http_path(in_space, ctl->args[0], NULL);
     free(in_space);
     return delete_path(ctl, path, ctl->args[0]);
+}
+
+/* --- Orders --- */
+
+/* Those that end workers. Each has --yes among its options. */
+static bool is_order_confirmed(const struct ctl *ctl, const char *space)
+{
+    static const char *const questions[] = {
+        "evict",
+        "Take the node %.200s out of its round, in the space %.100s at %.100s?",
+        "restart",
+        "End the workers of the run %.200s of the space %.100s at %.100s, and start them again?",
+        "hold",
+        "End the workers of the run %.200s of the space %.100s at %.100s, and let its agents wait?",
+        "close",
+        "End the run %.200s of the space %.100s at %.100s for all its agents?",
+    };
+    char question[512];
+
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i += 2) {
+        if (strcmp(ctl->command->name, questions[i]) != 0)
+            continue;
+        snprintf(question, sizeof question, questions[i + 1], ctl->args[0], space, ctl->server);
+        return is_confirmed(ctl, question);
+    }
+    return true;
+}
+
+/* Takes `path`. */
+static char *with_parameter(char *path, const char *name, const char *value)
+{
+    char *head = ctl_memory(malloc(strlen(path) + strlen(name) + 3)), *whole;
+
+    sprintf(head, "%s%c%s=", path, strchr(path, '?') == NULL ? '?' : '&', name);
+    free(path);
+    whole = http_path(head, value, NULL);
+    free(head);
+    return whole;
+}
+
+enum ctl_exit run_order(const struct ctl *ctl)
+{
+    const char *space = ctl->space != NULL ? ctl->space : "default", *word = ctl->command->name;
+    bool is_node = strstr(word, "cordon") != NULL || strcmp(word, "evict") == 0;
+    char by[128], host[64] = "", *in_space, *path;
+    struct http_answer answer;
+    enum ctl_exit code;
+
+    if (!is_order_confirmed(ctl, space))
+        return CTL_USAGE;
+    gethostname(host, sizeof host - 1);
+    snprintf(by, sizeof by, "%.60s@%s", getenv("USER") == NULL ? "" : getenv("USER"), host);
+    in_space = http_path(SPACES, space, is_node ? "/nodes/" : "/runs/");
+    path = with_parameter(http_path(in_space, ctl->args[0], NULL), "order", word);
+    path = with_parameter(with_parameter(path, "by", by), "reason",
+                          ctl->reason == NULL ? "" : ctl->reason);
+    free(in_space);
+    code = http_ask(ctl, "PUT", path, &answer);
+    free(path);
+    if (code != CTL_FINE)
+        return code;
+    free(answer.body);
+    printf("%s: the store has the order to %s it\n", ctl->args[0], word);
+    return CTL_FINE;
 }
 
 enum ctl_exit run_clear(const struct ctl *ctl)

@@ -420,10 +420,37 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
     print_rounds(out, ctl, run, now_us);
 }
 
-void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space)
+static void cell_about(struct table *t, const cJSON *order, const char *member)
+{
+    (void)member;
+    table_cell(t, member_text(order, has_member(order, "run") ? "run" : "node"));
+}
+
+/* Orders of operators that hold until they are taken back. */
+static void print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)
+{
+    static const struct table_column columns[] = {
+        {"ORDER", "order", cell_text}, {"ABOUT", NULL, cell_about},     {"FOR", "since", cell_age},
+        {"BY", "by", cell_text},       {"REASON", "reason", cell_text}, {.head = NULL}};
+    const cJSON *order;
+    struct table t;
+
+    table_begin(&t, columns, now_us);
+    cJSON_ArrayForEach(order, member_item(space, "orders")) table_add_json(&t, STYLE_PLAIN, order);
+    if (t.rows == 0)
+        return;
+    text_styled(out, STYLE_HEAD, ctl->colour, "ORDERS");
+    fputs(" of operators in the space ", out);
+    text_safe(out, member_text(space, "name"), strlen(member_text(space, "name")), 200);
+    fputc('\n', out);
+    table_print(&t, out, "  ", ctl->colour);
+}
+
+void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)
 {
     const char *name = member_text(space, "name");
 
+    print_orders(out, ctl, space, now_us);
     if (cJSON_GetArraySize(member_item(space, "absent_keys")) == 0 &&
         cJSON_GetArraySize(member_item(space, "barriers")) == 0 &&
         cJSON_GetArraySize(member_item(space, "hints")) == 0)

@@ -272,13 +272,16 @@ def write_tables(f):
     for c in table.COMMANDS:
         run = "run_over_c10d" if c.name in table.OVER_C10D else "run"
         f.write('    {"%s", "%s", %d, %d,\n     %s,\n     .%s = run_%s},\n' % (
-            c.name, c.syntax, c.least, c.most, ids(of_command(c)), run, c.name))
+            c.name, c.syntax, c.least, c.most, ids(of_command(c)), run, "order" if c.name in table.ORDERS else c.name))
     f.write("    {.name = NULL},\n};\n")
 
 
 def write_functions(f):
     f.write('/* Made by client/ctl/texts.py. */\n#pragma once\n\n#include "client/ctl/ctl.h"\n\nstruct rdzv_client;\n\n')
+    f.write("enum ctl_exit run_order(const struct ctl *ctl);\n")
     for c in table.COMMANDS:
+        if c.name in table.ORDERS:
+            continue
         f.write("enum ctl_exit run_%s(const struct ctl *ctl%s);\n" % (
             c.name, ", struct rdzv_client *c" if c.name in table.OVER_C10D else ""))
 

@@ -18,7 +18,7 @@ const char *const run_state_names[RUN_STATES] = {
 
 static bool has_failed(const struct run_facts *f)
 {
-    return f->run != NULL && f->run->failed;
+    return f->run != NULL && f->run->failed && f->run->orders.word != ORDER_CLOSE;
 }
 
 static size_t agents_of(const struct run_facts *f)
@@ -262,7 +262,10 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
 {
     size_t waiting = f->run == NULL ? 0 : f->run->held[HELD_REJOIN];
 
-    if (waiting > 0)
+    if (f->run != NULL && f->run->orders.word == ORDER_CLOSE)
+        run_status_hint(h, "an operator has closed it: agents that start again find it closed; "
+                           "`rdzvctl forget` frees its id");
+    else if (waiting > 0)
         run_status_hint(
             h,
             "keys of an earlier run: it is closed, and agents that came for the next one (%zu) "
@@ -276,6 +279,28 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
         run_status_hint(
             h, "keys of an earlier run: it is closed, and forgotten after --closed-run-ttl; "
                "agents that come with the same --rdzv-id wait until then");
+}
+
+static void hint_orders(const struct run_facts *f, struct hints *h)
+{
+    const struct torch_state *state = &f->view->state;
+    size_t count = 0;
+
+    if (f->run == NULL || state->closed)
+        return;
+    for (size_t i = 0; i < state->count; i++)
+        count += node_role(&state->nodes[i]) != NULL && !loss_is_mark(&state->nodes[i]) &&
+                 run_keeps_out(f->run, &state->nodes[i]);
+    if (f->run->orders.word == ORDER_HOLD)
+        run_status_hint(h,
+                        "an operator holds the run, so its agents (%zu) wait: `rdzvctl release` "
+                        "lets them meet",
+                        agents_of(f));
+    else if (count > 0)
+        run_status_hint(h,
+                        "nodes that an operator keeps out: %zu; `rdzvctl uncordon` lets them take "
+                        "part again",
+                        count);
 }
 
 /* Pods on their host's network have its name, and each its agent as the first process. */
@@ -370,6 +395,7 @@ void run_status_hints(const struct run_facts *f, const struct run_survey *survey
     if (f->elsewhere != NULL)
         hint_elsewhere(f, h);
     hint_own_port(f, h);
+    hint_orders(f, h);
     if (has_failed(f))
         hint_failed(f, h);
     else if (f->view->state.closed)

@@ -1,4 +1,6 @@
 /* What is below /rdzv/v1/spaces: spaces and their runs. See handlers.h for the contract. */
+#include <stdio.h>
+
 #include "proto/json.h"
 #include "rdzv/admin/handlers.h"
 #include "rdzv/admin/run_status.h"
@@ -57,6 +59,69 @@ static void handle_space(const struct http_request *r, struct slice name)
         reset_space(r, space);
 }
 
+/* --- Orders of operators. --- */
+
+#define TEXT_MAX 200 /* bytes of a reason, and of a name of an operator; the rest is cut off */
+
+/* The parameter of the query, unescaped, with an end; "": it is absent. */
+static void read_text(const struct http_request *r, const char *name, char out[TEXT_MAX + 1])
+{
+    struct slice value = {0};
+
+    url_find_param((struct slice){0}, r->query, name, &value);
+    value.len = value.len < TEXT_MAX ? value.len : TEXT_MAX;
+    value = url_unescape_value(value, (uint8_t *)out);
+    if (value.len != 0)
+        memmove(out, value.ptr, value.len);
+    out[value.len] = '\0';
+}
+
+static void reply_order(const struct http_request *r, struct operator_answer answer,
+                        struct slice word, struct slice name)
+{
+    struct reply_body body;
+
+    if (answer.why != NULL) {
+        reply_message(r, answer.status, answer.why, HTTP_ETCD_NONE);
+        return;
+    }
+    reply_body_begin(&body);
+    json_open(&body.w, '{');
+    json_member(&body.w, "order", word);
+    json_member(&body.w, "about", name);
+    writer_str(&body.w, "}\n");
+    reply_body_send(r, &ok, &body);
+}
+
+/* `run`: the order must be about it; NULL: about the nodes of that name. */
+static void handle_order(const struct http_request *r, struct engine_space *space,
+                         struct run_view *run, struct slice name)
+{
+    struct operator_order order = {.name = name};
+    char reason[TEXT_MAX + 1], by[TEXT_MAX + 1], whole[TEXT_MAX + CONN_PEER_MAX + 8];
+    char peer[CONN_PEER_MAX];
+    struct slice word = {0};
+
+    url_find_param((struct slice){0}, r->query, "order", &word);
+    if (!operator_verb_read(word, &order.verb) ||
+        operator_is_about_node(order.verb) != (run == NULL)) {
+        reply_message(r, 400,
+                      run == NULL ? "Say ?order=cordon, evict or uncordon"
+                                  : "Say ?order=restart, hold, release or close",
+                      HTTP_ETCD_NONE);
+        return;
+    }
+    read_text(r, "reason", reason);
+    read_text(r, "by", by);
+    snprintf(whole, sizeof whole, "%s%s%s", by, by[0] == '\0' ? "" : " at ",
+             conn_peer(r->conn, peer));
+    order.reason = reason;
+    order.by = whole;
+    reply_order(r,
+                run == NULL ? operator_order_node(space, &order) : operator_order_run(run, &order),
+                word, name);
+}
+
 /* --- A run. --- */
 
 /* NULL: no node of the round has this rank. */
@@ -102,11 +167,11 @@ static void handle_run(const struct http_request *r, struct engine_space *space,
                        struct slice id)
 {
     struct run_view *run = space == NULL ? NULL : rendezvous_find(space, id);
-    bool deletes = r->head->method == HTTP_DELETE;
+    bool deletes = r->head->method == HTTP_DELETE, orders = r->head->method == HTTP_PUT;
 
-    if (!deletes && !http_is_reading(r))
-        reply_not_allowed(r, "GET,HEAD,DELETE", HTTP_ETCD_NONE);
-    else if (deletes && !http_may_change_daemon(r))
+    if (!deletes && !orders && !http_is_reading(r))
+        reply_not_allowed(r, "GET,HEAD,PUT,DELETE", HTTP_ETCD_NONE);
+    else if ((deletes || orders) && !http_may_change_daemon(r))
         return;
     else if (space == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
@@ -116,6 +181,8 @@ static void handle_run(const struct http_request *r, struct engine_space *space,
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
     else if (deletes)
         reply_removed(r, "run", id, rendezvous_forget(run));
+    else if (orders)
+        handle_order(r, space, run, id);
     else
         reply_node(r, run);
 }
@@ -130,10 +197,23 @@ static struct engine_space *find_space_shown(const struct http_request *r, struc
     return space == r->space || http_shows_all_spaces(r) ? space : NULL;
 }
 
-/* "NAME", "NAME/status", or "NAME/runs/ID". A space's name holds no '/'. */
+static void handle_nodes(const struct http_request *r, struct engine_space *space,
+                         struct slice name, struct slice pattern)
+{
+    if (r->head->method != HTTP_PUT)
+        reply_not_allowed(r, "PUT", HTTP_ETCD_NONE);
+    else if (!http_may_change_daemon(r))
+        return;
+    else if (space == NULL)
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
+    else
+        handle_order(r, space, NULL, pattern);
+}
+
+/* "NAME", "NAME/status", "NAME/runs/ID" or "NAME/nodes/PATTERN". A space's name holds no '/'. */
 static void handle_below(const struct http_request *r, struct slice path)
 {
-    static const char runs[] = "/runs/";
+    static const char runs[] = "/runs/", nodes[] = "/nodes/";
     const uint8_t *slash = memchr(path.ptr, '/', path.len);
     struct slice name = {path.ptr, slash == NULL ? path.len : (size_t)(slash - path.ptr)};
     struct slice rest = slice_from(path, name.len);
@@ -144,6 +224,8 @@ static void handle_below(const struct http_request *r, struct slice path)
         admin_space_status_handle(r, find_space_shown(r, name), name);
     else if (slice_starts_with(rest, slice_str(runs)) && rest.len > strlen(runs))
         handle_run(r, find_space_shown(r, name), name, slice_from(rest, strlen(runs)));
+    else if (slice_starts_with(rest, slice_str(nodes)))
+        handle_nodes(r, find_space_shown(r, name), name, slice_from(rest, strlen(nodes)));
     else
         reply_not_found(r);
 }

@@ -72,6 +72,7 @@ static void write_space_end(struct status_text *t)
         json_member_u64(w, "runs_left_out", t->runs_left_out);
     status_ended_write(w, t->walk.space, engine_wall_ns(engine_of(t)) / 1000,
                        t->scope.form.streamed ? STREAMED_ENDED : SIZE_MAX);
+    operator_orders_write(w, t->walk.space);
     status_waits_write_space(w, t->walk.space, engine_of(t));
     writer_u8(w, '}');
     if (!t->scope.is_single && run_walk_is_in_last_space(&t->walk))

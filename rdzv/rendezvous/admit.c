@@ -78,7 +78,7 @@ static bool are_all_here(const struct step *s, size_t nodes)
     const struct torch_state *state = &run->view.state;
     bool have_room = false;
 
-    if (nodes != run->agent_count)
+    if (nodes != steering_agents(run))
         return false;
     for (size_t i = 0; i < state->count; i++) {
         const struct torch_node *node = &state->nodes[i];

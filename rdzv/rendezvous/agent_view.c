@@ -52,6 +52,7 @@ enum place {
     PLACE_OUTSIDE, /* a new one, or a spare */
     PLACE_LEFT,
     PLACE_STRANGER,
+    PLACE_ASIDE, /* an operator keeps it out: steering.c */
 };
 
 /* --- Where the agent is. --- */
@@ -88,6 +89,8 @@ static enum place place_of(struct step *s, const struct agent *a, const struct t
 {
     const struct run_view *v = &s->run->view;
 
+    if (steering_is_aside(s->run, a, own))
+        return PLACE_ASIDE;
     if (presence_is_stranger(s, a))
         return PLACE_STRANGER;
     if (!v->state.complete)
@@ -127,16 +130,21 @@ static size_t count_others(struct step *s, struct agent *a, enum place place,
         return others_as_completed(v, own);
     case PLACE_OUTSIDE:
         return v->participants;
+    case PLACE_ASIDE:
+        return steering_others(s->run, a);
     default:
         return 0;
     }
 }
 
-static const struct torch_node *shown_waiting(const struct step *s, enum place place)
+/* An agent whose node was set aside ends its workers when it sees that a node waits, however late
+ * it polls. Agents that join do not look at the wait list. */
+static const struct torch_node *shown_waiting(const struct step *s, enum place place,
+                                              const struct torch_node *own)
 {
-    if (place == PLACE_STRANGER)
+    if (place == PLACE_STRANGER || place == PLACE_ASIDE || (own != NULL && own->redundant))
         return &loss_mark;
-    if (s->run->failed && s->run->settings->end_failed_runs)
+    if (run_ends_all(s->run))
         return &loss_mark; /* also an agent that is in no list may still train */
     if ((place == PLACE_TRAINING || place == PLACE_RANKED) && meeting_is_open(s->run))
         return meeting_waiting(s);
@@ -192,7 +200,7 @@ static const struct torch_front *front_of(struct run *run, const struct torch_st
 static bool write(struct step *s, struct agent *a, enum place place, const struct torch_node *own,
                   struct slice *text)
 {
-    const struct torch_node *waiting = shown_waiting(s, place);
+    const struct torch_node *waiting = shown_waiting(s, place, own);
     struct torch_node nodes[2];
     struct torch_state state = s->run->view.state;
     const struct torch_front *front = NULL;
@@ -201,7 +209,7 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
 
     state.nodes = nodes;
     state.count = 0;
-    state.complete = state.complete || place == PLACE_STRANGER;
+    state.complete = state.complete || place == PLACE_STRANGER || place == PLACE_ASIDE;
     set_deadline(s, place, &state);
     if (own != NULL)
         add_own(s, a, place, own, &state);

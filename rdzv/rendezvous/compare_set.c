@@ -5,7 +5,6 @@
  * shown the state anew, and decides again. Since an agent is never shown the value itself
  * (agent_view.c), it takes each answer for the write of another agent, and finds all that it wanted
  * done. */
-#include "proto/torch/torch_intent.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
@@ -127,7 +126,7 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
     if (in->kind == INTENT_LEAVE && was_in)
         a->has_left = completion;
     if (in->kind == INTENT_LEAVE) /* torch leaves an open round, or the wait list, for this only */
-        a->gave_up = !was_in && in->was != NULL;
+        a->gave_up = !was_in && in->was != NULL && !in->was->redundant;
     else if (in->kind != INTENT_CLOSE && in->was == NULL)
         a->joins_since_ms = s->now->ms;
     round_written(s, a);
@@ -172,6 +171,22 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
     return outcome;
 }
 
+/* The state of a run that is kept out of its first round has no node yet. */
+static bool may_go_on(struct step *s, struct agent *a, const struct intent *in)
+{
+    switch (steering_judge(s, a, in)) {
+    case STEERING_IS_FREE:
+        return is_current(s, in);
+    case STEERING_ALLOWS:
+        return in->from.round == s->run->view.state.round &&
+               intent_same_place(in->was, place_now(s, in));
+    default:
+        if (!s->run->view.is_state)
+            steering_begin_empty(s, a, in);
+        return false;
+    }
+}
+
 static enum outcome apply(struct step *s, struct agent *a, const struct intent *in)
 {
     if (rejoin_is_too_late(s, a, in->own.addr))
@@ -195,7 +210,7 @@ static enum outcome apply(struct step *s, struct agent *a, const struct intent *
     agent_note_wrote(a);     /* the agent trains no more, and may see that its node is in no list */
     if (s->run->view.state.closed && in->kind != INTENT_LEAVE)
         return OUTCOME_REFUSED;
-    if (!is_current(s, in))
+    if (!may_go_on(s, a, in))
         return OUTCOME_REFUSED;
     return in->kind == INTENT_JOIN ? join(s, a, in) : put(s, a, in);
 }

@@ -79,6 +79,7 @@ struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key
     run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
              engine_now_ms(r->engine));
     run->home = home;
+    run->run.orders.cordons = &home->cordons;
     run->history.stats = &r->engine->stats;
     if (!add_due(run)) {
         run_fini(&run->run);
@@ -288,6 +289,8 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
         go_on(run, &out.items[i]);
     if (out.failed)
         give_up(run, &event);
+    if (!v->exists)
+        operator_forget_run(run);
     policy_out_clear(&out);
     return verdict;
 }

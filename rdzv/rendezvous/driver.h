@@ -69,7 +69,8 @@ struct rendezvous_space {
     struct run_views runs;   /* each the view of a live_run */
     struct live_run *shared; /* whose workers use the agents' port; NULL: no run's */
     bool misses_drops;       /* the store took no changes when worker stores were to go */
-    bool forgets; /* the keys of a run are being deleted: they are no changes to notice */
+    bool forgets;           /* the keys of a run are being deleted: they are no changes to notice */
+    struct cordons cordons; /* one allocation; see operator.c */
 };
 
 static inline struct live_run *live_run_of(struct run_view *v)
@@ -120,6 +121,12 @@ bool driver_keep_hosts(const struct rendezvous_space *home, struct slice id, str
 
 /* If the run is open, reports that it ends then. */
 void driver_end_run(struct live_run *run, const char *end, const char *why, int64_t at_us);
+
+/* Takes the orders of operators from the records of the store: of the space, and of the run. The
+ * orders about a run end with it. */
+void operator_restore(struct rendezvous_space *home);
+void operator_restore_run(struct live_run *run);
+void operator_forget_run(struct live_run *run);
 
 /* When the tick comes to the run next: then, by the monotonic clock; or by how the run stands. */
 void driver_set_due(struct live_run *run, uint64_t ms);

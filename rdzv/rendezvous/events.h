@@ -28,6 +28,13 @@ enum policy_event_kind {
     RUN_PORT_OPENED,     /* the answer to POLICY_OPEN_PORT; `port` 0: it failed */
     RUN_TICK,            /* once a second */
     RUN_FORGET,          /* forget it now, on request */
+    RUN_ORDERED,         /* an operator wants `order`, and run.orders has it */
+};
+
+enum run_order {
+    RUN_ORDER_RESTART,  /* the nodes of the complete round meet again */
+    RUN_ORDER_CLOSE,    /* its agents end */
+    RUN_ORDER_KEEP_OUT, /* run.orders.cordons, or a hold, has changed */
 };
 
 enum probe_result {
@@ -55,6 +62,8 @@ struct policy_event {
     bool agents_return; /* RUN_RESTORED: agents behind relays will come back */
     struct slice memo;  /* AGENT_CONNECTED: of the last POLICY_KEEP_MEMO before a start */
     enum probe_result probed;
+    enum run_order order;
+    bool evicts; /* RUN_ORDER_KEEP_OUT: the nodes of a round with such a node meet again */
     uint16_t port;
     uint64_t away_ms;
 };

@@ -186,6 +186,11 @@ static void explain_end(struct step *s, struct note *note, const struct agent *b
     char *text = (char *)step_alloc(s, END_TEXT_MAX), words[NODE_TEXT_MAX];
     const char *node = node_words(note->by_node, words);
 
+    if (s->run->orders.word == ORDER_CLOSE) {
+        note->end = "closed";
+        note->reason = "an operator has closed it";
+        return;
+    }
     note->end = s->run->failed ? "failed" : gave_up ? "join_timeout" : is_done ? "done" : "closed";
     note->reason = text;
     if (text == NULL)

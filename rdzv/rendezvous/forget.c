@@ -10,8 +10,8 @@ void forget_end_run(struct step *s)
 
     if (run->view.record.worker_store != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = run->view.record.worker_store;
-    run->shares_roles = run->was_meeting = run->must_meet = run->failed = run->awaits_others =
-        false;
+    run->shares_roles = run->was_meeting = run->must_meet = run->meets_on_order = run->failed =
+        run->awaits_others = false;
     run->finishing.round = ROUND_NONE;
     closing_forget(run);
     run_view_update(&run->view, (struct slice){0});
@@ -58,9 +58,10 @@ static const char *why_forget(const struct run *run, const struct policy_now *no
     if (run->awaits_others)
         return TAILQ_EMPTY(&run->rejoining) ? "no host has come that may begin the ended job again"
                                             : NULL;
-    if (run->failed)
+    if (run->failed && run->orders.word != ORDER_CLOSE)
         return "it has failed, and all its agents have ended";
-    if (run->view.state.closed && idle_ms >= settings->closed_run_ttl_ms)
+    if (run->view.state.closed && run->orders.word != ORDER_CLOSE &&
+        idle_ms >= settings->closed_run_ttl_ms)
         return "it is closed, and no agent was connected for --closed-run-ttl";
     if (settings->idle_run_ttl_ms != 0 && idle_ms >= settings->idle_run_ttl_ms)
         return "no agent was connected for --idle-run-ttl";

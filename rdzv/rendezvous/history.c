@@ -332,6 +332,10 @@ void history_note(struct history *h, const struct run *run, const struct note *n
             history_leave(h, note->node, now_us);
         history_reach(h, note->round, now_us);
         break;
+    case NOTE_NODE_SET_ASIDE:
+        if (history_is_of_round(note))
+            history_add_reason(h, REASON_ALSO, "an operator has taken %s out", note->node);
+        break;
     case NOTE_NODE_DISCONNECTED:
     case NOTE_NODE_SILENT:
     case NOTE_NODE_PRESUMED_DEAD:
@@ -359,7 +363,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         history_complete(h, note->number, run->fill == FILL_MAX, now_us);
         break;
     case NOTE_RUN_ENDED:
-        if (run->failed)
+        if (run->failed && run->orders.word != ORDER_CLOSE)
             history_replace_text(&h->failed, note->by_node);
         history_end(h, note->reason, now_us);
         break;

@@ -13,17 +13,15 @@
 /* How many nodes a round is to have; 0: unknown. */
 static uint64_t wanted(const struct run *run)
 {
-    return run->view.has_completed ? torch_state_participants(&run->view.last_completed)
-                                   : run->settings->expected_nodes;
+    return run->view.has_completed ? steering_wanted(run) : run->settings->expected_nodes;
 }
 
 bool last_call_may_admit(const struct run *run)
 {
-    uint64_t nodes = wanted(run);
+    uint64_t nodes = wanted(run), agents = steering_agents(run);
 
-    return run->settings->end_last_call && nodes != 0 && run->enough != 0 &&
-           run->agent_count >= nodes && run->agent_count >= run->enough &&
-           run->agent_count <= run->room_for;
+    return run->settings->end_last_call && nodes != 0 && run->enough != 0 && agents >= nodes &&
+           agents >= run->enough && agents <= run->room_for;
 }
 
 /* Every connected agent has joined, so no agent is about to join. */
@@ -31,12 +29,12 @@ static bool all_have_joined(const struct run *run, size_t participants)
 {
     const struct agent *a;
 
-    if (run->agent_count > participants)
+    if (steering_agents(run) > participants)
         return false;
     TAILQ_FOREACH(a, &run->agents, entry) {
         const struct torch_node *node = run_node_of(run, a);
 
-        if (node == NULL || !node->participant)
+        if ((node == NULL || !node->participant) && !steering_is_aside(run, a, node))
             return false;
     }
     return true;
@@ -124,10 +122,14 @@ static int64_t latest_us(const struct step *s)
     return s->now->wall_ns / 1000 + (int64_t)wait_ms * 1000;
 }
 
-static bool does_any_wait(const struct torch_state *state)
+static bool does_any_wait(const struct run *run)
 {
+    const struct torch_state *state = &run->view.state;
+
     for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].waiting || state->nodes[i].redundant)
+        const struct torch_node *node = &state->nodes[i];
+
+        if ((node->waiting || node->redundant) && !run_keeps_out(run, node))
             return true;
     }
     return false;
@@ -137,7 +139,7 @@ static bool does_any_wait(const struct torch_state *state)
  * them wait, end the round at once, and so on in the next round. */
 static int64_t earliest_us(const struct step *s)
 {
-    return does_any_wait(&s->run->view.state) ? s->now->wall_ns / 1000 + JOINS_US : INT64_MIN;
+    return does_any_wait(s->run) ? s->now->wall_ns / 1000 + JOINS_US : INT64_MIN;
 }
 
 void last_call_begun(struct step *s)

@@ -85,8 +85,8 @@ static bool lacks_participants(const struct run *run, const struct torch_state *
  * of the daemon, or a placeholder that an agent may have taken for the key of a lost node. */
 void loss_take_back(const struct run *run, struct torch_state *next)
 {
-    if (run->start == START_OVER && !run->must_meet && !meeting_is_open(run) &&
-        !lacks_participants(run, next))
+    if (run->start == START_OVER && !run->must_meet && !run->meets_on_order &&
+        !meeting_is_open(run) && !lacks_participants(run, next))
         clear_mark(next);
 }
 
@@ -136,7 +136,7 @@ static void notify_survivors(struct step *s, const char *why)
  * nodes wait: these may leave before each agent has polled. */
 void loss_end_run(struct step *s)
 {
-    struct torch_state *next = s->run->settings->end_failed_runs ? step_edit(s) : NULL;
+    struct torch_state *next = run_ends_all(s->run) ? step_edit(s) : NULL;
 
     if (next == NULL)
         return;
@@ -238,6 +238,57 @@ void loss_on_rejoin(struct step *s)
         put_without(s, true, "the agent of one of them has started its workers again alone");
 }
 
+void loss_restart(struct step *s)
+{
+    if (!step_is_open(s) || !s->run->view.state.complete)
+        return;
+    s->run->meets_on_order = true;
+    if (should_notify(s->run, &s->run->view.state) && step_edit(s) != NULL)
+        put_without(s, true, "an operator has asked for it");
+}
+
+/* --- Nodes that an operator keeps out. --- */
+
+static void set_aside(struct step *s, struct torch_state *next, struct torch_node *node)
+{
+    struct note *note = explain_note_node(s, NOTE_NODE_SET_ASIDE, node);
+    struct agent *a = run_agent_of(s->run, node);
+    bool has_heartbeat = node->has_heartbeat;
+    struct policy_output *close;
+
+    note->reason = "an operator keeps it out";
+    if (a != NULL)
+        agent_set_line(a, LINE_NONE);
+    loss_take_out(next, node);
+    node->redundant = next->has_redundancy;
+    node->has_heartbeat = has_heartbeat && node->redundant;
+    if (node->redundant || a == NULL)
+        return;
+    close = step_agent(s, POLICY_CLOSE, a);
+    close->reason = "an operator keeps its node out, and torch before 2.3 cannot wait outside";
+    close->value = a->node.addr;
+}
+
+void loss_set_aside(struct step *s, bool meets)
+{
+    struct torch_state *next = step_is_open(s) ? step_edit(s) : NULL;
+    bool trains = next != NULL && next->complete && !meets, missed = false;
+    size_t moved = 0;
+
+    for (size_t i = 0; next != NULL && i < next->count; i++) {
+        struct torch_node *node = &next->nodes[i];
+
+        if (loss_is_mark(node) || !(node->waiting || (node->participant && !trains)) ||
+            !run_keeps_out(s->run, node))
+            continue;
+        missed = missed || (node->participant && next->complete);
+        set_aside(s, next, node);
+        moved++;
+    }
+    if (moved != 0)
+        put_without(s, missed, "an operator has taken a node out");
+}
+
 /* --- All of them. --- */
 
 static size_t take_out_absent(const struct run *run, struct torch_state *state)
@@ -320,7 +371,7 @@ static bool is_any_outside(const struct run *run)
     TAILQ_FOREACH(a, &run->agents, entry) {
         const struct torch_node *node = run_node_of(run, a);
 
-        if (node == NULL || !node->participant)
+        if ((node == NULL || !node->participant) && !steering_is_aside(run, a, node))
             return true;
     }
     return false;

@@ -20,6 +20,9 @@
  * others would repeat their last steps without the finished node. In a run that has failed nothing
  * is held, since all agents must end (closing.c).
  *
+ * A node that an operator takes out of the round (steering.c) ends its workers in the same moment,
+ * so it stays a participant until the meeting is open.
+ *
  * Upstream: SimpleElasticAgent._invoke_run() (agent/server/api.py), num_nodes_waiting()
  * (rendezvous/dynamic_rendezvous.py); the same in 1.13 to 2.14. */
 #include "proto/torch/torch_timing.h"
@@ -41,7 +44,7 @@ const struct torch_node *meeting_waiting(const struct step *s)
 {
     const struct run_view *v = &s->run->view;
 
-    if (s->run->failed && s->run->settings->end_failed_runs)
+    if (run_ends_all(s->run))
         return &loss_mark;
     for (size_t i = v->waiting == 0 ? v->state.count : v->waiting - 1; i < v->state.count; i++) {
         const struct torch_node *node = &v->state.nodes[i];
@@ -251,6 +254,7 @@ static void open(struct step *s, const struct agent *by)
         note_open(s, count_late(s->run, s->now->ms) - (by != NULL));
     s->run->meeting.phase = MEETING_OPEN;
     s->run->meeting.completion = s->run->view.completions;
+    loss_set_aside(s, true);
     release(s);
 }
 

@@ -321,9 +321,10 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [RUN_PORT_OPENED] = worker_store_on_port_opened,
     [RUN_TICK] = tick,
     [RUN_FORGET] = forget,
+    [RUN_ORDERED] = steering_on_order,
 };
 
-_Static_assert(sizeof answers / sizeof answers[0] == RUN_FORGET + 1, "an event has no answer");
+_Static_assert(sizeof answers / sizeof answers[0] == RUN_ORDERED + 1, "an event has no answer");
 
 void policy_step(struct run *run, const struct policy_event *event, const struct policy_now *now,
                  struct policy_out *out)

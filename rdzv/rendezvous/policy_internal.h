@@ -2,6 +2,7 @@
  * the file that the heading above it names. See policy.h. */
 #pragma once
 
+#include "proto/torch/torch_intent.h"
 #include "rdzv/rendezvous/step.h"
 
 /* --- agent_states.c --- */
@@ -195,6 +196,36 @@ void loss_end_run(struct step *s);
 void loss_take_out(struct torch_state *state, struct torch_node *node);
 /* The round is over, or the run: the mark goes that made the nodes meet again. */
 void loss_clear_mark(struct step *s);
+
+/* An operator wants the nodes of the complete round to meet again. */
+void loss_restart(struct step *s);
+/* Puts the nodes that an operator keeps out on the redundancy list: those that wait or join, and if
+ * the nodes of the complete round meet again, its participants. */
+void loss_set_aside(struct step *s, bool meets);
+
+/* --- steering.c --- */
+
+/* An operator keeps out the node of the agent, and that is neither in the round nor waits. `own`:
+ * as run_node_of(). */
+bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own);
+/* So many agents of the run are not aside. */
+size_t steering_agents(const struct run *run);
+/* So many nodes of the last complete round may be in the next one. */
+size_t steering_wanted(const struct run *run);
+/* So many others are shown to an agent that is aside: MAX, as far as is known. */
+size_t steering_others(const struct run *run, const struct agent *a);
+/* What an operator's orders say about an intent. An agent that is aside bases it on a round that it
+ * has been shown complete. */
+enum steering_verdict {
+    STEERING_IS_FREE, /* nothing */
+    STEERING_ALLOWS,
+    STEERING_REFUSES,
+};
+enum steering_verdict steering_judge(struct step *s, struct agent *a, const struct intent *in);
+/* The first agent of a run is kept out: puts the state without it. */
+void steering_begin_empty(struct step *s, struct agent *a, const struct intent *in);
+/* Answers RUN_ORDERED. */
+void steering_on_order(struct step *s, const struct policy_event *event);
 
 /* --- placeholder_keys.c --- */
 

@@ -100,7 +100,7 @@ bool rejoin_should_hold(struct step *s, struct agent *a)
     struct run *run = s->run;
 
     if (a->standing != STANDING_REJOINS || run->settings->closed_run_wait_ms == 0 ||
-        !is_closed(run))
+        !is_closed(run) || run->orders.word == ORDER_CLOSE)
         return false;
     hold(s, a,
          run->failed ? "the run has failed: they begin it anew when its last agent has ended"

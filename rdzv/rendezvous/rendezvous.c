@@ -127,6 +127,7 @@ void rendezvous_fini(struct rendezvous *r)
         run_views_fini(&home->runs);
         TAILQ_REMOVE(&r->spaces, home, entry);
         home->space->rendezvous = NULL;
+        account_heap_free(ACCOUNT_RUNS, home->cordons.patterns);
         free(home);
     }
     evtimer_del(&r->ticker);
@@ -177,6 +178,7 @@ static void restore_run(struct rendezvous_space *home, struct slice key, uint64_
     if (run == NULL)
         return;
     restore_record(run);
+    operator_restore_run(run);
     run->history.known_us = engine_wall_ns(home->rdzv->engine) / 1000;
     driver_step(run, (struct policy_event){.kind = RUN_RESTORED,
                                            .agents_return = agents_return(home),
@@ -207,6 +209,7 @@ static void restore_space(struct rendezvous_space *home, uint64_t away_ms)
 {
     const struct worker_stores *stores = &home->space->store->worker_stores;
 
+    operator_restore(home);
     for (size_t i = 0; i < stores->count; i++)
         stores->items[i]->ended = true; /* until a run names it */
     restore_runs(home, false, away_ms);

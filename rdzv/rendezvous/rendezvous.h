@@ -48,6 +48,47 @@ uint64_t rendezvous_forget(struct run_view *v);
 /* All hosts may begin a job again that has ended well. False: they may already. */
 bool rendezvous_forget_ended(const struct engine_space *space, struct slice id);
 
+/* --- Orders of operators. Those that hold until they are taken back are kept in the store, with
+ * the reason and the operator, and shown. --- */
+
+enum operator_verb {
+    OPERATOR_CORDON, /* a node takes part in no further round */
+    OPERATOR_EVICT,  /* the same, and it leaves the round in which it trains */
+    OPERATOR_UNCORDON,
+    OPERATOR_RESTART, /* the nodes of a run meet again */
+    OPERATOR_HOLD,    /* no node of a run takes part, and its agents wait */
+    OPERATOR_RELEASE,
+    OPERATOR_CLOSE, /* the agents of a run end, and it stays closed until it is forgotten */
+};
+
+#define OPERATOR_NAME_MAX 255 /* bytes of a pattern of hosts */
+#define OPERATOR_CORDONS  256 /* of a space */
+
+/* All texts are borrowed for the call. */
+struct operator_order {
+    enum operator_verb verb;
+    struct slice name; /* a run, or a pattern of hosts */
+    const char *reason, *by;
+};
+
+struct operator_answer {
+    unsigned status; /* of HTTP: 200, or the order was refused, and nothing has changed */
+    const char *why; /* NULL: it was not */
+};
+
+/* False: no order has that word. */
+bool operator_verb_read(struct slice word, enum operator_verb *verb);
+/* The order is about a node; else about a run. */
+static inline bool operator_is_about_node(enum operator_verb verb)
+{
+    return verb <= OPERATOR_UNCORDON;
+}
+struct operator_answer operator_order_node(struct engine_space *space,
+                                           const struct operator_order *order);
+struct operator_answer operator_order_run(struct run_view *v, const struct operator_order *order);
+/* Writes the member "orders": those that hold in the space, in the order in which they came. */
+void operator_orders_write(struct writer *w, const struct engine_space *space);
+
 /* The run is pinned no more: frees it if it has ended, and nothing else pins it. */
 void rendezvous_unpin(struct run_view *v);
 

@@ -26,7 +26,7 @@ static enum place find_place(const struct run *run, const struct agent *a, struc
     const struct run_view *v = &run->view;
     const struct torch_node *then;
 
-    if (a->nodes == 0)
+    if (a->nodes == 0 || run_keeps_out(run, &a->node))
         return PLACE_NONE;
     if (v->state.complete && v->state.round == a->round) {
         then = torch_state_find(&v->last_completed, &a->node);

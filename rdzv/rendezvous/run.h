@@ -107,9 +107,26 @@ struct last_call {
     uint64_t ends_ms;    /* the same, as policy_now.lived_ms */
 };
 
+/* Patterns of hosts, as fnmatch(3) reads them. */
+struct cordons {
+    size_t count;
+    char **patterns;
+};
+
+/* Orders of operators that hold until they are taken back: steering.c. */
+struct run_orders {
+    enum {
+        ORDER_NONE,
+        ORDER_HOLD,  /* no node takes part */
+        ORDER_CLOSE, /* the run stays closed, also if its agents start again */
+    } word;
+    const struct cordons *cordons; /* hosts that take no part; the driver's; NULL: none */
+};
+
 struct run {
     struct run_view view; /* the first member */
     const struct policy_settings *settings;
+    struct run_orders orders; /* the driver writes it, and steps RUN_ORDERED */
 
     struct agent_list agents;
     struct agent_list rejoining; /* STANDING_REJOINS: they are not counted */
@@ -121,9 +138,10 @@ struct run {
     uint64_t idle_since_ms;
     enum run_start start;
     uint64_t unnamed_since_ms; /* START_UNNAMED; as policy_now.lived_ms */
-    bool was_meeting; /* when the daemon ended, the nodes of the round were about to meet */
-    bool must_meet;   /* the nodes of this round must meet, also if the lost ones come back */
-    bool ending;      /* it is being forgotten on request: no node is missed */
+    bool was_meeting;    /* when the daemon ended, the nodes of the round were about to meet */
+    bool must_meet;      /* the nodes of this round must meet, also if the lost ones come back */
+    bool meets_on_order; /* an operator wants that; unless workers end well before */
+    bool ending;         /* it is being forgotten on request: no node is missed */
 
     /* Its size. MIN and MAX are in no message. */
     enum run_fill fill;
@@ -158,6 +176,12 @@ static inline bool run_is_finishing(const struct run *run, int64_t round)
     return run->finishing.round == round && !run->must_meet;
 }
 
+/* Each agent is shown that the run is closed, also one that trains. */
+static inline bool run_ends_all(const struct run *run)
+{
+    return run->failed && (run->settings->end_failed_runs || run->orders.word == ORDER_CLOSE);
+}
+
 /* True: the participants are shown that a node waits. False: it is hidden from them. */
 static inline bool meeting_is_open(const struct run *run)
 {
@@ -176,6 +200,9 @@ bool run_is_unused(const struct run *run);
 /* No other run gets the port of its workers: the run goes on, and one of its agents is connected,
  * or may come back after a start of the daemon, or after rdzvd took it for dead. */
 bool run_keeps_port(const struct run *run);
+
+/* An operator keeps the node out: it may take part in no round. */
+bool run_keeps_out(const struct run *run, const struct torch_node *node);
 
 /* When RUN_TICK may next have something to do, by the monotonic clock, unless another event comes
  * before; 0: at each tick. UINT64_MAX: never. */

@@ -588,7 +588,7 @@ def a_node_beyond_max_is_a_spare_until_a_place_is_free():
         a, b, c = meet_with_spare(server)
         for agent in (b, c, a):
             state = agent.read()
-            same((state.complete, state.round, state.wait_list), (True, 1, set()), agent.node.addr)
+            same((state.complete, state.round, len(state.wait_list)), (True, 1, agent is a), agent.node.addr)
         same(state.redundancy_list, {a.node}, "spares")
         server.wait_log("event=node_joined.*role=spare previous=waiting")
         c.close()

@@ -18,6 +18,7 @@ import forgetting  # noqa: F401
 import fuzz
 import joining  # noqa: F401
 import losses  # noqa: F401
+import orders  # noqa: F401
 import over_etcd  # noqa: F401
 import ranks  # noqa: F401
 import status  # noqa: F401

@@ -114,7 +114,7 @@ def the_status_names_missing_nodes():
                             ("runs_repaired", 0)):
             check("rdzvd_torch_%s_total %d\n" % (name, value) in metrics, name)
         same(http_request(server.port, "GET", here + "/nobody")[0], 404, "no such run")
-        same(http_request(server.port, "PUT", here + "/job")[0], 405, "PUT")
+        same(http_request(server.port, "POST", here + "/job")[0], 405, "POST")
 
 
 @case

@@ -17,7 +17,9 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "elastic"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "client", "ctl"))
 import cases  # noqa: E402
+import commands  # noqa: E402
 from agents import meet  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import ROOT, Rdzvd, rdzvd_binary  # noqa: E402
@@ -196,7 +198,7 @@ UNLISTED = {"exit-with-stdin"}  # options for programs that start rdzvd
 
 @case
 def options_that_are_named_exist():
-    known = {name for _, name, *_ in options()} | UNLISTED
+    known = {name for _, name, *_ in options()} | UNLISTED | {option.name for option in commands.OPTIONS}
     for path in ["README.md", *documents("rdzv", "store")]:
         for flag in re.findall(r"`(--[a-z0-9_-]+)", read(path)):
             check(flag[2:] in known or FOREIGN.match(flag), "%s names %s" % (path, flag))

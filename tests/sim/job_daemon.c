@@ -2,6 +2,7 @@
 #include "tests/sim/job_daemon.h"
 
 #include "tests/sim/job_check.h"
+#include "tests/sim/job_fault.h"
 #include "tests/sim/job_net.h"
 #include "tests/sim/job_pod.h"
 
@@ -178,6 +179,8 @@ void daemon_run(void)
     end_stall();
     if (sim.stalled_until_ms > sim_now())
         return;
+    if (sim.orders_end)
+        fault_take_back_orders();
     net_end_orphans(false);
     net_end_sessions();
     model_run_due(&sim.space);

@@ -18,11 +18,25 @@
 
 /* --- Meetings. --- */
 
+/* An operator has taken a node out of its round, and its agent has not noticed yet. */
+static bool is_any_set_aside(const struct job *job)
+{
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+        const struct torch_node *node =
+            p->link == NULL ? NULL : run_node_of(&job->run->run, &p->link->agent);
+
+        if (p->training && node != NULL && node->redundant)
+            return true;
+    }
+    return false;
+}
+
 /* A meeting is due while a node waits for a complete round. */
 static void note_due(struct job *job)
 {
     const struct run_view *v = &job->run->run.view;
-    bool is_due = v->is_state && v->state.complete && v->waiting != 0;
+    bool is_due = v->is_state && ((v->state.complete && v->waiting != 0) || is_any_set_aside(job));
 
     if (is_due && !job->is_due)
         job->due_ms = sim_now();

@@ -116,12 +116,86 @@ static void forget_job(struct job *job)
     model_forget(job->run);
 }
 
+/* --- Orders of an operator. --- */
+
+static void order_all(enum run_order order)
+{
+    sim.ordered_ms = sim_now();
+    for (size_t k = 0; k < sim.job_count; k++)
+        model_order(sim.jobs[k].run, order);
+}
+
+static void cordon(const struct pod *p)
+{
+    sim_tell("an operator evicts %s", p->name);
+    sim.cordon = (char *)(uintptr_t)p->name;
+    sim.space.cordons = (struct cordons){.count = 1, .patterns = &sim.cordon};
+    order_all(RUN_ORDER_KEEP_OUT);
+}
+
+/* Agents of torch before 2.3 cannot wait outside. */
+static void hold(struct job *job)
+{
+    const struct run_view *v = &job->run->run.view;
+
+    if (!v->is_state || v->state.closed || !v->state.has_redundancy)
+        return;
+    sim_tell("an operator holds %s", job->run->key);
+    job->run->orders.word = ORDER_HOLD;
+    order_all(RUN_ORDER_KEEP_OUT);
+}
+
+void fault_take_back_orders(void)
+{
+    sim.orders_end = false;
+    sim_tell("an operator takes back all orders");
+    for (size_t k = 0; k < sim.job_count; k++)
+        sim.jobs[k].run->orders.word = ORDER_NONE;
+    sim.space.cordons.count = 0;
+    order_all(RUN_ORDER_KEEP_OUT);
+}
+
+static void order_any(struct job *job, const struct pod *p)
+{
+    switch (sim_draw(5)) {
+    case 0:
+        sim_tell("an operator lets %s meet again", job->run->key);
+        model_order(job->run, RUN_ORDER_RESTART);
+        break;
+    case 1:
+    case 2:
+        if (p != NULL)
+            cordon(p);
+        break;
+    case 3:
+        hold(job);
+        break;
+    default:
+        fault_take_back_orders();
+    }
+}
+
+static void note_fault(void)
+{
+    sim.fault_count++;
+    sim.last_fault_ms = sim_now();
+    if (--sim.faults_left > 0)
+        sim.fault_ms = sim_now() + 200 + sim_draw(sim_draw(2) == 0 ? 2000 : 25000);
+    else
+        sim.orders_end = sim.has_operator;
+}
+
 void fault_any(void)
 {
     struct job *job = &sim.jobs[sim_draw(sim.job_count)];
     struct pod *p = any_pod(true);
 
     sim.was_at_rest = false;
+    if (sim.has_operator && sim_draw(2) == 0) {
+        order_any(job, p);
+        note_fault();
+        return;
+    }
     switch (sim_draw(14)) {
     case 0:
     case 1:
@@ -169,8 +243,5 @@ void fault_any(void)
             fail_relay(p);
         break;
     }
-    sim.fault_count++;
-    sim.last_fault_ms = sim_now();
-    if (--sim.faults_left > 0)
-        sim.fault_ms = sim_now() + 200 + sim_draw(sim_draw(2) == 0 ? 2000 : 25000);
+    note_fault();
 }

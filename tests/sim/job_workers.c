@@ -256,7 +256,7 @@ void workers_finish(struct job *job)
         return;
     sim_tell("%s is done", job->run->key);
     job->finishes = true;
-    job->finishes_alone = job->run->run.view.waiting == 0;
+    job->finishes_alone = job->run->run.view.waiting == 0 && !job->is_due;
     job->finishing_faults = sim.fault_count + 1; /* this one is counted later */
     for (size_t i = 0; i < job->pod_count; i++) {
         struct pod *p = &job->pods[i];

@@ -122,6 +122,7 @@ struct sim {
     const struct policy_settings *fixed; /* instead of those of the seed; NULL: none */
     int fixed_workers;                   /* the same of job.workers; -1: none */
     const char *options;                 /* to repeat the sequence */
+    bool has_operator;                   /* who gives orders */
 
     /* The daemon. */
     uint64_t tick_ms;
@@ -130,6 +131,11 @@ struct sim {
     bool agents_return;   /* after its restart the daemon knows the relays' sessions */
     bool sessions_lost;   /* with their relays, before it began */
     uint64_t returned_ms; /* those sessions are here or lost then; 0: they are */
+
+    /* Orders. */
+    char *cordon;        /* the pattern of the one that holds */
+    uint64_t ordered_ms; /* the last one came then */
+    bool orders_end;     /* they are taken back as soon as the daemon is there */
 
     /* Faults. */
     int faults_left;

@@ -317,6 +317,8 @@ static void step_into(struct model_run *r, struct policy_event *event, struct po
         carry_out_effect(r, &out->items[i]);
         opens_port = opens_port || out->items[i].kind == POLICY_OPEN_PORT;
     }
+    if (!r->run.view.exists) /* as driver.c */
+        r->orders.word = r->run.orders.word = ORDER_NONE;
     policy_counters_add(&s->counters, &out->counters);
     check_view(r);
     if (opens_port)
@@ -433,6 +435,8 @@ static void check_view(struct model_run *r)
 static void begin_run(struct model_space *s, struct model_run *r)
 {
     run_init(&r->run, slice_str(r->key), &s->settings, s->seed, s->now.ms);
+    r->orders.cordons = &s->cordons;
+    r->run.orders = r->orders;
     run_views_add(&s->views, &r->run.view);
 }
 
@@ -785,6 +789,12 @@ void model_stalled(struct model_space *s, uint64_t ms)
 {
     s->still_since_ms = 0;
     s->still_ms += ms;
+}
+
+void model_order(struct model_run *run, enum run_order order)
+{
+    run->run.orders = run->orders;
+    step(run, (struct policy_event){.kind = RUN_ORDERED, .order = order, .evicts = true});
 }
 
 void model_forget(struct model_run *run)

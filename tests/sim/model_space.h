@@ -35,7 +35,8 @@ struct model_run {
     uint64_t probe_ms;    /* the same */
     enum probe_result probe_result;
     uint16_t own_port;
-    char ended_hosts[256]; /* as policy_now has them, since the job has ended well */
+    struct run_orders orders; /* as the daemon's records have them */
+    char ended_hosts[256];    /* as policy_now has them, since the job has ended well */
     uint64_t ended_ms;
 
     /* Private: the view that is made of the keys, and the value that it was made of. */
@@ -56,6 +57,7 @@ struct model_space {
     struct run_views views;
     struct model_run runs[MODEL_RUNS];
     size_t run_count;
+    struct cordons cordons; /* of all runs; the caller's */
     const struct model_run *shared;
     size_t room;
     bool ports_fail; /* no port can be opened */
@@ -116,5 +118,7 @@ void model_begin_again(struct model_space *s, uint64_t away_ms, bool agents_retu
 /* The relays of those sessions have come back, or will not. */
 void model_returned(struct model_space *s);
 void model_forget(struct model_run *run);
+/* An operator's order; run->orders, or the cordons of the space, say what holds from now on. */
+void model_order(struct model_run *run, enum run_order order);
 
 struct slice model_value(const struct model_run *run);

@@ -1,13 +1,16 @@
 /* Jobs of model agents under faults, against the policy of rendezvous, in simulated time.
  *
- *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--workers KIND] [--verbose]
+ *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--workers KIND]
+ *         [--orders] [--verbose]
  *
  * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
  * their connection, fail, end well, and begin again, while rdzvd stands still, or ends, by itself
  * or killed, and begins anew from its keys. The nodes of some jobs have relays. A relay may lose
  * rdzvd and return in time, or too late, when its agents are presumed dead; or it may end and lose
- * all sessions. The workers of a node train together with those of its world. If others of the
- * world are gone, they fail at once (KIND gloo) or after seconds (late), or hang (nccl).
+ * all sessions. With --orders, half of the faults are orders of an operator: restart, evict, hold;
+ * they are taken back after the last fault. The workers of a node train together with those of its
+ * world. If others of the world are gone, they fail at once (KIND gloo) or after seconds (late), or
+ * hang (nccl).
  *
  * After each event:
  *  - no two worlds of one run live at the same time, but for as long as a node takes to notice;
@@ -277,6 +280,7 @@ static void begin(uint64_t seed)
                        .verbose = sim.verbose,
                        .fixed = sim.fixed,
                        .fixed_workers = sim.fixed_workers,
+                       .has_operator = sim.has_operator,
                        .options = sim.options};
     sim.space = (struct model_space){
         .settings = {.silent_restart_ms = 20000},
@@ -290,6 +294,8 @@ static void begin(uint64_t seed)
     sim.job_count = sim_draw(5) == 0 ? 2 : 1;
     if (sim.fixed != NULL)
         sim.space.settings = *sim.fixed;
+    if (sim.has_operator) /* a node that was kept out must not begin the job again that has ended */
+        sim.space.settings.ended_job_ttl_ms = 0;
     tell_settings(&sim.space.settings);
     sim.jobs[0].relays_return = draw_relays_return(&sim.space.settings);
     for (size_t k = 0; k < sim.job_count; k++)
@@ -360,7 +366,7 @@ static const struct policy_settings bare = {.closed_run_ttl_ms = 5000, .closed_r
 static int usage(void)
 {
     fprintf(stderr, "usage: sim_rendezvous [--seed S] [--count N] [--defaults | --bare] "
-                    "[--workers gloo|late|nccl] [--verbose]\n");
+                    "[--workers gloo|late|nccl] [--orders] [--verbose]\n");
     return 2;
 }
 
@@ -378,7 +384,7 @@ static void note_options(const char *workers)
 {
     static char options[64];
 
-    snprintf(options, sizeof options, "%s%s%s",
+    snprintf(options, sizeof options, "%s%s%s%s", sim.has_operator ? " --orders" : "",
              sim.fixed == &defaults ? " --defaults"
              : sim.fixed == &bare   ? " --bare"
                                     : "",
@@ -405,13 +411,11 @@ static void print_totals(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
-                                            {"count", required_argument, NULL, 'n'},
-                                            {"defaults", no_argument, NULL, 'd'},
-                                            {"bare", no_argument, NULL, 'b'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"workers", required_argument, NULL, 'w'},
-                                            {0}};
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'},    {"count", required_argument, NULL, 'n'},
+        {"defaults", no_argument, NULL, 'd'},      {"bare", no_argument, NULL, 'b'},
+        {"verbose", no_argument, NULL, 'v'},       {"orders", no_argument, NULL, 'o'},
+        {"workers", required_argument, NULL, 'w'}, {0}};
     uint64_t seed = 1, count = 1000;
     const char *workers = NULL;
 
@@ -425,6 +429,8 @@ int main(int argc, char **argv)
             sim.fixed = &defaults;
         } else if (c == 'b') {
             sim.fixed = &bare;
+        } else if (c == 'o') {
+            sim.has_operator = true;
         } else if (c == 'v') {
             sim.verbose = true;
         } else if (c == 'w' && read_workers(optarg)) {

@@ -1,0 +1,262 @@
+/* Orders of operators: kept in the store as records, beside those of the runs, and handed to the
+ * policy. See rendezvous.h for the contract. */
+#include <stdio.h>
+
+#include "proto/json.h"
+#include "rdzv/engine/log.h"
+#include "rdzv/rendezvous/rendezvous.h"
+
+#define NODE_KEY   RUN_ORDER_KEY "node/"
+#define RUN_KEY    RUN_ORDER_KEY "run/"
+#define ORDER_TEXT 1024 /* bytes of an order in JSON */
+#define KEY_MAX    (sizeof NODE_KEY + OPERATOR_NAME_MAX)
+
+static const char *const words[] = {
+    [OPERATOR_CORDON] = "cordon",   [OPERATOR_EVICT] = "evict", [OPERATOR_UNCORDON] = "uncordon",
+    [OPERATOR_RESTART] = "restart", [OPERATOR_HOLD] = "hold",   [OPERATOR_RELEASE] = "release",
+    [OPERATOR_CLOSE] = "close",
+};
+
+bool operator_verb_read(struct slice word, enum operator_verb *verb)
+{
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        *verb = (enum operator_verb)i;
+        if (slice_is(word, words[i]))
+            return true;
+    }
+    return false;
+}
+
+/* 0: the name is too long, so no order has it. */
+static size_t order_key(const char *prefix, struct slice name, char key[KEY_MAX])
+{
+    if (name.len > OPERATOR_NAME_MAX)
+        return 0;
+    return (size_t)snprintf(key, KEY_MAX, "%s%.*s", prefix, (int)name.len, (const char *)name.ptr);
+}
+
+static struct run_record *find_order(const struct rendezvous_space *home, const char *prefix,
+                                     struct slice name)
+{
+    char key[KEY_MAX];
+    size_t len = order_key(prefix, name, key);
+
+    return run_records_find(&home->space->store->runs, (struct slice){(uint8_t *)key, len});
+}
+
+/* --- From the records to the policy. --- */
+
+/* Without memory, the patterns stay as they were. */
+static bool read_cordons(struct rendezvous_space *home)
+{
+    const struct run_record *record;
+    char **patterns = NULL, *text;
+    size_t count = 0, bytes = 0;
+
+    TAILQ_FOREACH(record, &home->space->store->runs.list, order) {
+        if (!slice_starts_with(record->node.key, slice_str(NODE_KEY)))
+            continue;
+        count++;
+        bytes += record->node.key.len + 1;
+    }
+    if (count != 0)
+        patterns =
+            account_heap_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, count * sizeof *patterns + bytes);
+    if (count != 0 && patterns == NULL)
+        return false;
+    account_heap_free(ACCOUNT_RUNS, home->cordons.patterns);
+    home->cordons = (struct cordons){.patterns = patterns};
+    text = (char *)(patterns + count);
+    TAILQ_FOREACH(record, &home->space->store->runs.list, order) {
+        struct slice name = record->node.key;
+
+        if (!slice_starts_with(name, slice_str(NODE_KEY)))
+            continue;
+        name = slice_from(name, strlen(NODE_KEY));
+        memcpy(text, name.ptr, name.len);
+        text[name.len] = '\0';
+        patterns[home->cordons.count++] = text;
+        text += name.len + 1;
+    }
+    return true;
+}
+
+void operator_restore(struct rendezvous_space *home)
+{
+    read_cordons(home);
+}
+
+void operator_restore_run(struct live_run *run)
+{
+    const struct run_record *record = find_order(run->home, RUN_KEY, run->run.view.id);
+
+    if (record != NULL)
+        run->run.orders.word = record->port == OPERATOR_HOLD ? ORDER_HOLD : ORDER_CLOSE;
+}
+
+/* --- To the records. --- */
+
+static enum store_status remove_order(struct rendezvous_space *home, const char *prefix,
+                                      struct slice name)
+{
+    char key[KEY_MAX];
+    const struct command command = {
+        .kind = COMMAND_RUN_DELETE,
+        .key = {(uint8_t *)key, order_key(prefix, name, key)},
+    };
+    struct store_result result;
+
+    engine_apply(home->rdzv->engine, home->space, &command, &result);
+    return result.status;
+}
+
+void operator_forget_run(struct live_run *run)
+{
+    if (run->run.orders.word == ORDER_NONE)
+        return;
+    run->run.orders.word = ORDER_NONE;
+    remove_order(run->home, RUN_KEY, run->run.view.id);
+}
+
+static enum store_status put_order(struct rendezvous_space *home, const char *prefix,
+                                   const struct operator_order *o)
+{
+    int64_t now_us = engine_wall_ns(home->rdzv->engine) / 1000;
+    char key[KEY_MAX];
+    uint8_t text[ORDER_TEXT];
+    struct writer w = {.ptr = text, .cap = sizeof text};
+    struct command put = {.kind = COMMAND_RUN_PUT, .port = (uint16_t)o->verb, .number = now_us};
+    struct store_result result;
+
+    json_open(&w, '{');
+    json_member_str(&w, "order", words[o->verb]);
+    json_member(&w, strcmp(prefix, NODE_KEY) == 0 ? "node" : "run", o->name);
+    json_member_str(&w, "reason", o->reason);
+    json_member_str(&w, "by", o->by);
+    json_member_time(&w, "since", now_us);
+    writer_u8(&w, '}');
+    if (w.len > w.cap)
+        return STORE_FULL;
+    put.key = (struct slice){(uint8_t *)key, order_key(prefix, o->name, key)};
+    put.value = (struct slice){text, w.len};
+    engine_apply(home->rdzv->engine, home->space, &put, &result);
+    return result.status;
+}
+
+/* --- Orders. --- */
+
+static struct operator_answer refuse(unsigned status, const char *why)
+{
+    return (struct operator_answer){.status = status, .why = why};
+}
+
+static struct operator_answer answer_of(enum store_status status)
+{
+    switch (status) {
+    case STORE_OK:
+        return (struct operator_answer){.status = 200};
+    case STORE_FULL:
+        return refuse(507, "The space has no room for the order, or the order is too long");
+    case STORE_READ_ONLY:
+        return refuse(503, "The store takes no changes at present");
+    case STORE_ABSENT:
+        return refuse(404, "There is no such order");
+    default:
+        return refuse(503, "The store has no memory for the order");
+    }
+}
+
+static void log_order(const struct rendezvous_space *home, const struct operator_order *o)
+{
+    log_event(LOG_WARN, "operator_order", log_str("space", home->space->store->name),
+              log_str("order", words[o->verb]), log_bytes("about", o->name),
+              log_str("reason", o->reason), log_str("by", o->by));
+}
+
+struct operator_answer operator_order_node(struct engine_space *space,
+                                           const struct operator_order *o)
+{
+    struct rendezvous_space *home = space->rendezvous;
+    bool undoes = o->verb == OPERATOR_UNCORDON;
+    enum store_status status;
+
+    if (home == NULL)
+        return refuse(409, "rdzvd runs with --elastic-fixes=off");
+    if (o->name.len == 0 || o->name.len > OPERATOR_NAME_MAX)
+        return refuse(400, "Name a node by its host, or by a pattern such as node-1*");
+    if (!undoes && home->cordons.count >= OPERATOR_CORDONS &&
+        find_order(home, NODE_KEY, o->name) == NULL)
+        return refuse(409, "The space has as many cordons as it may have: use a pattern");
+    status = undoes ? remove_order(home, NODE_KEY, o->name) : put_order(home, NODE_KEY, o);
+    if (status == STORE_OK && !read_cordons(home))
+        status = STORE_NO_MEMORY;
+    if (status != STORE_OK)
+        return answer_of(status);
+    log_order(home, o);
+    driver_step_space(home, (struct policy_event){.kind = RUN_ORDERED,
+                                                  .order = RUN_ORDER_KEEP_OUT,
+                                                  .evicts = o->verb == OPERATOR_EVICT});
+    return answer_of(STORE_OK);
+}
+
+/* What the order cannot do is refused, in one sentence. NULL: it can. */
+static const char *why_not(const struct run *run, enum operator_verb verb)
+{
+    const struct torch_state *state = &run->view.state;
+
+    if (run->view.id.len > OPERATOR_NAME_MAX)
+        return "The id of the run is too long for an order";
+    if (verb == OPERATOR_RELEASE)
+        return run->orders.word == ORDER_HOLD ? NULL : "The run is not on hold";
+    if (!run->view.is_state || run->view.unread)
+        return "No node of the run has joined yet";
+    if (state->closed)
+        return "The run is closed already; rdzvctl forget frees its id";
+    if (verb == OPERATOR_RESTART && !state->complete)
+        return "The nodes of the run are meeting already";
+    if (verb == OPERATOR_HOLD && !state->has_redundancy)
+        return "Agents of torch before 2.3 cannot wait outside: they would end";
+    return NULL;
+}
+
+struct operator_answer operator_order_run(struct run_view *v, const struct operator_order *o)
+{
+    struct live_run *run = live_run_of(v);
+    struct policy_event event = {.kind = RUN_ORDERED,
+                                 .order = o->verb == OPERATOR_RESTART ? RUN_ORDER_RESTART
+                                          : o->verb == OPERATOR_CLOSE ? RUN_ORDER_CLOSE
+                                                                      : RUN_ORDER_KEEP_OUT,
+                                 .evicts = true};
+    const char *why = why_not(&run->run, o->verb);
+    enum store_status status = STORE_OK;
+
+    if (why != NULL)
+        return refuse(409, why);
+    if (o->verb == OPERATOR_RELEASE)
+        status = remove_order(run->home, RUN_KEY, v->id);
+    else if (o->verb != OPERATOR_RESTART)
+        status = put_order(run->home, RUN_KEY, o);
+    if (status != STORE_OK)
+        return answer_of(status);
+    log_order(run->home, o);
+    if (o->verb != OPERATOR_RESTART)
+        run->run.orders.word = o->verb == OPERATOR_HOLD    ? ORDER_HOLD
+                               : o->verb == OPERATOR_CLOSE ? ORDER_CLOSE
+                                                           : ORDER_NONE;
+    driver_step(run, event);
+    return answer_of(STORE_OK);
+}
+
+void operator_orders_write(struct writer *w, const struct engine_space *space)
+{
+    const struct run_record *record;
+
+    json_list(w, "orders");
+    TAILQ_FOREACH(record, &space->store->runs.list, order) {
+        if (!slice_starts_with(record->node.key, slice_str(RUN_ORDER_KEY)))
+            continue;
+        json_comma(w);
+        writer_slice(w, record->address);
+    }
+    writer_u8(w, ']');
+}

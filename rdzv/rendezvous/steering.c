@@ -1,0 +1,218 @@
+/* Nodes that an operator keeps out of the rounds: cordoned ones, and all nodes of a run on hold.
+ *
+ * Problem: no message tells an agent of torch to wait outside. An agent that finds no place ends
+ * when its join_timeout is over, and closes the run by that.
+ *
+ * Remedy: an agent of torch 2.3 and later waits for any time if it sees its own node on the
+ * redundancy list and exactly MAX participants (dynamic_rendezvous.py, _RendezvousJoinOp). So a
+ * node that is kept out is put on that list, and its view names MAX participants, however many
+ * there are. If the order ends, the view has the true number again: the agent takes itself off the
+ * list, begins its join_timeout anew, and joins.
+ *
+ * MAX is in no message, and is measured: an agent in no list that is shown a complete round of k
+ * others asks for the wait list if k is below MAX, else for the redundancy list. Neither is done
+ * until both bounds meet. A measurement takes a request for each halving, and no other agent sees
+ * any of it.
+ *
+ * Before 2.3 there is no redundancy list: a node that is kept out is shown a full round, and its
+ * agent ends when its join_timeout is over. */
+#include <fnmatch.h>
+
+#include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/policy_internal.h"
+
+static bool has_cordons(const struct run *run)
+{
+    return run->orders.cordons != NULL && run->orders.cordons->count != 0;
+}
+
+/* A view with more nodes would take too much memory. */
+#define OTHERS_MOST 10240
+
+bool run_keeps_out(const struct run *run, const struct torch_node *node)
+{
+    const struct run_orders *orders = &run->orders;
+    char host[TORCH_ADDR_MAX + 1];
+
+    if (orders->word == ORDER_HOLD)
+        return true;
+    if (!has_cordons(run) || node->addr.len > TORCH_ADDR_MAX)
+        return false;
+    memcpy(host, node->addr.ptr, node->addr.len);
+    host[node->addr.len] = '\0';
+    for (size_t i = 0; i < orders->cordons->count; i++) {
+        if (fnmatch(orders->cordons->patterns[i], host, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own)
+{
+    return agent_has_node(a) && (own == NULL || (!own->participant && !own->waiting)) &&
+           run_keeps_out(run, &a->node);
+}
+
+static bool is_any_kept_out(const struct run *run)
+{
+    return run->orders.word == ORDER_HOLD || has_cordons(run);
+}
+
+size_t steering_agents(const struct run *run)
+{
+    size_t aside = 0;
+    const struct agent *a;
+
+    if (!is_any_kept_out(run))
+        return run->agent_count;
+    TAILQ_FOREACH(a, &run->agents, entry)
+        aside += steering_is_aside(run, a, run_node_of(run, a));
+    return run->agent_count - aside;
+}
+
+size_t steering_wanted(const struct run *run)
+{
+    const struct torch_state *last = &run->view.last_completed;
+    size_t nodes = torch_state_participants(last);
+
+    for (size_t i = 0; is_any_kept_out(run) && i < last->count; i++)
+        nodes -= last->nodes[i].participant && run_keeps_out(run, &last->nodes[i]);
+    return nodes;
+}
+
+/* --- MAX. --- */
+
+static uint64_t least_of(const struct run *run, const struct agent *a)
+{
+    uint64_t least = a->max_least > a->room_for ? a->max_least : a->room_for;
+
+    if (run->max_nodes > least)
+        least = run->max_nodes;
+    if (a->max_most != 0 && least > a->max_most)
+        least = a->max_most; /* a torchrun with another MAX than that of the others */
+    return least == 0 ? 1 : least;
+}
+
+size_t steering_others(const struct run *run, const struct agent *a)
+{
+    uint64_t least = least_of(run, a);
+
+    uint64_t others = (least + a->max_most) / 2;
+
+    if (a->max_most == 0)
+        others = least == run->max_nodes ? least : least + least / 2;
+    return others < OTHERS_MOST ? others : OTHERS_MOST;
+}
+
+/* True: MAX is `shown`. */
+static bool note_max_is_at_most(const struct run *run, struct agent *a, uint64_t shown)
+{
+    if (a->max_most == 0 || shown < a->max_most)
+        a->max_most = shown;
+    return least_of(run, a) >= a->max_most;
+}
+
+static void note_max_is_above(struct step *s, struct agent *a, uint64_t shown)
+{
+    struct policy_output *close = shown < OTHERS_MOST ? NULL : step_agent(s, POLICY_CLOSE, a);
+
+    if (close != NULL) {
+        close->reason =
+            "an operator keeps its node out, and a MAX above 10240 in --nnodes leaves it "
+            "no way to wait";
+        close->value = a->node.addr;
+    }
+    if (a->max_least <= shown)
+        a->max_least = shown + 1;
+    if (a->max_most != 0 && a->max_most < a->max_least)
+        a->max_most = 0;
+}
+
+/* It has left the redundancy list, since its view did not have MAX participants. */
+static void note_max_is_not(struct agent *a, uint64_t shown)
+{
+    if (a->max_most == shown && shown > 1)
+        a->max_most = shown - 1;
+}
+
+enum steering_verdict steering_judge(struct step *s, struct agent *a, const struct intent *in)
+{
+    if (!run_keeps_out(s->run, &in->own))
+        return STEERING_IS_FREE;
+    switch (in->kind) {
+    case INTENT_HEARTBEAT:
+        return STEERING_IS_FREE;
+    case INTENT_LEAVE:
+        if (in->was->redundant)
+            note_max_is_not(a, in->shown);
+        return STEERING_ALLOWS;
+    case INTENT_SPARE:
+        return note_max_is_at_most(s->run, a, in->shown) ? STEERING_ALLOWS : STEERING_REFUSES;
+    case INTENT_WAIT:
+        note_max_is_above(s, a, in->shown);
+        return STEERING_REFUSES;
+    default:
+        return STEERING_REFUSES;
+    }
+}
+
+/* --- Orders. --- */
+
+/* A run without a state has no view: its agent would ask again at once, for ever. */
+void steering_begin_empty(struct step *s, struct agent *a, const struct intent *in)
+{
+    struct torch_state *next = step_edit_copy(s, &in->to);
+    struct torch_node *own = next == NULL ? NULL : torch_state_find(next, &in->own);
+
+    if (own == NULL)
+        return;
+    loss_take_out(next, own);
+    next->has_deadline = false;
+    if (step_put_edited(s, in->wanted_len))
+        round_written(s, a);
+}
+
+static void close_run(struct step *s)
+{
+    struct torch_state *next = step_is_open(s) ? step_edit(s) : NULL;
+
+    if (next == NULL)
+        return;
+    next->closed = true;
+    if (!step_put_edited(s, 0))
+        return;
+    s->run->failed = true; /* so all agents learn it at once */
+    explain_close(s, NOTE_RUN_ENDED, NULL);
+    s->out->counters.runs_closed++;
+    loss_end_run(s);
+}
+
+/* A node that is kept out is a participant. */
+static bool does_any_train(const struct run *run)
+{
+    const struct torch_state *state = &run->view.state;
+
+    for (size_t i = 0; i < state->count; i++) {
+        if (state->nodes[i].participant && run_keeps_out(run, &state->nodes[i]))
+            return true;
+    }
+    return false;
+}
+
+void steering_on_order(struct step *s, const struct policy_event *event)
+{
+    switch (event->order) {
+    case RUN_ORDER_RESTART:
+        loss_restart(s);
+        break;
+    case RUN_ORDER_CLOSE:
+        close_run(s);
+        break;
+    case RUN_ORDER_KEEP_OUT:
+        loss_set_aside(s, false);
+        if (event->evicts && does_any_train(s->run))
+            loss_restart(s);
+        break;
+    }
+    round_end_last_call(s, NULL);
+}

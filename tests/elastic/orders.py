@@ -1,0 +1,125 @@
+"""Orders of operators: who may give them, what they refuse, and how long they hold. tests/torch/orders.py shows what real
+agents make of them.
+"""
+
+import http.client
+import json
+import tempfile
+
+import torch_state as ts
+from agents import Agent, meet
+from cases import case, check
+from scene import daemon, http_request, same, status_of
+
+SPACE = "/rdzv/v1/spaces/default"
+
+
+def order(server, what, word, more=""):
+    """The status, and the answer."""
+    status, body = http_request(server.port, "PUT", "%s/%s?order=%s%s" % (SPACE, what, word, more))
+    return status, json.loads(body)
+
+
+def orders(server):
+    space = json.loads(http_request(server.port, "GET", SPACE + "/status")[1])
+    return [(o["order"], o.get("run") or o["node"], o["reason"]) for o in space["orders"]]
+
+
+def gives(server, what, word, more=""):
+    status, answer = order(server, what, word, more)
+    same((status, answer), (200, {"order": word, "about": what.partition("/")[2]}), word)
+
+
+@case
+def only_operators_give_orders_and_wrong_ones_get_a_sentence():
+    with daemon() as server:
+        meet(server.port, "job", ["a", "b"])
+        client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        client.request("PUT", SPACE + "/runs/job?order=restart")
+        same(client.getresponse().status, 403, "without the token")
+        client.close()
+        for what, word, status, words in [("runs/job", "cordon", 400, "restart, hold, release or close"),
+                                          ("runs/job", "stop", 400, "restart, hold, release or close"),
+                                          ("nodes/a", "hold", 400, "cordon, evict or uncordon"),
+                                          ("nodes/" + 256 * "a", "cordon", 400, "by its host"),
+                                          ("nodes/a", "uncordon", 404, "no such order"),
+                                          ("runs/none", "restart", 404, "No such run"),
+                                          ("runs/job", "release", 409, "not on hold")]:
+            got, answer = order(server, what, word)
+            check(got == status and words in answer["message"], (what, word, got, answer))
+        same(orders(server), [], "orders")
+
+
+@case
+def orders_outlive_rdzvd_and_the_keys_of_the_space():
+    wanted = [("cordon", "c*", "ECC errors"), ("close", "job", "wrong")]
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon("--data-dir=" + folder) as server:
+            meet(server.port, "job", ["a", "b"])
+            gives(server, "nodes/c*", "cordon", "&reason=ECC%20errors&by=ann")
+            gives(server, "nodes/d", "cordon")
+            gives(server, "nodes/d", "uncordon")
+            gives(server, "runs/job", "close", "&reason=wrong")
+            server.wait_log(r"event=operator_order space=default order=cordon about=c\* reason=\"ECC errors\" by=\"ann at ")
+            same(order(server, "runs/job", "restart")[0], 409, "it is closed")
+            same(orders(server), wanted, "before the start")
+        with daemon("--data-dir=" + folder) as server:
+            same(orders(server), wanted, "after it")
+            check(Agent(server.port, "job", "x").read().closed, "the run stays closed")
+            http_request(server.port, "DELETE", SPACE + "/runs/job")
+            same(orders(server), wanted[:1], "after the run was forgotten")
+            http_request(server.port, "DELETE", SPACE)
+            same(orders(server), wanted[:1], "after all keys were removed")
+
+
+def decides(agent, most):
+    """Writes what torch's agent decides by what it is shown, if it may have `most` nodes. False: it waits, for any
+    time."""
+    state, node = agent.state(), agent.node
+    if node in state.redundancy_list:
+        if len(state.participants) == most:
+            return False
+        state.redundancy_list.discard(node)
+        state.last_heartbeats.pop(node, None)
+    else:
+        (state.wait_list if len(state.participants) < most else state.redundancy_list).add(node)
+        agent.beat(state)
+    agent.try_write(ts.dumps(state))
+    return True
+
+
+@case
+def a_node_that_is_kept_out_waits_outside_whatever_its_max():
+    for most in 2, 3, 8, 100, 1001:
+        with daemon() as server:
+            agents = meet(server.port, "job", ["a", "b"])
+            gives(server, "nodes/c", "cordon")
+            c = Agent(server.port, "job", "c")
+            c.read()
+            steps = 0
+            while decides(c, most):
+                steps += 1
+                check(steps < 40, "MAX %d is not found" % most)
+                for agent in agents:
+                    same(len(agent.read().wait_list), 0, "nodes that others see wait")
+            nodes = {n["addr"]: n["role"] for n in status_of(server.port)[0]["nodes"]}
+            same(nodes["c"], "spare", "c")
+            gives(server, "nodes/c", "uncordon")
+            c.read()
+            check(decides(c, most) or most == 2, "it sees a free place")
+            check(c.node not in c.state().redundancy_list or most == 2, "it is no spare any more")
+
+
+@case
+def an_agent_that_asks_for_a_place_without_end_is_closed():
+    with daemon() as server:
+        meet(server.port, "job", ["a", "b"])
+        gives(server, "nodes/c", "cordon")
+        c = Agent(server.port, "job", "c")
+        try:
+            for _ in range(40):
+                c.read()
+                decides(c, 1 << 40)
+        except (OSError, EOFError):
+            pass
+        server.wait_log("event=dropped .*reason=.*a MAX above")

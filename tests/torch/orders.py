@@ -1,0 +1,218 @@
+"""Orders of an operator to a real elastic job: unmodified agents obey them, and none costs a restart.
+
+    orders.py [--torch NAME]... [--all] [--tell] [--logs DIR]
+
+Three agents train with --max-restarts=0, and from torch 2.3 on a fourth one is a spare. `rdzvctl` takes a node out, lets
+it back, starts all workers again, holds the job longer than its join_timeout, lets it go on after rdzvd was killed, and
+closes it. Workers (peers.py) are in a collective all the time, so each one that does not end in the same moment as the
+others fails, which ends its agent.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+import torches
+from job import STOP, Agent, Job, JobFailed, out
+
+sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
+from servers import Rdzvd, rdzvd_binary  # noqa: E402
+
+JOIN_TIMEOUT_S = 8
+CTL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "client", "rdzvctl")
+
+
+class OrderJob(Job):
+    workers_per_agent = 1
+    max_restarts = 0
+    last_call_s = 3
+    conf = ["join_timeout=%d" % JOIN_TIMEOUT_S]
+
+    def __init__(self, torch, server, folder, nnodes, tell):
+        super().__init__(torch, "c10d", server.port, folder, "job", nnodes, shares=torch.name != "2.6")
+        self.server, self.tell = server, tell
+        self.meeting = os.path.join(folder, "peers")
+        os.mkdir(self.meeting)
+
+    @property
+    def own_word(self):
+        return "--folder=" + self.meeting
+
+    def program(self):
+        return [os.path.join(torches.HERE, "peers.py"), self.own_word, "--collective=ring"]
+
+    def start_agent(self, name):
+        """The node's host is 127.0.0.NAME."""
+        more = [] if self.torch.is_1x else ["--local_addr=127.0.0." + name]
+        argv = self.torchrun(name, self.endpoint_of(name), 1, *more)
+        env = self.environment(RDZV_TEST_NODE=name, TMPDIR=tempfile.gettempdir())
+        self.agents[name] = Agent(self, name, argv, env)
+
+    def ctl(self, *words, codes=(0,)):
+        socket = "unix:" + os.path.join(self.folder, "sock")
+        done = subprocess.run([CTL, "-s", socket, *words], capture_output=True, text=True, timeout=60)
+        if done.returncode not in codes:
+            raise JobFailed("rdzvctl %s: exit %d: %s%s" % (" ".join(words), done.returncode, done.stdout, done.stderr))
+        return done.stdout + done.stderr
+
+    def order(self, *words):
+        self.ctl(*words, "--reason", "a test")
+        self.tell("rdzvctl " + " ".join(words))
+
+    def run(self):
+        return json.loads(self.ctl("status", "job", "-o", "json", codes=(0, 1)))  # 1: nodes are missing
+
+    def roles(self):
+        """The hosts of each role, by their last number."""
+        roles = {"participant": set(), "waiting": set(), "spare": set()}
+        for node in self.run()["nodes"]:
+            roles[node["role"]].add(node["addr"].rpartition(".")[2])
+        return roles
+
+    def await_roles(self, what, **wanted):
+        def are_so():
+            roles = self.roles()
+            return all(roles[role] == set(names) for role, names in wanted.items())
+        self.wait(are_so, "%s: %s, not %s" % (what, wanted, self.roles()))
+        self.tell(what)
+
+    def await_world(self, world, since):
+        """New workers of that many ranks train."""
+        def started():
+            return {int(e["rank"]) for e in self.events[since:] if e["event"] == "start" and int(e["world"]) == world}
+        self.wait(lambda: started() == set(range(world)), "new workers of %d ranks" % world)
+        restarts = {e["restart"] for e in self.events if e["event"] == "start"}
+        if restarts != {"0"}:
+            raise JobFailed("restarts were used: %s" % restarts)
+
+    def sleep(self, seconds):
+        """Agents that end meanwhile are a failure."""
+        until = time.monotonic() + seconds
+        self.wait(lambda: time.monotonic() >= until, "time to pass")
+
+
+def steer(job):
+    """Torch 2.3 and later."""
+    for name in ("11", "12", "13"):
+        job.start_agent(name)
+    job.await_world(3, 0)
+    job.start_agent("14")
+    job.await_roles("14 is a spare", participant=["11", "12", "13"], spare=["14"])
+
+    mark = job.mark()
+    job.order("evict", "127.0.0.12", "--yes")
+    job.await_roles("the spare has the place of 12", participant=["11", "13", "14"], spare=["12"])
+    job.await_world(3, mark)
+    job.sleep(JOIN_TIMEOUT_S + 4)
+    job.await_roles("12 still waits", participant=["11", "13", "14"], spare=["12"])
+    if "a test" not in job.ctl("status") or "keeps out: 1" not in job.ctl("status", "job"):
+        raise JobFailed("the status does not show the order")
+
+    mark = job.mark()
+    job.order("evict", "127.0.0.1[34]", "--yes")
+    job.await_roles("two are out, and too few are left", participant=["11"], spare=["12", "13", "14"])
+    job.order("uncordon", "127.0.0.12")
+    job.await_world(2, mark)
+    mark = job.mark()
+    job.order("uncordon", "127.0.0.1[34]")
+    job.await_world(3, mark)
+
+    mark = job.mark()
+    job.order("restart", "job", "--yes")
+    job.await_world(3, mark)
+
+    job.order("hold", "job", "--yes")
+    job.await_roles("all wait", participant=[], spare=["11", "12", "13", "14"])
+    job.sleep(JOIN_TIMEOUT_S + 4)
+    mark = job.mark()
+    job.order("release", "job")
+    job.await_world(3, mark)
+    close(job)
+
+
+def steer_old(job):
+    """Torch before 2.3, whose agents cannot wait outside. All nodes have this machine's name."""
+    for name in ("11", "12", "13"):
+        job.start_agent(name)
+    job.await_world(3, 0)
+    mark = job.mark()
+    job.order("restart", "job", "--yes")
+    job.await_world(3, mark)
+    said = job.ctl("hold", "job", "--yes", codes=(5,))
+    if "before 2.3" not in said:
+        raise JobFailed("hold: %s" % said)
+    close(job)
+
+
+def close(job):
+    for agent in job.agents.values():
+        agent.killed = True  # it may end with 1
+    job.order("close", "job", "--yes")
+    job.wait(lambda: all(a.code is not None for a in job.agents.values()), "the end of all agents")
+    codes = {name: agent.code for name, agent in job.agents.items()}
+    if set(codes.values()) != {1}:
+        raise JobFailed("exit codes: %s" % codes)
+    job.start_agent("15")
+    job.agents["15"].killed = True
+    job.wait(lambda: job.agents["15"].code is not None, "the end of an agent that comes later")
+    if job.run()["state"] != "closed":
+        raise JobFailed("the run has begun again")
+    job.tell("all agents have ended, and the run stays closed")
+
+
+def run_case(options, torch):
+    """True if it passed. Says so, or all that is known about the failure."""
+    folder = tempfile.mkdtemp(prefix="rdzv-orders-", dir=options.logs)
+    begin, job = time.monotonic(), None
+
+    def tell(text):
+        if options.tell:
+            out("  [%s, %5.1f s] %s" % (torch.name, time.monotonic() - begin, text))
+
+    with Rdzvd("--listen=unix:" + os.path.join(folder, "sock"), "--data-dir=" + os.path.join(folder, "data")) as server:
+        try:
+            job = OrderJob(torch, server, folder, "2:3", tell)
+            (steer_old if torch.is_1x else steer)(job)
+        except Exception as error:  # reported, counted, and the next one runs
+            out("failed  torch %s (%.1f s): %s" % (torch.name, time.monotonic() - begin, error))
+            if not isinstance(error, JobFailed):
+                out(traceback.format_exc())
+            if job is not None:
+                out(job.logs())
+            out("---- server\n" + "\n".join(server.log().splitlines()[-100:]))
+            return False
+        finally:
+            if job is not None:
+                job.end()
+    out("passed  torch %s (%.1f s)" % (torch.name, time.monotonic() - begin))
+    shutil.rmtree(folder, ignore_errors=True)
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
+    parser.add_argument("--all", action="store_true", help="every release")
+    parser.add_argument("--tell", action="store_true", help="say what goes on")
+    parser.add_argument("--logs", help="a folder for the logs of what fails")
+    options = parser.parse_args()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: STOP.set())
+    chosen = list(torches.choose(options.torch or (torches.ALL if options.all else None)))
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda torch: run_case(options, torch), chosen))
+    print("%d passed, %d failed" % (results.count(True), results.count(False)))
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()
