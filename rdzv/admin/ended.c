@@ -59,20 +59,13 @@ static void keep_hosts(const struct live_run *live, bool is_done, int64_t at_us)
             write_host(&w, state, state->nodes[i].addr);
     }
     TAILQ_FOREACH(l, &live->history.losses, entry) {
-        struct slice host = slice_str(l->node); /* host/pid/local id */
-
-        for (int i = 0; i < 2; i++) {
-            const uint8_t *slash = memrchr(host.ptr, '/', host.len);
-
-            host.len = slash == NULL ? 0 : (size_t)(slash - host.ptr);
-        }
-        if (is_done)
-            write_host(&w, state, host);
+        if (is_done) /* of host/pid/local id */
+            write_host(&w, state, (struct slice){(const uint8_t *)l->node, strcspn(l->node, "/")});
     }
     driver_keep_hosts(live->home, live->run.view.id, (struct slice){hosts, w.len}, at_us);
 }
 
-/* The oldest record makes room. The request, or tick, that ends the run pays for the records that
+/* The oldest records make room. The request, or tick, that ends the run pays for the records that
  * are looked at: a space may have one for each of its runs. */
 static void keep(const struct live_run *run, int64_t at_us, struct slice report)
 {
@@ -80,7 +73,7 @@ static void keep(const struct live_run *run, int64_t at_us, struct slice report)
     struct engine *engine = run->home->rdzv->engine;
     struct command put = {.kind = COMMAND_RUN_PUT, .value = report, .number = at_us};
     char key[sizeof RUN_ENDED_KEY + 24 + RUN_ID_MAX];
-    struct run_record *record;
+    const struct run_record *record, *before;
     struct store_result result;
     size_t count = 0;
 
@@ -88,14 +81,14 @@ static void keep(const struct live_run *run, int64_t at_us, struct slice report)
              (int)run->run.view.id.len, (const char *)run->run.view.id.ptr);
     put.key = slice_str(key);
     engine_apply(engine, space, &put, &result);
-    TAILQ_FOREACH_REVERSE(record, &space->store->runs.list, run_record_list, order)
-    {
+    for (record = TAILQ_LAST(&space->store->runs.list, run_record_list); record != NULL;
+         record = before) {
+        before = TAILQ_PREV(record, run_record_list, order);
         engine->work += sizeof *record;
         if (!run_record_is_ended(record) || ++count <= KEPT)
             continue;
         put = (struct command){.kind = COMMAND_RUN_DELETE, .key = record->node.key};
         engine_apply(engine, space, &put, &result);
-        return;
     }
 }
 
@@ -127,12 +120,11 @@ void status_end_run(struct live_run *run, const struct note *note, int64_t at_us
               log_str("end", note->end), log_str("by", note->by_node), log_i64("rounds", rounds),
               log_i64("seconds", began_us == 0 ? 0 : (at_us - began_us) / 1000000),
               log_str("missing", missing), log_str("reason", note->reason));
-    if (v->id.len > RUN_ID_MAX)
+    if (w.len > w.cap || v->id.len > RUN_ID_MAX)
         return;
     keep_hosts(run, strcmp(note->end, "done") == 0 && run->run.settings->ended_job_ttl_ms != 0,
                at_us);
-    if (w.len <= w.cap)
-        keep(run, at_us, (struct slice){report, w.len});
+    keep(run, at_us, (struct slice){report, w.len});
 }
 
 void status_ended_write(struct writer *w, const struct engine_space *space, int64_t now_us,

@@ -274,7 +274,7 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
     else if (f->run == NULL)
         run_status_hint(h,
                         "keys of an earlier run: it is closed, and agents that come with the same "
-                        "--rdzv-id end at once, until these keys expire or are deleted");
+                        "--rdzv-id end at once, for a minute or until `rdzvctl forget`");
     else if (agents_of(f) == 0)
         run_status_hint(
             h, "keys of an earlier run: it is closed, and forgotten after --closed-run-ttl; "

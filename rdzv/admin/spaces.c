@@ -6,6 +6,7 @@
 #include "rdzv/admin/run_status.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/etcd_runs/etcd_runs.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/reply.h"
 #include "rdzv/rendezvous/rendezvous.h"
@@ -175,6 +176,8 @@ static void handle_run(const struct http_request *r, struct engine_space *space,
         return;
     else if (space == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
+    else if (run == NULL && deletes && etcd_runs_forget(space, id))
+        reply_removed(r, "run", id, 1);
     else if (run == NULL && deletes && rendezvous_forget_ended(space, id))
         reply_removed(r, "run", id, 0);
     else if (run == NULL)

@@ -3,11 +3,13 @@
 
 #include <stdlib.h>
 
+#include "rdzv/engine/log.h"
 #include "rdzv/rendezvous/ranks.h"
 #include "store/memory/xalloc.h"
 
 /* A tick takes no longer than so many nanoseconds, and one run. */
-#define TICK_NS 2000000u
+#define TICK_NS     2000000u
+#define CLOSED_TTLS 12 /* by default a minute, of twelve heartbeats */
 
 /* --- One run. --- */
 
@@ -27,6 +29,7 @@ static void read_run(struct etcd_run *run, const char *by)
     if (exists == run->view.exists && (!exists || n->modified == run->modified))
         return;
     engine->work += value.len;
+    run->changed_ms = engine_now_ms(engine);
     if (etcd_run_update(run, value, by, now_us(run->runs)))
         run->modified = exists ? n->modified : 0;
 }
@@ -73,6 +76,29 @@ void etcd_runs_unpin(struct run_view *v)
     v->pins--;
     if (v->pins == 0 && !v->exists)
         free_run(etcd_run_of(v));
+}
+
+static bool forget_run(struct engine *engine, struct engine_space *space, const struct run_view *v,
+                       const char *reason)
+{
+    const struct command command = {
+        .kind = COMMAND_TREE_DELETE, .key = v->node.key, .now_ns = engine_wall_ns(engine)};
+    struct store_result result;
+
+    log_event(LOG_INFO, "run_forgotten", log_str("space", space->store->name),
+              log_bytes("run", v->id), log_bool("closed", v->state.closed), log_u64("keys", 1),
+              log_str("reason", reason));
+    engine_apply(engine, space, &command, &result);
+    return result.status == STORE_OK;
+}
+
+bool etcd_runs_forget(struct engine_space *space, struct slice id)
+{
+    struct run_view *v = etcd_runs_next(space, NULL);
+
+    while (v != NULL && !(v->exists && slice_equal(v->id, id)))
+        v = TAILQ_NEXT(v, order);
+    return v != NULL && forget_run(etcd_run_of(v)->runs->home->engine, space, v, "on request");
 }
 
 bool etcd_runs_facts(struct run_view *v, struct run_facts *out)
@@ -135,6 +161,19 @@ static void find_all(struct etcd_runs *runs)
     }
 }
 
+/* A connected agent writes its heartbeat, also when the run is closed. An agent that comes for a
+ * closed run only reads that, and ends. */
+static void forget_if_left(struct engine_space *space, struct etcd_run *run)
+{
+    const struct etcd_rendezvous *r = run->runs->home;
+    uint64_t still_ms = clock_elapsed_ms(run->changed_ms, engine_now_ms(r->engine));
+
+    if (run->view.exists && run->view.state.closed && engine_takes_changes(r->engine) &&
+        still_ms / CLOSED_TTLS >= r->settings->closed_run_ttl_ms)
+        forget_run(r->engine, space, &run->view,
+                   "it is closed, and no agent has written for twelve times --closed-run-ttl");
+}
+
 static void set_next(struct etcd_runs *runs, struct run_view *next)
 {
     struct etcd_run *before = runs->next;
@@ -147,7 +186,7 @@ static void set_next(struct etcd_runs *runs, struct run_view *next)
 }
 
 /* Each run at most once, from where the last tick has stopped. */
-static void tick(struct etcd_runs *runs)
+static void tick(struct etcd_runs *runs, struct engine_space *space)
 {
     const struct clock *clock = runs->home->engine->options.clock;
     uint64_t until = clock_monotonic_ns(clock) + TICK_NS;
@@ -160,6 +199,7 @@ static void tick(struct etcd_runs *runs)
             return;
         read_run(runs->next, NULL);
         etcd_meeting_check(runs->next);
+        forget_if_left(space, runs->next);
         set_next(runs, TAILQ_NEXT(&runs->next->view, order));
     }
 }
@@ -254,6 +294,6 @@ void etcd_runs_tick(struct etcd_rendezvous *r)
 
     TAILQ_FOREACH(space, &r->engine->spaces, entry) {
         if (space->etcd_runs != NULL)
-            tick(space->etcd_runs);
+            tick(space->etcd_runs, space);
     }
 }

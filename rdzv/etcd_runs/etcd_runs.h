@@ -64,6 +64,7 @@ struct etcd_run {
     struct run_view view; /* the first member; its key, the path, follows this struct */
     struct etcd_runs *runs;
     uint64_t modified;           /* the index of the change that was read last */
+    uint64_t changed_ms;         /* when that was read; monotonic */
     struct etcd_member *members; /* of each node of view.state */
     size_t member_count;
     struct history history;
@@ -114,6 +115,9 @@ void etcd_runs_tick(struct etcd_rendezvous *r);
 
 /* The run of a space behind `v`; NULL: the first one. Returns NULL: no more. */
 struct run_view *etcd_runs_next(const struct engine_space *space, const struct run_view *v);
+
+/* Deletes the key of the run R, so that agents may begin it anew. False: there is none. */
+bool etcd_runs_forget(struct engine_space *space, struct slice id);
 
 /* The run is pinned no more: frees it if it has ended, and nothing else pins it. */
 void etcd_runs_unpin(struct run_view *v);

@@ -123,11 +123,8 @@ static void notify_survivors(struct step *s, const char *why)
 
     note->number = torch_state_participants(&s->run->view.state);
     note->text = lost_nodes(s);
-    note->action = s->run->settings->regroup_wait_ms != 0
-                       ? "they end their workers and meet again, without lost nodes after "
-                         "--regroup-wait"
-                       : "they end their workers and meet again, without lost nodes after torch's "
-                         "last call";
+    note->action = "the others end their workers and meet again: with a successor, or without the "
+                   "lost node after the last call (--regroup-wait)";
     note->reason = why;
     s->out->counters.restarts_asked++;
 }

@@ -8,7 +8,7 @@ import torch_state as ts
 from agents import Agent, meet, rejoin
 from c10d import Peer, modern
 from cases import case, check
-from scene import await_status, daemon, get_json, http_request, knock, same, settle
+from scene import await_space, await_status, daemon, get_json, http_request, knock, same, settle
 
 
 @case
@@ -451,3 +451,22 @@ def an_operator_lets_a_host_begin_an_ended_job_that_waits_already():
         late.seen = late.blob()
         late.join(complete=True)
         check(late.read().complete, "it trains")
+
+
+@case
+def the_memory_of_ended_jobs_is_bounded():
+    with daemon("--closed-run-ttl=1ms") as server:
+        sizes = []
+        for number in range(220):
+            a, b = meet(server.port, "job-%03d" % number, ["a", "b" + 200 * "x"])
+            b.close()
+            server.wait_log("event=node_disconnected", count=number + 1)
+            a.finish(0)
+            a.close_run()
+            a.close()
+            if number in (109, 219):
+                server.wait_log("event=run_forgotten", count=number + 1)
+                space = await_space(server.port, lambda s: s["keys"] == 0)
+                sizes.append(space["bytes"])
+                check(40 <= len(space["ended"]) <= 100, "%d reports" % len(space["ended"]))
+        check(sizes[1] < sizes[0] + 2000, sizes)

@@ -20,7 +20,7 @@ def the_other_agents_learn_of_a_lost_node():
         a, b, c = meet(server.port, "job", ["a", "b", "c"])
         c.close()
         server.wait_log(r"level=warn event=nodes_restarted space=default run=job round=0 lost=c/100/0 nodes=2 "
-                        r"action=\"they end their workers and meet again, .*\" reason=\"the connection of one")
+                        r"action=\"the others end their workers and meet again: .*\" reason=\"the connection of one")
         state = read_together([a, b])[0]
         same(len(whole(server, a).participants), 2, "c is out")
         same(len(state.wait_list), 1, "something waits to be admitted")

@@ -240,3 +240,38 @@ def runs_over_etcd_are_there_after_a_restart():
             same([(n["addr"], n["rank"]) for n in runs["job"]["nodes"]], [("b", 0)], "its node")
             check("since" not in runs["job"]["nodes"][0], "nobody has seen it join")
             same(runs["agents"]["agents"], 0, "agents of c10d")
+
+
+def closed_over_etcd(server):
+    a, b = etcd_round(server.port, "ab")
+    check(a.read() == 200 and a.write(lambda state: setattr(state, "closed", True)) == 200, "closed")
+    return b
+
+
+@case
+def a_closed_run_over_etcd_is_forgotten_when_no_agent_writes():
+    with daemon("--closed-run-ttl=100ms") as server:
+        closed_over_etcd(server)
+        server.wait_log(r"event=run_forgotten space=default run=job closed=true keys=1 reason=.*no agent has written")
+        a, b = etcd_round(server.port, "ab")
+        same((a.read(), a.state.round, a.state.closed), (200, 0, False), "the next job")
+        check(b.read() == 200 and len(b.state.participants) == 2, "both are in")
+
+
+@case
+def an_operator_forgets_a_run_over_etcd():
+    with daemon() as server:
+        closed_over_etcd(server)
+        path = "/rdzv/v1/spaces/default/runs/job"
+        same([http_request(server.port, "DELETE", path)[0] for _ in range(2)], [200, 404], "DELETE")
+        server.wait_log(r"event=run_forgotten .*run=job closed=true keys=1 reason=.on request")
+        same(len(etcd_round(server.port, "ab")), 2, "the next job")
+
+
+@case
+def a_plain_etcd_forgets_no_closed_run():
+    with daemon("--closed-run-ttl=1ms", "--elastic-fixes=off") as server:
+        b = closed_over_etcd(server)
+        path = "/rdzv/v1/spaces/default/runs/job"
+        same(http_request(server.port, "DELETE", path)[0], 404, "DELETE")
+        same((b.read(), b.state.closed), (200, True), "closed")
