@@ -29,6 +29,7 @@ from c10d import modern  # noqa: E402
 from cases import check  # noqa: E402
 from certs import Ca  # noqa: E402
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk  # noqa: E402
+from etcd3 import Cluster, Replica, text  # noqa: E402
 from forked import Forks  # noqa: E402
 from servers import Server, free_port, rdzvd_binary  # noqa: E402
 from troubleshooting_scene import (  # noqa: E402
@@ -313,6 +314,18 @@ def etcd_unreachable(r, scene):
     r.show(store=replica.port, logs=[replica])
 
 
+@row("etcd says database space exceeded")
+def etcd_is_full(r, scene):
+    cluster = scene.enter_context(Cluster(flags=("--quota-backend-bytes=%d" % (16 << 20),)))
+    replica = scene.enter_context(Replica(cluster))
+    replica.wait_ready()
+    with contextlib.suppress(ValueError):  # etcd refuses one of these
+        for i in range(20):
+            cluster.call("/v3/kv/put", {"key": text("other/%d" % i), "value": text("x" * (1 << 20))})
+    scene.peer(replica.port).set(b"k", b"v")
+    r.show(logs=[replica])
+
+
 @row("HTTP 403, and the Host header is a name")
 def foreign_host(r, scene):
     store = scene.rdzvd()
@@ -384,6 +397,21 @@ def too_many(r, scene):
         with contextlib.suppress(ConnectionResetError):
             check(s.recv(1) == b"", "it was served")
     r.show(logs=[store])
+
+
+@row("connections from other machines are closed at once")
+def other_machine(r, scene):
+    """This machine comes by an address that is not loopback."""
+    done = subprocess.run(["hostname", "-I"], capture_output=True, text=True, timeout=30)
+    own = next((a for a in done.stdout.split() if "." in a), None)
+    if own is None:
+        return "there is no address but loopback"
+    store = scene.rdzvd("--allow=203.0.113.0/24", listen=("0.0.0.0:0",))
+    with socket.create_connection((own, store.port), timeout=20) as s, contextlib.suppress(ConnectionResetError):
+        s.sendall(modern.validate())
+        check(s.recv(1) == b"", "it was served")
+    r.show(logs=[store])
+    return None
 
 
 @row("the relay's container is in CrashLoopBackOff", instead="takes a kubelet, which prints what rdzvd prints")

@@ -31,8 +31,6 @@ ROWS = {}  # symptom -> (function, instead)
 NOT_STARTED = {
     "AssertionError in torch 2.5 to 2.11": "takes torch 2.6: tests/torch/repair.py --all",
     "exit code 137": "takes a kernel or a kubelet that kills rdzvd",
-    "etcd says database space exceeded": "takes a full etcd: tests/process/replicas_etcd.py",
-    "connections from other machines are closed at once": "takes another address: tests/process/tls.py only_allowed_networks_may_connect",
     "ImagePullBackOff of rdzvd": "takes a kubelet",
 }
 
