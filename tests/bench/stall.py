@@ -26,7 +26,6 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", where) for where in ("support", "elastic", "wire")]
-
 import agents                # noqa: E402
 from c10d import NONCE, Peer, modern  # noqa: E402
 import torch_state as ts     # noqa: E402

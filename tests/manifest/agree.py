@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 
+from check_tool import USER_FILE
 from manifests import HERE, MANIFEST, SHARED, check, yaml
 
 CORPUS = os.path.join(SHARED, "corpus", "manifests")
@@ -145,16 +146,7 @@ def relays_are_given():
 
 # ------------------------------------------------------------ stores
 
-SETTINGS = """\
-jobName: train
-namespace: ml
-containerImage: registry.example/trainer:1
-numGpusPerPod: 8
-totalMemoryPerPod: 64Gi
-numCpusPerPod: 8
-mainProgram: train.py
-rdzv: {image: "registry.example/rdzvd:7", id: the-run}
-"""
+SETTINGS = USER_FILE + 'rdzv: {image: "registry.example/rdzvd:7", id: the-run}\n'
 # A platform, the name of its worker 0, and more settings.
 HOSTED = [
     ("volcano", "train-worker-0.train", "numPods=4"),

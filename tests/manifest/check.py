@@ -23,11 +23,12 @@ import subprocess
 import sys
 import tempfile
 
+from check_odd import cost_grows_with_the_file, huge_input, no_manifest, nothing_to_find, odd_objects, unusable_input
+from check_tool import CORPUS, USER_FILE, Tool, check, expected, names, options_of, read, sample, show, starts
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SHARED = os.path.join(ROOT, "..", "shared")
-from check_odd import cost_grows_with_the_file, huge_input, no_manifest, nothing_to_find, odd_objects, unusable_input
-from check_tool import CORPUS, Tool, check, expected, names, options_of, read, sample, show, starts
 
 
 # ---- the corpus
@@ -183,17 +184,6 @@ def known_faults_of_the_guides(tool):
         check(got == want, "manifests %s: missed %s, unexpected %s:\n%s" % (
             parts, want - got, got - want, show(found)))
     return None
-
-
-USER_FILE = """\
-jobName: train
-namespace: ml
-containerImage: registry.example/trainer:1
-numGpusPerPod: 8
-totalMemoryPerPod: 64Gi
-numCpusPerPod: 8
-mainProgram: train.py
-"""
 
 
 def words_of(tool, what):

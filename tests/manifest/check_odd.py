@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+
 from check_tool import CORPUS, check, read, sample
 
 

@@ -80,3 +80,14 @@ def show(findings):
 
 def sample(rule="is-host-computed"):
     return os.path.join(CORPUS, rule + ".bad.yaml")
+
+
+USER_FILE = """\
+jobName: train
+namespace: ml
+containerImage: registry.example/trainer:1
+numGpusPerPod: 8
+totalMemoryPerPod: 64Gi
+numCpusPerPod: 8
+mainProgram: train.py
+"""

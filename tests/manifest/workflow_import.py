@@ -9,10 +9,11 @@ import sys
 
 import yaml
 
+from workflow_tool import Skip, TOOL, check, rules, run
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SHARED = os.path.join(os.path.dirname(ROOT), "shared")
-from workflow_tool import Skip, TOOL, check, rules, run
 
 
 # ---- import

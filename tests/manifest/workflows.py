@@ -19,12 +19,13 @@ import traceback
 
 import yaml
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 from workflow_import import (
     import_compares_what_numbers_come_to, import_gives_the_job_back, import_gives_the_store_back,
     import_leaves_the_old_rendezvous, import_says_what_plain_pods_need, import_takes_public_jobs)
 from workflow_tool import ETCD, NODES, PLAIN, Skip, TOOL, TRAIN, check, findings, put, rules, run
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
 
 
 # ---- check

@@ -61,14 +61,7 @@ def scraped(port):
 
 
 def until(ask, what):
-    """Asks until the answer is something, and returns it."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        answer = ask()
-        if answer:
-            return answer
-        check(time.monotonic() < deadline, "not in time: " + what)
-        time.sleep(0.2)
+    return cases.until(ask, what, PATIENCE)
 
 
 # --- Prometheus. ---

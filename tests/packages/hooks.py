@@ -19,10 +19,11 @@ import tempfile
 import yaml
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
+sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "manifest")]
 import cases  # noqa: E402
 from cases import case, check  # noqa: E402
 from servers import ROOT  # noqa: E402
+from workflow_tool import NODES  # noqa: E402
 from wheels import check_output, make_wheel, tool, tools_folder, version  # noqa: E402
 
 SCRATCH = tempfile.mkdtemp(prefix="rdzv-hooks-")
@@ -30,27 +31,7 @@ ACTION = os.path.join(ROOT, "deploy", "action")
 MADE = {}
 
 # The fault: agents at a shared store without a run id.
-JOB = """\
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: train
-spec:
-  completions: 2
-  parallelism: 2
-  completionMode: Indexed
-  template:
-    spec:
-      restartPolicy: Never
-      enableServiceLinks: false
-      containers:
-      - name: t
-        image: t:1
-        command: [torchrun, --rdzv_backend=c10d, --nnodes=2, --rdzv_conf=is_host=0, "--local_addr=$(IP)", --max_restarts=3,
-          --rdzv_endpoint=store.infra:29400, t.py]
-        env:
-        - {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
-"""
+JOB = NODES.replace("--nnodes=2,", "--nnodes=2, --rdzv_conf=is_host=0, --max_restarts=3,")
 MENDED = JOB.replace("--nnodes=2", "--rdzv_id=a1, --nnodes=2")
 
 

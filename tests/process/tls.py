@@ -29,11 +29,11 @@ sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "e
 import cases  # noqa: E402
 import certs  # noqa: E402
 from c10d import NONCE, Peer, modern, number  # noqa: E402
-from cases import case, check  # noqa: E402
+from cases import case, check, until  # noqa: E402
 from servers import Rdzvd, Server, free_port, rdzvd_binary  # noqa: E402
 from tls_peers import (  # noqa: E402
     CA, OTHER_CA, SERVER, TlsPeer, client_context, connect, curl, daemon, metric, read_all, relay,
-    relay_flags, request, s_client, same, tls_flags, until)
+    relay_flags, request, s_client, same, tls_flags)
 import tls_certificates  # noqa: E402,F401
 
 
@@ -327,7 +327,7 @@ def half_handshakes():
         same(begun[0].recv(100), b"", "the first one has ended")
         check(metric(d, "rdzvd_memory_bytes", kind="tls") < 80e6, "they take no more than some memory")
         d.wait_log("event=refused .*reason=tls .*longer than 10s", timeout=40)
-        until(lambda: metric(d, "rdzvd_connections") == 2, "all of them have ended", timeout=60)
+        until(lambda: metric(d, "rdzvd_connections") == 2, "all of them have ended", 60)
         for s in begun:
             s.close()
 

@@ -7,7 +7,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
@@ -116,14 +115,6 @@ def metric(d, name, **labels):
     check(found, "no %s in the metrics" % wanted)
     return float(found.group(1))
 
-
-def until(function, what, timeout=30):
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        if function():
-            return
-        time.sleep(0.02)
-    raise AssertionError("not within %d s: %s" % (timeout, what))
 
 
 def relay(port, *flags, host="localhost"):

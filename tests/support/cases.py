@@ -22,6 +22,17 @@ def check(truth, what):
         raise AssertionError(what)
 
 
+def until(ask, what, seconds=30):
+    """Asks until the answer is something, and returns it. `what` says what did not come."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = ask()
+        if answer:
+            return answer
+        check(time.monotonic() < deadline, "not within %d s: %s" % (seconds, what))
+        time.sleep(0.05)
+
+
 class OutputByThread:
     """Keeps the output of each case by itself while cases run side by side."""
 

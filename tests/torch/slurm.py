@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 import torches
 from installed import Installed, Store, wait_gone
@@ -57,13 +56,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def wait_until(look, what):
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        found = look()
-        if found:
-            return found
-        check(time.monotonic() < until, "not after %d s: %s" % (PATIENCE_S, what))
-        time.sleep(0.1)
+    return cases.until(look, what, PATIENCE_S)
 
 
 class Cluster:

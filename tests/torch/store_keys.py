@@ -1,6 +1,7 @@
 """Keys and values through torch's Python store API. The cases run with store_api.py."""
 
 import random
+
 from store_cases import (
     HAS_LIBUV, IS_1X, SERVER, case, connect, in_threads, need, not_against_torch, own_keys, raises, seconds,
     times_out)
