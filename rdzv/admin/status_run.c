@@ -1,4 +1,6 @@
 /* A run as JSON. See status.h for the contract. */
+#include <stdlib.h>
+
 #include "proto/json.h"
 #include "proto/torch/torch_nodes.h"
 #include "rdzv/admin/run_status.h"
@@ -59,38 +61,62 @@ static char letter_of(const struct run_facts *f, const struct torch_node *node)
                                          : 'r';
 }
 
-static void write_map(struct writer *w, const struct run_facts *f)
+static int compare_ranks(const void *a, const void *b)
 {
-    json_name(w, "node_map");
-    writer_u8(w, '"');
-    for (size_t i = 0; i < f->view->state.count; i++) {
-        if (run_status_counts(f, &f->view->state.nodes[i]))
-            writer_u8(w, (uint8_t)letter_of(f, &f->view->state.nodes[i]));
-    }
-    writer_u8(w, '"');
+    const struct torch_node *x = *(const struct torch_node *const *)a;
+    const struct torch_node *y = *(const struct torch_node *const *)b;
+    int order = y->participant - x->participant;
+
+    if (order == 0 && x->participant)
+        order = (x->rank > y->rank) - (x->rank < y->rank);
+    return order != 0 ? order : torch_node_compare(x, y);
 }
 
-/* Returns how many are listed. */
-static uint64_t write_nodes(struct writer *w, const struct run_facts *f, uint64_t count,
+/* Writes the nodes in that order. Returns how many are listed. */
+static uint64_t write_nodes(struct writer *w, const struct run_facts *f,
+                            const struct torch_node **nodes, uint64_t count,
                             const struct status_form *form)
 {
     bool all = count <= form->nodes;
     uint64_t listed = 0;
 
     json_list(w, "nodes");
-    for (size_t i = 0; i < f->view->state.count && listed < form->nodes; i++) {
-        const struct torch_node *node = &f->view->state.nodes[i];
-
-        if (!run_status_counts(f, node) || (!all && letter_of(f, node) == 'p'))
+    for (size_t i = 0; i < count && listed < form->nodes; i++) {
+        if (!all && letter_of(f, nodes[i]) == 'p')
             continue;
         listed++;
-        status_node_write(w, f, node, form);
+        status_node_write(w, f, nodes[i], form);
     }
     writer_u8(w, ']');
-    if (!all) {
-        json_member_u64(w, "nodes_left_out", count - listed);
-        write_map(w, f);
+    if (all)
+        return listed;
+    json_member_u64(w, "nodes_left_out", count - listed);
+    json_name(w, "node_map");
+    writer_u8(w, '"');
+    for (size_t i = 0; i < count; i++)
+        writer_u8(w, (uint8_t)letter_of(f, nodes[i]));
+    writer_u8(w, '"');
+    return listed;
+}
+
+/* Participants by rank, then the others. Without memory, none. */
+static uint64_t write_all_nodes(struct writer *w, const struct run_facts *f,
+                                const struct status_form *form)
+{
+    const struct torch_state *state = &f->view->state;
+    size_t size = (state->count + 1) * sizeof(struct torch_node *), count = 0;
+    const struct torch_node **nodes =
+        account_request(ACCOUNT_ANSWERS, account_class_of(size), size);
+    uint64_t listed;
+
+    for (size_t i = 0; nodes != NULL && i < state->count; i++) {
+        if (run_status_counts(f, &state->nodes[i]))
+            nodes[count++] = &state->nodes[i];
     }
+    if (nodes != NULL)
+        qsort(nodes, count, sizeof *nodes, compare_ranks);
+    listed = write_nodes(w, f, nodes, count, form);
+    account_free(ACCOUNT_ANSWERS, nodes, size);
     return listed;
 }
 
@@ -217,7 +243,7 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
         json_member_u64(w, "agents", f->run->agent_count);
         json_member_u64(w, "agents_waiting", f->run->held[HELD_REJOIN]);
     }
-    listed = write_nodes(w, f, survey.nodes, form);
+    listed = write_all_nodes(w, f, form);
     write_missing_nodes(w, f, "missing", &survey.missing);
     json_member_u64(w, "missing_count", survey.missing_count);
     write_missing_nodes(w, f, "absent", &survey.gone);
