@@ -126,7 +126,7 @@ static struct slice stage_key(char text[64], uint64_t generation, int stage)
     return slice_str(text);
 }
 
-/* CHECK, GET or WAIT of a key. */
+/* CHECK or WAIT of a key. */
 static void ask_key(struct restart *r, enum restart_step step, enum c10d_op op, uint64_t generation,
                     int stage)
 {
@@ -181,16 +181,12 @@ static void begin_generation(struct restart *r)
     ask_compare(r, ASKS_GENERATION, slice_str(GENERATION_KEY), now, next);
 }
 
-static void read_list(struct restart *r)
+/* Nothing waits here, not even if the store has lost the list. */
+static void read_list(struct restart *r, enum restart_step step, uint64_t generation, int stage)
 {
-    ask_key(r, READS, C10D_GET, r->generation, r->stage);
-}
+    char key[64];
 
-static void enter_stage(struct restart *r, enum restart_stage stage)
-{
-    r->stage = (uint8_t)stage;
-    append_line(r);
-    read_list(r);
+    ask_compare(r, step, stage_key(key, generation, stage), NOT_THERE, NOT_THERE);
 }
 
 /* The lists before are read no more: those of the newest two generations stay. */
@@ -224,34 +220,26 @@ static void on_generation(struct restart *r, struct slice value)
     }
 }
 
-static void on_runs(struct restart *r, bool runs)
-{
-    char key[64];
-
-    if (runs)
-        begin_generation(r);
-    else
-        ask_compare(r, ASKS_BEFORE, stage_key(key, r->generation - 1, RESTART_SEEN), NOT_THERE,
-                    NOT_THERE);
-}
-
 static void on_list(struct restart *r)
 {
     struct roll roll = read_roll(r);
     bool is_complete = roll.names == r->nodes;
 
-    if (roll.is_another || (r->stage == RESTART_SEEN && is_complete && !roll.has_us)) {
+    if (roll.is_another || (is_complete && r->stage == RESTART_SEEN && !roll.has_us)) {
         begin_generation(r);
-    } else if (!is_complete && !roll.has_us) {
-        find_generation(r); /* later generations have emptied the list */
-    } else if (!is_complete) {
+    } else if (!is_complete && roll.has_us) {
         ask_key(r, WAITS, C10D_WAIT, r->generation, r->stage + 1);
-    } else if (r->stage == RESTART_HERE) {
-        blob_unref(r->before);
-        r->before = blob_ref(r->list);
-        enter_stage(r, RESTART_SEEN);
-    } else {
+    } else if (is_complete && r->stage == RESTART_SEEN) {
         run_generation(r);
+    } else {
+        if (!is_complete) {
+            append_line(r);
+        } else {
+            blob_unref(r->before);
+            r->before = blob_ref(r->list);
+            r->stage = RESTART_SEEN;
+        }
+        read_list(r, READS, r->generation, r->stage);
     }
 }
 
@@ -268,11 +256,14 @@ static void on_answer(struct restart *r, const struct c10d_reply *reply)
         on_generation(r, reply->value);
         break;
     case ASKS_RUNS:
-        on_runs(r, reply->number == C10D_READY);
+        if (reply->number == C10D_READY)
+            begin_generation(r);
+        else
+            read_list(r, ASKS_BEFORE, r->generation - 1, RESTART_SEEN);
         break;
     case ASKS_BEFORE:
         keep_list(&r->before, reply->value);
-        enter_stage(r, RESTART_HERE);
+        read_list(r, READS, r->generation, r->stage);
         break;
     case READS:
         keep_list(&r->list, reply->value);
@@ -281,7 +272,7 @@ static void on_answer(struct restart *r, const struct c10d_reply *reply)
     case WAITS:
         r->is_due = r->stage == RESTART_RUNS;
         if (!r->is_due)
-            read_list(r);
+            read_list(r, READS, r->generation, r->stage);
         break;
     }
 }
@@ -358,8 +349,8 @@ void restart_flush(struct restart *r)
     }
 }
 
-/* A relay that waits for others reads the list again, so that /startz names those that are missing
- * now. The new session leaves the WAIT behind. */
+/* A relay that waits for others looks again, so that /startz names those that are missing now, and
+ * that a store without its state gets the lists back. The new session leaves the WAIT behind. */
 void restart_tick(struct restart *r)
 {
     if (r->relay == NULL || r->session == NULL || r->step != WAITS || r->stage == RESTART_RUNS ||
@@ -367,7 +358,7 @@ void restart_tick(struct restart *r)
         return;
     relay_leave(r->session);
     if (begin_session(r))
-        read_list(r);
+        find_generation(r);
 }
 
 void restart_leave(struct restart *r)

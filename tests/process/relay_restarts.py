@@ -21,7 +21,7 @@ import relay_scene  # noqa: F401  first, since it says where the modules of the 
 from agents import rejoin, Agent
 from c10d import Peer
 from cases import case, check
-from relay_scene import SEED, Relay, Store, ask, same, until
+from relay_scene import SEED, Relay, Store, ask, metric, same, until
 
 CODE = 85
 
@@ -64,10 +64,7 @@ class Pod:
         self.kill_both()
 
     def may_start(self):
-        try:
-            return ask(self.relay.port, "/startz")[0] == 200
-        except OSError:
-            return False
+        return self.says()[0] == 200
 
     def kill_both(self):
         for process in (self.training, self.relay and self.relay.process):
@@ -76,7 +73,11 @@ class Pod:
                 process.wait()
 
     def says(self):
-        return ask(self.relay.port, "/startz")
+        """Of /startz; 0 and nothing if the relay has ended."""
+        try:
+            return ask(self.relay.port, "/startz")
+        except OSError:
+            return 0, ""
 
     def end(self):
         self.stops.set()
@@ -223,6 +224,25 @@ def a_store_that_has_lost_its_state_gets_the_generation_back():
         pods.pods[1].training.kill()
         pods.wait_started(3)
         same(generation(store), 3, "the generation")
+
+
+@case
+def relays_that_wait_find_each_other_in_a_store_that_has_lost_its_state():
+    with Store(durable=False) as store, Pods(store, 3) as pods:
+        pods.wait_started(1)
+        pods.pods.pop().end()
+        pods.pods[0].relay.process.kill()
+        until(lambda: all(len(p.codes) == 1 for p in pods.pods), "both have ended")
+        for pod in pods.pods:
+            until(lambda: "2 of 3" in pod.says()[1], "two are here")
+            asked = metric(pod.relay.port, "rdzvd_relay_request_seconds_count")
+            until(lambda: metric(pod.relay.port, "rdzvd_relay_request_seconds_count") > asked + 4, "it looks again")
+        store.kill()
+        for pod in pods.pods:
+            pod.relay.lost()
+        store.start()
+        pods.add(store, "pod-2").started.append(None)
+        pods.wait_started(2)
 
 
 @case
