@@ -214,6 +214,8 @@ static void on_generation(struct restart *r, struct slice value)
         r->is_due = true;
     } else if (r->stage == RESTART_RUNS) {
         run_generation(r);
+    } else if (generation == r->generation) { /* it may run by now, with this relay */
+        read_list(r, READS, generation, r->stage);
     } else {
         r->generation = generation;
         ask_key(r, ASKS_RUNS, C10D_CHECK, generation, RESTART_RUNS);
