@@ -135,7 +135,7 @@ static void a_run_of_etcd_v2_is_closed_and_begins_anew(void **state)
     assert_string_equal(str(json, "state"), "closed");
     assert_string_equal(str(item(json, "rounds", 0), "why"),
                         "an agent at 10.0.0.1:11 closed the run");
-    assert_true(hints_at(json, "end at once, until these keys expire"));
+    assert_true(hints_at(json, "end at once, for a minute"));
     cJSON_Delete(json);
 
     put(&r, NULL, from_a, scene_now_us(s));
