@@ -116,12 +116,11 @@ static void list_settings(bool schema, struct diag *d)
 
 int run_list(int argc, char **argv)
 {
-    static const char *const kinds[] = {"platforms", "profiles", "placements", "formats",
-                                        "settings",  "rules",    "schema"};
     struct diag d = {0};
     bool known = argc == 1;
 
-    FOREACH_POINTER(const char, kind, kinds, sizeof kinds / sizeof *kinds) {
+    FOREACH_WORD(kind, "platforms", "profiles", "placements", "formats", "settings", "rules",
+                 "schema") {
         bool schema = strcmp(kind, "schema") == 0;
 
         if (argc > 2 || (argc == 2 ? strcmp(argv[1], kind) != 0 : schema))

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 {
     const char *name = argc < 2 ? "--help" : argv[1];
 
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    if (text_is(name, "--help", "-h", "help")) {
         fputs(verbs_help, argc < 2 ? stderr : stdout);
         return end_output(argc < 2 ? 2 : 0);
     }
@@ -29,7 +29,7 @@ int main(int argc, char **argv)
         if (strcmp(name, verbs[i].name) != 0)
             continue;
         for (int j = 2; j < argc && strcmp(argv[j], "--") != 0; j++) {
-            if (strcmp(argv[j], "--help") == 0 || strcmp(argv[j], "-h") == 0) {
+            if (text_is(argv[j], "--help", "-h")) {
                 fputs(verbs[i].help, stdout);
                 return end_output(0);
             }

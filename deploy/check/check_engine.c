@@ -59,12 +59,11 @@ static void run_on_pods(struct check *c, const struct check_calls *calls, const 
 
 static void run_on_probes(struct check *c, check_per_probe *call, const struct job_store *s)
 {
-    static const char *const names[] = {"startupProbe", "readinessProbe", "livenessProbe"};
     struct check_probe probe = {.store = s, .listeners = job_store_listeners(&c->jobs, s, true)};
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        probe.name = names[i];
-        probe.node = kube_get(s->container->node, names[i]);
+    FOREACH_WORD(name, "startupProbe", "readinessProbe", "livenessProbe") {
+        probe.name = name;
+        probe.node = kube_get(s->container->node, name);
         if (probe.node != NULL)
             call(c, &probe);
     }

@@ -95,13 +95,11 @@ void check_env_overwritten(struct check *c, const struct kube_container *contain
 
 static void look_for_reserved(struct check *c, const struct yaml_node *env)
 {
-    static const char *const reserved[] = {"PET_NNODES",      "PET_NPROC_PER_NODE", "PET_NODE_RANK",
-                                           "PET_MASTER_ADDR", "PET_MASTER_PORT",    NULL};
-
     YAML_FOREACH(entry, env) {
         const char *name = kube_text(entry, "name");
 
-        if (text_is_one_of(name, reserved))
+        if (text_is(name, "PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR",
+                    "PET_MASTER_PORT"))
             check_report(c, check_at_first(entry, "name"),
                          "Trainer's torch policy sets %s, and refuses it here", name);
     }

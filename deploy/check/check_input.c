@@ -31,7 +31,7 @@ static bool is_kustomization(const struct yaml_file *f)
 {
     const char *name = kube_base_name(f->name);
 
-    if (strcmp(name, "kustomization.yaml") == 0 || strcmp(name, "kustomization.yml") == 0)
+    if (text_is(name, "kustomization.yaml", "kustomization.yml"))
         return true;
     return f->count > 0 &&
            strncmp(kube_text(f->docs[0].root, "apiVersion"), "kustomize.config.k8s.io/", 24) == 0;
@@ -105,10 +105,8 @@ static void add_patch(struct finder *f, const struct yaml_file *file, const char
 /* The files that a kustomization lists as patches: parts of objects. */
 static void find_patches(struct finder *f, const struct yaml_file *file)
 {
-    static const char *const keys[] = {"patches", "patchesStrategicMerge", "patchesJson6902"};
-
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-        YAML_FOREACH(item, kube_get(file->docs[0].root, keys[k]))
+    FOREACH_WORD(key, "patches", "patchesStrategicMerge", "patchesJson6902") {
+        YAML_FOREACH(item, kube_get(file->docs[0].root, key))
             add_patch(f, file, item->kind == YAML_SCALAR ? item->text : kube_text(item, "path"));
     }
 }

@@ -27,10 +27,8 @@ void check_capability_prefix(struct check *c, const struct kube_container *conta
 static void look_at_quantities(struct check *c, const struct kube_object *o,
                                const struct yaml_node *resources)
 {
-    static const char *const names[] = {"requests", "limits"};
-
-    for (size_t k = 0; k < 2; k++) {
-        YAML_FOREACH_PAIR(entry, kube_get(resources, names[k])) {
+    FOREACH_WORD(name, "requests", "limits") {
+        YAML_FOREACH_PAIR(entry, kube_get(resources, name)) {
             if (yaml_type(entry->value) == YAML_FLOAT)
                 check_report_on(c, o, check_at(entry->value),
                                 "%s: %s is a fraction, and a %s accepts none", entry->key->text,
@@ -101,7 +99,7 @@ static void look_at_class(struct check *c, const struct yaml_node *spec)
 {
     const char *text = kube_text(spec, "storageClassName");
 
-    if (strcmp(text, "nil") == 0 || strcmp(text, "null") == 0 || strcmp(text, "None") == 0)
+    if (text_is(text, "nil", "null", "None"))
         check_report(c, check_at_first(spec, "storageClassName"),
                      "this asks for a storage class with the name `%s`", text);
 }

@@ -99,15 +99,8 @@ static bool is_address(const char *host)
 /* Labels that queues and controllers add to pods, which no template shows. */
 static bool is_added_later(const char *key)
 {
-    static const char *const starts[] = {"kueue.x-k8s.io/",
-                                         "workload.codeflare.dev/",
-                                         "appwrapper.mcad.",
-                                         "pod-template-hash",
-                                         "controller-revision",
-                                         "trainer.kubeflow.org/",
-                                         NULL};
-
-    return text_begins_with_one_of(key, starts);
+    return text_begins(key, "kueue.x-k8s.io/", "workload.codeflare.dev/", "appwrapper.mcad.",
+                       "pod-template-hash", "controller-revision", "trainer.kubeflow.org/");
 }
 
 static bool is_unknown_label(const struct kube_pods *p, const char *key)

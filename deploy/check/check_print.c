@@ -38,16 +38,15 @@ void check_print_text(FILE *out, struct check *c)
  * Kubernetes' own kinds, and kinds that end so, have none. */
 static bool kind_is_unknown(const struct check *c, const struct kube_object *o)
 {
-    static const char *const podless[] = {"Certificate",   "Domain",  "Flavor", "Group",
-                                          "Kustomization", "Monitor", "Queue"};
     const char *api = kube_text(o->node, "apiVersion");
     bool known = strchr(api, '/') == NULL || strstr(api, ".k8s.io/") != NULL ||
-                 strncmp(api, "policy/", 7) == 0 || strncmp(api, "autoscaling/", 12) == 0;
+                 text_begins(api, "policy/", "autoscaling/");
     bool has_template =
         o->index + 1 < c->bundle.count && c->bundle.objects[o->index + 1]->wrapper == o;
 
     return o->type == KUBE_OTHER && o->pods_count == 0 && !has_template && !known &&
-           !ANY(FOREACH_POINTER(const char, end, podless, sizeof podless / sizeof *podless),
+           !ANY(FOREACH_WORD(end, "Certificate", "Domain", "Flavor", "Group", "Kustomization",
+                             "Monitor", "Queue"),
                 text_ends_with(o->kind, end));
 }
 

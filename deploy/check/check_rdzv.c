@@ -385,25 +385,24 @@ void check_conf_syntax(struct check *c, const struct job_run *r)
 /* Numbers that torchrun reads: `--nproc_per_node` also takes the names of devices. */
 static bool is_number_for(enum torchrun_option option, const char *text)
 {
-    static const char *const devices[] = {"auto", "cpu", "gpu", "xpu", "npu", "hpu", NULL};
     size_t digits = strspn(text, "0123456789");
 
     if (option == TORCHRUN_NNODES && text[digits] == ':')
         digits += 1 + strspn(text + digits + 1, "0123456789");
     return (digits > 0 && text[digits] == '\0') ||
-           (option == TORCHRUN_NPROC_PER_NODE && text_is_one_of(text, devices));
+           (option == TORCHRUN_NPROC_PER_NODE &&
+            text_is(text, "auto", "cpu", "gpu", "xpu", "npu", "hpu"));
 }
 
 static void look_at_command(struct check *c, const struct job_run *r)
 {
-    static const char *const help[] = {"--h", "-h", NULL};
     static const enum torchrun_option numbers[] = {TORCHRUN_NNODES, TORCHRUN_NPROC_PER_NODE,
                                                    TORCHRUN_MAX_RESTARTS, TORCHRUN_NODE_RANK};
 
     if (r->args == NULL || r->args->is_other || r->unread != NULL)
         return;
     if (r->args->program == NULL && job_run_object(r)->type != KUBE_ELASTIC_JOB &&
-        !ANY(JOB_FOREACH_FLAG(f, r), text_begins_with_one_of(f->flag.text, help)))
+        !ANY(JOB_FOREACH_FLAG(f, r), text_begins(f->flag.text, "--h", "-h")))
         check_report(c, check_at_run(r), "torchrun has no training script");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const struct job_setting *s = &r->settings[numbers[i]];
@@ -469,9 +468,8 @@ static bool looks_for_others(const struct job_run *r)
 
     if (r->standalone || check_is_opaque(r))
         return false;
-    return job_is_dynamic(r) ||
-           (r->settings[TORCHRUN_MASTER_ADDR].from == JOB_FROM_FLAG &&
-            strcmp(master, "localhost") != 0 && strcmp(master, "127.0.0.1") != 0);
+    return job_is_dynamic(r) || (r->settings[TORCHRUN_MASTER_ADDR].from == JOB_FROM_FLAG &&
+                                 !text_is(master, "localhost", "127.0.0.1"));
 }
 
 void check_nodes_missing(struct check *c, const struct job_run *r)

@@ -84,20 +84,19 @@ void check_relay_without_store(struct check *c, const struct job_store *relay,
 
 static void look_at_relay_settings(struct check *c, const struct job_store *s)
 {
-    static const char *const of_stores[] = {"data-dir", "sync"};
-    const char *name = s->container->name;
     struct job_setting found;
 
-    for (size_t i = 0; i < sizeof of_stores / sizeof *of_stores; i++) {
-        if (check_option(c, s, of_stores[i], &found) != NULL)
+    FOREACH_WORD(name, "data-dir", "sync") {
+        if (check_option(c, s, name, &found) != NULL)
             check_report(c, check_at_option(s, &found), "%s is a relay, and --%s is of a store",
-                         name, of_stores[i]);
+                         s->container->name, name);
     }
     for (size_t n = 0; job_store_nth_option(&c->jobs, s->container, "listen", NULL, n, &found);
          n++) {
         if (strchr(found.value.text, '/') != NULL && strncmp(found.value.text, "unix:", 5) != 0)
             check_report(c, check_at_option(s, &found),
-                         "%s is a relay: --space names its space, and no listener does", name);
+                         "%s is a relay: --space names its space, and no listener does",
+                         s->container->name);
     }
 }
 

@@ -50,13 +50,14 @@ bool check_next_endpoint(struct check *c, const char **at, const char **host, lo
 
 void check_journal_files(struct check *c, const struct job_store *s)
 {
-    static const char *const of_files[] = {"data-dir", "sync"};
     struct job_setting found;
 
-    for (size_t i = 0; i < 2 && check_journal_of(c, s, &found) != NULL; i++) {
-        if (check_option(c, s, of_files[i], &found) != NULL)
+    if (check_journal_of(c, s, &found) == NULL)
+        return;
+    FOREACH_WORD(name, "data-dir", "sync") {
+        if (check_option(c, s, name, &found) != NULL)
             check_report(c, check_at_option(s, &found), "%s has --journal, and --%s is of files",
-                         s->container->name, of_files[i]);
+                         s->container->name, name);
     }
 }
 

@@ -7,11 +7,6 @@
 
 static bool runs_for_ever(struct check *c, const struct kube_container *container)
 {
-    static const char *const signs[] = {"sleep infinity", "sleep inf",   "tail -f",
-                                        "tail -F",        "while true;", "while :;",
-                                        "while true\n",   "while :\n",   NULL};
-    /* A loop that can leave may end. */
-    static const char *const exits[] = {"break", "exit", "kill", NULL};
     size_t count, script;
     const struct arg_word *words = job_words(&c->bundle.arena, container, &count, &script);
     const char *text = "";
@@ -20,7 +15,9 @@ static bool runs_for_ever(struct check *c, const struct kube_container *containe
         return false;
     for (size_t i = 0; i < count; i++)
         text = arena_joined(&c->bundle.arena, text, " ", words[i].text);
-    return text_has_one_of(text, signs) && !text_has_one_of(text, exits);
+    return text_has(text, "sleep infinity", "sleep inf", "tail -f", "tail -F", "while true;",
+                    "while :;", "while true\n", "while :\n") &&
+           !text_has(text, "break", "exit", "kill"); /* such a loop may end */
 }
 
 static bool is_main(const struct check *c, const struct kube_container *container)
@@ -48,12 +45,11 @@ void check_sidecar_blocks_completion(struct check *c, const struct kube_containe
 /* It says something and ends. */
 static bool only_prints(struct check *c, const struct kube_container *container)
 {
-    static const char *const options[] = {"check-config", "check-data", "check-health", "help",
-                                          "version"};
     struct job_setting found;
 
-    return ANY(FOREACH_POINTER(const char, option, options, sizeof options / sizeof *options),
-               job_store_option(&c->jobs, container, option, NULL, &found));
+    return ANY(
+        FOREACH_WORD(option, "check-config", "check-data", "check-health", "help", "version"),
+        job_store_option(&c->jobs, container, option, NULL, &found));
 }
 
 /* An rdzvd or etcd that would be a native sidecar, and is an init container that never ends. */
@@ -121,12 +117,11 @@ void check_sidecar_too_old(struct check *c, const struct kube_container *contain
  * container. */
 static bool is_guaranteed(const struct kube_container *container)
 {
-    static const char *const names[] = {"cpu", "memory"};
     const struct yaml_node *resources = kube_field(container, "resources");
 
-    for (size_t i = 0; i < 2; i++) {
-        const char *limit = kube_text(kube_get(resources, "limits"), names[i]);
-        const char *request = kube_text(kube_get(resources, "requests"), names[i]);
+    FOREACH_WORD(name, "cpu", "memory") {
+        const char *limit = kube_text(kube_get(resources, "limits"), name);
+        const char *request = kube_text(kube_get(resources, "requests"), name);
 
         if (*limit == '\0' || (*request != '\0' && strcmp(limit, request) != 0))
             return false;

@@ -49,10 +49,7 @@ void check_etcd_advertise(struct check *c, const struct job_store *s)
                           "ETCD_ADVERTISE_CLIENT_URLS", &advertise))
         check_report(c, check_at_option(s, &l.list[0].setting),
                      "etcd has addresses to listen on, but none to advertise");
-    else if (strstr(advertise.value.text, "//0.0.0.0") != NULL ||
-             strstr(advertise.value.text, "//127.") != NULL ||
-             strstr(advertise.value.text, "//localhost") != NULL ||
-             strstr(advertise.value.text, "//[::") != NULL)
+    else if (text_has(advertise.value.text, "//0.0.0.0", "//127.", "//localhost", "//[::"))
         check_report(c, check_at_option(s, &advertise),
                      "etcd sends its clients to %s, which is their own pod", advertise.value.text);
 }

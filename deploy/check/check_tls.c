@@ -129,10 +129,8 @@ static bool names(const char *pattern, const char *host)
 
 static bool is_for(const struct kube_object *certificate, const char *host)
 {
-    static const char *const lists[] = {"dnsNames", "ipAddresses"};
-
-    for (size_t k = 0; k < 2; k++) {
-        if (ANY(YAML_FOREACH(item, kube_get(certificate->spec, lists[k])),
+    FOREACH_WORD(list, "dnsNames", "ipAddresses") {
+        if (ANY(YAML_FOREACH(item, kube_get(certificate->spec, list)),
                 names(kube_text(item, ""), host)))
             return true;
     }
@@ -215,12 +213,13 @@ static bool secret_is_made(struct check *c, const struct kube_object *user, cons
 
 void check_tls_secret(struct check *c, const struct job_store *s)
 {
-    static const char *const files[] = {"cert", "client-ca", "upstream-ca", "upstream-cert"};
     const struct kube_object *idle = c->idle_certificate;
 
-    for (size_t i = 0; i < sizeof files / sizeof *files && idle != NULL; i++) {
+    if (idle == NULL)
+        return;
+    FOREACH_WORD(name, "cert", "client-ca", "upstream-ca", "upstream-cert") {
         struct job_setting file;
-        const char *path = check_option(c, s, files[i], &file);
+        const char *path = check_option(c, s, name, &file);
         const char *secret = path != NULL && file.value.known ? secret_at(s->container, path) : "";
 
         if (*secret == '\0' || secret_is_made(c, job_store_object(s), secret))

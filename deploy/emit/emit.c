@@ -20,7 +20,7 @@ struct emit_arguments {
 /* --output and --shape: each accepts few words. */
 static void read_word(struct emit_arguments *o, int option, const char *word, struct diag *d)
 {
-    if (option == 'o' && (strcmp(word, "json") == 0 || strcmp(word, "yaml") == 0))
+    if (option == 'o' && text_is(word, "json", "yaml"))
         o->json = word[0] == 'j';
     else if (option == 'o')
         options_error(d, "there is no output %s: write yaml or json", word);

@@ -334,7 +334,7 @@ static bool choose_placement(struct job_maker *m)
     if (m->template.failed || yaml_text(name) == NULL)
         return m->template.failed ? false : fail_placement(m, wish, "nothing");
     meant = yaml_get(placements, name->text);
-    if (meant != NULL && strcmp(name->text, "supported") != 0 && strcmp(name->text, "default") != 0)
+    if (meant != NULL && !text_is(name->text, "supported", "default"))
         name = template_fill(&m->template, meant, &m->vars);
     if (yaml_text(name) == NULL)
         return false;
@@ -376,11 +376,9 @@ static bool make_variables(struct job_maker *m)
  * of theirs, and those of a profile are in one that they can look at. */
 static bool is_written_by_user(const struct yaml_node *place)
 {
-    static const char *const own[] = {"formats/", "platforms/", "placements/", NULL};
-    static const char *const files[] = {"model.yaml", "parts.yaml", NULL};
-
-    return place != NULL && place->file != NULL && !text_begins_with_one_of(place->file, own) &&
-           !text_is_one_of(place->file, files);
+    return place != NULL && place->file != NULL &&
+           !text_begins(place->file, "formats/", "platforms/", "placements/") &&
+           !text_is(place->file, "model.yaml", "parts.yaml");
 }
 
 /* Runs one entry of the lists `checks:` and `notes:`; `s` has the variable of the entry's $for. */

@@ -35,13 +35,12 @@ static const char *usual_restarts(const struct importer *m)
 
 const char *import_restarts(const struct importer *m)
 {
-    /* For these `restarts` is a number of their own, too. */
-    static const char *const platforms[] = {"volcano", "jobset", "job", NULL};
     const struct job_setting *s = &m->run->settings[TORCHRUN_MAX_RESTARTS];
     const char *number = s->value.text, *usual = usual_restarts(m);
 
-    if (s->from != JOB_FROM_FLAG || text_is_one_of(m->platform, platforms) || number[0] == '\0' ||
-        strlen(number) != strspn(number, "0123456789") || strlen(number) > 6)
+    /* For these platforms `restarts` is a number of their own, too. */
+    if (s->from != JOB_FROM_FLAG || text_is(m->platform, "volcano", "jobset", "job") ||
+        number[0] == '\0' || strlen(number) != strspn(number, "0123456789") || strlen(number) > 6)
         return NULL;
     return usual != NULL && strcmp(number, usual) == 0 ? NULL : number;
 }

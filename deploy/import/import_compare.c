@@ -171,15 +171,11 @@ static bool is_compared_elsewhere(struct importer *m, const struct yaml_node *wi
                                   const char *key)
 {
     /* The numbers, for compare_numbers(), and a label of the object that Kueue admits. */
-    static const char *const anywhere[] = {"nprocPerNode", "minAvailable",
-                                           "kueue.x-k8s.io/queue-name", NULL};
-    static const char *const of_policy[] = {"nProcPerNode", "minReplicas", "maxReplicas",
-                                            "maxRestarts",  "standalone",  NULL};
-
-    if (text_is_one_of(key, anywhere))
+    if (text_is(key, "nprocPerNode", "minAvailable", "kueue.x-k8s.io/queue-name"))
         return true;
     if (within == kube_get(m->job->spec, "elasticPolicy"))
-        return strncmp(key, "rdzv", 4) == 0 || text_is_one_of(key, of_policy);
+        return strncmp(key, "rdzv", 4) == 0 || text_is(key, "nProcPerNode", "minReplicas",
+                                                       "maxReplicas", "maxRestarts", "standalone");
     if (strcmp(key, "completionMode") == 0)
         return yaml_is(yaml_get(within, key), "Indexed"); /* as JobSet has it by itself */
     return strcmp(key, "replicas") == 0 && m->job->type == KUBE_PYTORCHJOB &&
@@ -192,7 +188,7 @@ static bool is_part(const struct importer *m, const struct yaml_node *within, co
     const struct kube_object *top = kube_top(m->job);
 
     if (within == m->job->entry)
-        return strcmp(key, "template") == 0 || strcmp(key, "generictemplate") == 0;
+        return text_is(key, "template", "generictemplate");
     if (top->type == KUBE_APPWRAPPER)
         return within == top->spec && strcmp(key, "components") == 0;
     return top->type == KUBE_MCAD && strcmp(key, "GenericItems") == 0;
@@ -201,23 +197,14 @@ static bool is_part(const struct importer *m, const struct yaml_node *within, co
 /* What a cluster writes, and what differs on purpose. */
 static bool is_left_out(struct comparison *c, const struct yaml_node *within, const char *key)
 {
-    static const char *const keys[] = {"status",
-                                       "creationTimestamp",
-                                       "uid",
-                                       "resourceVersion",
-                                       "generation",
-                                       "managedFields",
-                                       "kubectl.kubernetes.io/last-applied-configuration",
-                                       "selfLink",
-                                       NULL};
     bool training = within == c->m->container->node || within == c->m->container->over ||
                     kube_is(within, "name", c->m->container->name);
 
-    if (text_is_one_of(key, keys) || is_compared_elsewhere(c->m, within, key) ||
-        is_part(c->m, within, key))
+    if (text_is(key, "status", "creationTimestamp", "uid", "resourceVersion", "generation",
+                "managedFields", "kubectl.kubernetes.io/last-applied-configuration", "selfLink") ||
+        is_compared_elsewhere(c->m, within, key) || is_part(c->m, within, key))
         return true;
-    return training &&
-           (strcmp(key, "command") == 0 || strcmp(key, "args") == 0 || strcmp(key, "ports") == 0);
+    return training && text_is(key, "command", "args", "ports");
 }
 
 /* A task or replicatedJob that is nothing but the store, which an import leaves behind. */
@@ -232,11 +219,10 @@ static bool is_store_part(const struct importer *m, const struct yaml_node *item
 
 static bool is_left_out_item(struct comparison *c, const struct yaml_node *item)
 {
-    static const char *const ours[] = {"rdzvd", "rdzvd-relay", "rdzvd-data", "rdzvd-client-tls",
-                                       NULL};
     const char *name = kube_text(item, "name");
 
-    return is_store_part(c->m, item) || text_is_one_of(name, ours) ||
+    return is_store_part(c->m, item) ||
+           text_is(name, "rdzvd", "rdzvd-relay", "rdzvd-data", "rdzvd-client-tls") ||
            import_is_rendezvous(c->m, name);
 }
 

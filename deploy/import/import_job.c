@@ -190,7 +190,7 @@ static bool is_elsewhere(const struct job_run *r)
 {
     return !r->found && !r->hosted && *r->host != '\0' && r->port > 0 &&
            strchr(r->host, '$') == NULL && r->settings[TORCHRUN_RDZV_ENDPOINT].value.known &&
-           (strcmp(r->backend, "c10d") == 0 || strcmp(r->backend, "etcd-v2") == 0);
+           text_is(r->backend, "c10d", "etcd-v2");
 }
 
 static void read_rdzv(struct importer *m)
@@ -317,23 +317,22 @@ static const struct yaml_node *read_container_ports(struct importer *m)
 
 static void read_container(struct importer *m)
 {
-    static const char *const taken[] = {
-        "name",      "image",   "imagePullPolicy", "command", "args", "env",
-        "resources", "envFrom", "workingDir",      "ports",   NULL};
-    static const char *const amounts[] = {"requests", "limits", NULL};
-    static const char *const restarts[] = {"restartPolicy", "restartPolicyRules", NULL};
-    struct yaml_node *rest = yaml_without(&m->arena, m->container->node, taken);
+    struct yaml_node *rest =
+        yaml_without(&m->arena, m->container->node,
+                     WORDS("name", "image", "imagePullPolicy", "command", "args", "env",
+                           "resources", "envFrom", "workingDir", "ports"));
     struct yaml_node *claims;
 
     if (import_restarts_in_place(m))
-        rest = yaml_without(&m->arena, rest, restarts);
+        rest = yaml_without(&m->arena, rest, WORDS("restartPolicy", "restartPolicyRules"));
     import_put(m, m->settings, "workingDir", kube_field(m->container, "workingDir"));
     if (m->container->over == NULL && strcmp(m->platform, "pytorchjob") != 0 && !is_wrapped(m))
         import_put(m, m->settings, "containerName", kube_get(m->container->node, "name"));
     import_put(m, m->settings, "environmentVariables", read_variables(m));
     import_put(m, m->settings, "envFrom", kube_field(m->container, "envFrom"));
     import_put(m, rest, "ports", read_container_ports(m));
-    claims = yaml_without(&m->arena, kube_get(m->container->node, "resources"), amounts);
+    claims = yaml_without(&m->arena, kube_get(m->container->node, "resources"),
+                          WORDS("requests", "limits"));
     put_filled(m, rest, "resources", claims);
     put_filled(m, m->settings, "container", rest);
 }
@@ -363,7 +362,7 @@ static const struct yaml_node *read_volumes(struct importer *m)
     YAML_FOREACH(volume, kube_get(m->pods->spec, "volumes")) {
         const char *name = kube_text(volume, "name");
 
-        if (strcmp(name, "rdzvd-data") != 0 && strcmp(name, "rdzvd-client-tls") != 0)
+        if (!text_is(name, "rdzvd-data", "rdzvd-client-tls"))
             yaml_append(&m->arena, list, volume);
     }
     return list->count > 0 ? list : NULL;
@@ -380,16 +379,15 @@ static void read_pod(struct importer *m)
                                               "terminationGracePeriodSeconds",
                                               "imagePullSecrets",
                                               NULL};
-    static const char *const taken[] = {"restartPolicy", "containers",        "initContainers",
-                                        "volumes",       "priorityClassName", NULL};
-    static const char *const words[] = {"low", "default", "high", NULL};
     struct yaml_node *others = yaml_without(&m->arena, m->pods->spec, as_they_are);
-    struct yaml_node *rest = yaml_without(&m->arena, others, taken);
+    struct yaml_node *rest = yaml_without(
+        &m->arena, others,
+        WORDS("restartPolicy", "containers", "initContainers", "volumes", "priorityClassName"));
     const struct yaml_node *priority = kube_get(m->pods->spec, "priorityClassName");
 
     for (size_t i = 0; as_they_are[i] != NULL; i++)
         import_put(m, m->settings, as_they_are[i], kube_get(m->pods->spec, as_they_are[i]));
-    if (priority != NULL && text_is_one_of(kube_text(priority, ""), words))
+    if (priority != NULL && text_is(kube_text(priority, ""), "low", "default", "high"))
         import_put(m, rest, "priorityClassName", priority); /* these would mean other names */
     else if (priority != NULL)
         import_put(m, m->settings, "priority", priority);
@@ -410,12 +408,13 @@ static void read_pod(struct importer *m)
 
 static void read_labels(struct importer *m)
 {
-    static const char *const taken[] = {QUEUE, "rdzvd", NULL}, *const none[] = {NULL};
     const struct kube_object *top = kube_top(m->job);
     const struct yaml_node *labels = kube_get(top->node, "metadata.labels");
     const struct yaml_node *queue = yaml_get(labels, QUEUE);
-    struct yaml_node *of_pods = yaml_without(&m->arena, kube_get(m->pods->meta, "labels"), taken);
-    struct yaml_node *notes = yaml_without(&m->arena, kube_get(m->pods->meta, "annotations"), none);
+    struct yaml_node *of_pods =
+        yaml_without(&m->arena, kube_get(m->pods->meta, "labels"), WORDS(QUEUE, "rdzvd"));
+    struct yaml_node *notes =
+        yaml_without(&m->arena, kube_get(m->pods->meta, "annotations"), WORDS(NULL));
 
     if (queue == NULL && m->job->type == KUBE_VOLCANO_JOB)
         queue = kube_get(m->job->spec, "queue");
@@ -430,13 +429,11 @@ static void read_labels(struct importer *m)
 static void read_job_fields(struct importer *m)
 {
     const struct job_setting *restarts = &m->run->settings[TORCHRUN_MAX_RESTARTS];
-    static const char *const ttl[] = {"ttlSecondsAfterFinished",
-                                      "runPolicy.ttlSecondsAfterFinished"};
 
-    for (size_t i = 0; i < 2; i++)
-        import_put(m, m->settings, ttl[0], kube_get(m->job->spec, ttl[i]));
+    FOREACH_WORD(ttl, "ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished")
+        import_put(m, m->settings, "ttlSecondsAfterFinished", kube_get(m->job->spec, ttl));
     if (m->job->type == KUBE_TRAINJOB)
-        import_put(m, m->settings, ttl[0],
+        import_put(m, m->settings, "ttlSecondsAfterFinished",
                    kube_get(m->pods->part, "template.spec.ttlSecondsAfterFinished"));
     if (m->job->type == KUBE_JOB)
         import_put(m, m->settings, "podFailurePolicy", kube_get(m->job->spec, "podFailurePolicy"));

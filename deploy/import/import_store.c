@@ -63,18 +63,12 @@ const char *import_store_name(struct importer *m)
 /* Labels or annotations of the store's pod that emit does not write by itself, or NULL. */
 static struct yaml_node *others_of(struct importer *m, const struct yaml_node *all)
 {
-    static const char *const usual[] = {"app.kubernetes.io/name",
-                                        "app.kubernetes.io/instance",
-                                        "app.kubernetes.io/component",
-                                        "cluster-autoscaler.kubernetes.io/safe-to-evict",
-                                        "prometheus.io/path",
-                                        "prometheus.io/port",
-                                        "prometheus.io/scheme",
-                                        "prometheus.io/scrape",
-                                        "rdzvd",
-                                        "sidecar.istio.io/inject",
-                                        NULL};
-    struct yaml_node *out = yaml_without(&m->arena, all, usual);
+    struct yaml_node *out = yaml_without(
+        &m->arena, all,
+        WORDS("app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component",
+              "cluster-autoscaler.kubernetes.io/safe-to-evict", "prometheus.io/path",
+              "prometheus.io/port", "prometheus.io/scheme", "prometheus.io/scrape", "rdzvd",
+              "sidecar.istio.io/inject"));
 
     return out->count > 0 ? out : NULL;
 }
@@ -82,11 +76,9 @@ static struct yaml_node *others_of(struct importer *m, const struct yaml_node *a
 /* How the user wants it, wherever it is. */
 static void read_wishes(struct importer *m, const struct kube_pods *p, struct yaml_node *rdzv)
 {
-    static const char *const fields[] = {"nodeSelector", "tolerations", "affinity",
-                                         "serviceAccountName", "imagePullSecrets"};
-
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        import_put(m, rdzv, fields[i], kube_get(p->spec, fields[i]));
+    FOREACH_WORD(field, "nodeSelector", "tolerations", "affinity", "serviceAccountName",
+                 "imagePullSecrets")
+        import_put(m, rdzv, field, kube_get(p->spec, field));
     import_put(m, rdzv, "priority", kube_get(p->spec, "priorityClassName"));
     import_put(m, rdzv, "labels", others_of(m, kube_get(p->meta, "labels")));
     import_put(m, rdzv, "annotations", others_of(m, kube_get(p->meta, "annotations")));

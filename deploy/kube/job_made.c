@@ -149,9 +149,9 @@ static const char *value_in_pytorchjob(struct arena *a, const struct kube_bundle
         return number(a, all < 0 ? -1 : all * each);
     if (strcmp(name, "PET_NPROC_PER_NODE") == 0)
         return kube_text(o->spec, "nprocPerNode");
-    if (strcmp(name, "MASTER_ADDR") == 0 || strcmp(name, "PET_MASTER_ADDR") == 0)
+    if (text_is(name, "MASTER_ADDR", "PET_MASTER_ADDR"))
         return arena_text(a, "%s-master-0", o->name);
-    if (strcmp(name, "MASTER_PORT") == 0 || strcmp(name, "PET_MASTER_PORT") == 0) {
+    if (text_is(name, "MASTER_PORT", "PET_MASTER_PORT")) {
         const struct yaml_node *c =
             kube_item(kube_get(master, "template.spec.containers"), "name", "pytorch");
         const char *port =

@@ -13,9 +13,7 @@
 
 static bool is_shell(const char *text)
 {
-    static const char *const names[] = {"sh", "bash", "dash", "ash", "zsh", "ksh", NULL};
-
-    return text_is_one_of(kube_base_name(text), names);
+    return text_is(kube_base_name(text), "sh", "bash", "dash", "ash", "zsh", "ksh");
 }
 
 /* The index of the script after `sh -c`, `bash -euo pipefail -c` and the like; `count` if there is
@@ -42,13 +40,12 @@ static size_t find_script(const struct arg_word *words, size_t count)
 const struct arg_word *job_words(struct arena *a, const struct kube_container *c, size_t *count,
                                  size_t *script)
 {
-    static const char *const keys[] = {"command", "args"};
     struct arg_word *words = NULL;
     size_t cap = 0;
 
     *count = 0;
-    for (int k = 0; k < 2; k++) {
-        const struct yaml_node *list = kube_field(c, keys[k]);
+    FOREACH_WORD(key, "command", "args") {
+        const struct yaml_node *list = kube_field(c, key);
 
         if (list == NULL || list->kind != YAML_SEQUENCE || list->count == 0)
             continue;
@@ -107,7 +104,6 @@ static bool is_keyword(const struct arg_word *word, const char *text)
 static size_t read_keywords(struct branches *b, const struct job_scope *scope,
                             const struct arg_word *words, size_t count)
 {
-    static const char *const others[] = {"then", "do", "{", "!", "while", NULL};
     size_t i = 0;
 
     for (bool keyword = true; keyword && i < count; i += keyword) {
@@ -120,7 +116,7 @@ static size_t read_keywords(struct branches *b, const struct job_scope *scope,
             b->branch = scope->count;
         if (is_keyword(&words[i], "fi") && b->depth > 0)
             b->depth--;
-        keyword = keyword || text_is_one_of(words[i].text, others);
+        keyword = keyword || text_is(words[i].text, "then", "do", "{", "!", "while");
     }
     return i;
 }
@@ -130,10 +126,9 @@ static size_t read_keywords(struct branches *b, const struct job_scope *scope,
  * setting itself, and not only a part of it. */
 static bool is_of_one_pod(const char *name, const char *value)
 {
-    static const char *const own[] = {"localhost", "127.",      "0.0.0.0",     "$(hostname",
-                                      "`hostname", "$HOSTNAME", "${HOSTNAME}", NULL};
-
-    return text_begins_with_one_of(value, own) && strncmp(name, "PET_", 4) != 0;
+    return text_begins(value, "localhost", "127.", "0.0.0.0", "$(hostname", "`hostname",
+                       "$HOSTNAME", "${HOSTNAME}") &&
+           strncmp(name, "PET_", 4) != 0;
 }
 
 /* A branch of the script gives the variable another value, and the files do not say which runs. */
@@ -154,10 +149,8 @@ static bool differs_elsewhere(const struct job_scope *scope, const struct branch
 
 static bool may_hold_torchrun(const char *text)
 {
-    static const char *const parts[] = {"torch",       "--rdzv",      "accelerate", "hyperpodrun",
-                                        "ft_launcher", "dlrover-run", "tune run",   NULL};
-
-    return text_has_one_of(text, parts);
+    return text_has(text, "torch", "--rdzv", "accelerate", "hyperpodrun", "ft_launcher",
+                    "dlrover-run", "tune run");
 }
 
 static void read_value(struct job_scope *scope, const struct arg_word *value, struct arg_list *out);
@@ -261,10 +254,9 @@ static void assign(struct job_scope *scope, const struct branches *b, const char
 static size_t read_assignments(struct job_scope *scope, const struct branches *b,
                                const struct arg_word *words, size_t count)
 {
-    static const char *const declare[] = {"export", "declare", "readonly",
-                                          "local",  "typeset", NULL};
     struct arena *a = &scope->view->bundle->arena;
-    size_t i = count > 0 && text_is_one_of(words[0].text, declare);
+    size_t i =
+        count > 0 && text_is(words[0].text, "export", "declare", "readonly", "local", "typeset");
 
     for (; i < count; i++) {
         size_t len = assigned_name(words[i].text);
@@ -304,8 +296,7 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     args->is_other = !torchrun;
     args->is_accelerate = accelerate;
     torchrun = torchrun && strcmp(words[first - 1].text, "run") != 0 &&
-               strcmp(kube_base_name(words[first - 1].text), "ft_launcher") != 0 &&
-               strcmp(kube_base_name(words[first - 1].text), "dlrover-run") != 0;
+               !text_is(kube_base_name(words[first - 1].text), "ft_launcher", "dlrover-run");
     FOREACH(struct torchrun_flag, f, args->flags, torchrun ? 0 : args->count) {
         f->option = accelerate ? f->of_accelerate : f->option;
         if (f->option == TORCHRUN_UNKNOWN)
@@ -327,8 +318,7 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
         return true;
     }
     for (size_t i = 0; first == 0 && i < count && torchrun_is_accelerate(words, count); i++) {
-        if (strcmp(words[i].text, "launch") == 0 ||
-            strcmp(words[i].text, "accelerate.commands.launch") == 0)
+        if (text_is(words[i].text, "launch", "accelerate.commands.launch"))
             first = i + 1; /* options of its own may come before those of torchrun */
     }
     if (first == 0)
@@ -352,7 +342,7 @@ static bool is_talk(const struct arg_word *words, size_t count)
         "ldconfig", "mount",   "uname",      "docker",   "pdsh",  "unset", "return", "shift",
         "read",     "iperf",   "ping",       "nslookup", NULL};
 
-    if (count > 1 && (strcmp(words[0].text, "conda") == 0 || strcmp(words[0].text, "uv") == 0))
+    if (count > 1 && text_is(words[0].text, "conda", "uv"))
         return strcmp(words[1].text, "run") != 0; /* it installs something */
     return count > 0 && text_is_one_of(kube_base_name(words[0].text), talkers);
 }
@@ -383,10 +373,8 @@ static void assign_arguments(struct job_scope *scope, const struct arg_word *wor
 
 static const char *foreign_remedy(const char *launcher)
 {
-    static const char *const names[] = {
-        "deepspeed", "deepspeed.launcher.runner", "ipexrun", "mpirun", "mpiexec", "srun", NULL};
-
-    return !text_is_one_of(kube_base_name(launcher), names)
+    return !text_is(kube_base_name(launcher), "deepspeed", "deepspeed.launcher.runner", "ipexrun",
+                    "mpirun", "mpiexec", "srun")
                ? NULL
                : "it has no rendezvous, and rank 0 serves the store: with "
                  "TORCHELASTIC_USE_AGENT_STORE=True and an rdzvd at MASTER_ADDR and MASTER_PORT, "
@@ -413,17 +401,18 @@ static void find_foreign(struct job_scope *scope, const struct arg_word *words, 
  * shell and nothing else that may stand in front; *shell: there is a shell in front. */
 static size_t find_operand(const struct arg_word *words, size_t count, bool *shell)
 {
-    static const char *const fronts[] = {"exec",   "nohup", "time",    "nice",      "sudo", "env",
-                                         "stdbuf", "tini",  "timeout", "dumb-init", NULL};
     size_t i = 0;
 
     *shell = false;
     for (; i < count; i++) {
         const char *text = words[i].text, *base = kube_base_name(text);
-        bool starts = is_shell(text) || strcmp(text, "source") == 0 || strcmp(text, ".") == 0;
+        bool starts = is_shell(text) || text_is(text, "source", ".");
 
-        if (!starts && !text_is_one_of(base, fronts) && text[0] != '-' &&
-            assigned_name(text) == 0 && text[strspn(text, "0123456789smh")] != '\0')
+        if (!starts &&
+            !text_is(base, "exec", "nohup", "time", "nice", "sudo", "env", "stdbuf", "tini",
+                     "timeout", "dumb-init") &&
+            text[0] != '-' && assigned_name(text) == 0 &&
+            text[strspn(text, "0123456789smh")] != '\0')
             break;
         *shell = *shell || starts;
     }
@@ -536,10 +525,9 @@ static bool is_for_shell(struct job_scope *scope, const struct shell_command *c,
 static bool find_in_talk(struct job_scope *scope, const struct shell_command *c, bool last,
                          int depth)
 {
-    static const char *const copiers[] = {"cp", "mv", "ln", NULL};
     bool found = false;
 
-    scope->copies = scope->copies || text_is_one_of(kube_base_name(c->words[0].text), copiers);
+    scope->copies = scope->copies || text_is(kube_base_name(c->words[0].text), "cp", "mv", "ln");
     if (strcmp(c->words[0].text, "set") == 0 && c->count > 1 && strcmp(c->words[1].text, "--") == 0)
         assign_arguments(scope, c->words + 2, c->count - 2);
     if (!is_for_shell(scope, c, last) || depth >= SCRIPT_DEPTH_MAX)
@@ -552,7 +540,6 @@ static bool find_in_talk(struct job_scope *scope, const struct shell_command *c,
 /* `depth` counts scripts within scripts. */
 static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth)
 {
-    static const char *const tests[] = {"[", "[[", "test", NULL};
     struct shell_script script;
     struct branches b = {0};
     bool found = false;
@@ -568,7 +555,7 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
         for (size_t j = 0; j < c->count; j++)
             push_expanded(scope, &list, c->words[j]);
         skip = read_keywords(&b, scope, list.words, list.count);
-        b.tested = c->maybe && i > 0 && text_is_one_of(c[-1].words[0].text, tests);
+        b.tested = c->maybe && i > 0 && text_is(c[-1].words[0].text, "[", "[[", "test");
         skip += read_assignments(scope, &b, list.words + skip, list.count - skip);
         talk = is_talk(list.words + skip, list.count - skip);
         if (c->heredoc.text != NULL && depth < SCRIPT_DEPTH_MAX && scope->scripts < SCRIPTS_MAX &&
@@ -588,16 +575,15 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
  * that the container's program may start. */
 static void find_in_variables(struct job_scope *scope)
 {
-    static const char *const names[] = {"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"};
     struct job_view *v = scope->view;
     const struct kube_object *o = scope->container->pods->object;
     struct job_run *r;
     bool wanted = o->type == KUBE_PYTORCHJOB && kube_get(o->spec, "elasticPolicy") != NULL &&
                   strcmp(scope->container->name, "pytorch") == 0;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        wanted = wanted || is_assigned(scope, names[i]) ||
-                 job_variable(v, scope->container, names[i]) != NULL;
+    FOREACH_WORD(name, "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")
+        wanted =
+            wanted || is_assigned(scope, name) || job_variable(v, scope->container, name) != NULL;
     if (!wanted && o->type != KUBE_ELASTIC_JOB)
         return;
     r = new_run(v, scope->container);

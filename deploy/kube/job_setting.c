@@ -79,11 +79,10 @@ static const char *policy_conf(struct arena *a, const struct yaml_node *list)
 
 const struct yaml_pair *job_policy_stranger(const struct yaml_node *policy)
 {
-    static const char *const fields[] = {"minReplicas",  "maxReplicas", "rdzvBackend", "rdzvPort",
-                                         "rdzvHost",     "rdzvId",      "rdzvConf",    "standalone",
-                                         "nProcPerNode", "maxRestarts", "metrics",     NULL};
-
-    return FIND(field, YAML_FOREACH_PAIR(field, policy), !text_is_one_of(field->key->text, fields));
+    return FIND(field, YAML_FOREACH_PAIR(field, policy),
+                !text_is(field->key->text, "minReplicas", "maxReplicas", "rdzvBackend", "rdzvPort",
+                         "rdzvHost", "rdzvId", "rdzvConf", "standalone", "nProcPerNode",
+                         "maxRestarts", "metrics"));
 }
 
 /* The variables that the operator makes from elasticPolicy. */
@@ -327,11 +326,10 @@ static bool is_name_of_pod(const struct job_value *endpoint)
         (len == 11 && strncmp(text, "${HOSTNAME}", 11) == 0))
         return true;
     if ((strncmp(text, "$(", 2) == 0 || *text == '`') &&
-        (strncmp(text + inner, "hostname", 8) == 0 || strncmp(text + inner, "uname -n", 8) == 0))
+        text_begins(text + inner, "hostname", "uname -n"))
         return strchr(" )`", text[inner + 8]) != NULL && strchr(")`", text[len - 1]) != NULL;
     return endpoint->field_count == 1 && *text == '$' &&
-           (strcmp(field, "status.podIP") == 0 || strcmp(field, "metadata.name") == 0) &&
-           strcspn(text + 1, ".-$`:") == len - 1;
+           text_is(field, "status.podIP", "metadata.name") && strcspn(text + 1, ".-$`:") == len - 1;
 }
 
 /* `accelerate launch` makes the endpoint of two options of its own, whatever the variables say. */
@@ -373,8 +371,7 @@ static void conclude(struct job_view *v, struct job_run *r)
     if (strcmp(r->backend, "static") == 0 && !job_is_set(r, TORCHRUN_RDZV_ENDPOINT) &&
         !r->standalone)
         find_master(v, r);
-    r->local =
-        job_is_local(r->host) || strcmp(r->host, "0.0.0.0") == 0 || strcmp(r->host, "[::]") == 0;
+    r->local = job_is_local(r->host) || text_is(r->host, "0.0.0.0", "[::]");
     r->own_name = is_name_of_pod(&r->settings[TORCHRUN_RDZV_ENDPOINT].value);
 }
 
@@ -407,8 +404,7 @@ bool job_is_etcd(const struct job_run *r)
 
 bool job_is_dynamic(const struct job_run *r)
 {
-    return !r->standalone && (strcmp(r->backend, "c10d") == 0 || strcmp(r->backend, "etcd") == 0 ||
-                              strcmp(r->backend, "etcd-v2") == 0);
+    return !r->standalone && text_is(r->backend, "c10d", "etcd", "etcd-v2");
 }
 
 bool job_endpoint_is_computed(const struct job_run *r)

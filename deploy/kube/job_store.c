@@ -64,22 +64,19 @@ static bool has_option(const struct arg_word *words, size_t count, const char *n
 /* The arguments of an image that runs rdzvd under another name: nothing else has both options. */
 static bool listens_as_rdzvd(const struct arg_word *words, size_t count)
 {
-    static const char *const own[] = {"linger",    "upstream",      "space",  "exit-when-idle",
-                                      "advertise", "elastic-fixes", "expect", "space-idle-timeout"};
-
     return has_option(words, count, "listen") &&
-           ANY(FOREACH_POINTER(const char, name, own, sizeof own / sizeof *own),
+           ANY(FOREACH_WORD(name, "linger", "upstream", "space", "exit-when-idle", "advertise",
+                            "elastic-fixes", "expect", "space-idle-timeout"),
                has_option(words, count, name));
 }
 
 /* The first word that is not a wrapper of the program, or one of its arguments. */
 static size_t program_of(const struct arg_word *words, size_t count)
 {
-    static const char *const wrappers[] = {"exec",  "env", "tini", "dumb-init",
-                                           "nohup", "--",  "-g",   NULL};
     size_t i = 0;
 
-    while (i < count && (text_is_one_of(kube_base_name(words[i].text), wrappers) ||
+    while (i < count && (text_is(kube_base_name(words[i].text), "exec", "env", "tini", "dumb-init",
+                                 "nohup", "--", "-g") ||
                          (words[i].text[0] != '-' && strchr(words[i].text, '=') != NULL)))
         i++;
     return i;
@@ -334,8 +331,8 @@ static void add_listeners(struct arena *a, struct job_listeners *l, const struct
     while (*text != '\0') {
         size_t len = strcspn(text, ",");
         const char *start = text, *colon = NULL;
-        bool tls = strncmp(text, "https://", 8) == 0 || strncmp(text, "tls:", 4) == 0;
-        bool plain = strncmp(text, "http://", 7) == 0 || strncmp(text, "plain:", 6) == 0;
+        bool tls = text_begins(text, "https://", "tls:");
+        bool plain = text_begins(text, "http://", "plain:");
 
         if (tls || plain)
             start += strcspn(text, ":") + 1;

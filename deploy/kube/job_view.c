@@ -85,8 +85,6 @@ static const char *why_own_pod(struct job_view *v, const struct job_run *r)
  * writes files, an operator, LeaderWorkerSet or JobSet. */
 static bool is_computed_of_job(const struct job_run *r)
 {
-    static const char *const labels[] = {"jobset.sigs.k8s.io/coordinator",
-                                         "leaderworkerset.sigs.k8s.io/leader-name", NULL};
     const struct job_value *endpoint = &r->settings[TORCHRUN_RDZV_ENDPOINT].value;
     enum kube_type type = job_run_object(r)->type;
     const char *vc = strstr(endpoint->text, "VC_");
@@ -96,7 +94,8 @@ static bool is_computed_of_job(const struct job_run *r)
            (type == KUBE_LEADER_WORKER && strstr(endpoint->text, "LWS_LEADER_ADDRESS") != NULL) ||
            strstr(endpoint->text, "MASTER_ADDR") != NULL ||
            ANY(FOREACH_POINTER(const char, field, endpoint->fields, endpoint->field_count),
-               text_has_one_of(field, labels));
+               text_has(field, "jobset.sigs.k8s.io/coordinator",
+                        "leaderworkerset.sigs.k8s.io/leader-name"));
 }
 
 static void find_target(struct job_view *v, struct job_run *r)

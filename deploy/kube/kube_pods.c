@@ -33,7 +33,6 @@ static void add_written_labels(struct pods_maker *m)
  * policy adds has the place of the label. */
 static void add_injected(struct pods_maker *m)
 {
-    static const char *const no_jobs[] = {"", "false", "true", NULL};
     struct arena *a = &m->bundle->arena;
     struct kube_pods *p = m->pods;
     const struct yaml_node *label = kube_get(p->meta, KUBE_INJECT_LABEL);
@@ -41,7 +40,7 @@ static void add_injected(struct pods_maker *m)
     struct yaml_node *node = yaml_new(a, YAML_MAPPING), *args;
     struct kube_container *c;
 
-    if (yaml_text(label) == NULL || text_is_one_of(label->text, no_jobs) || p->host_network ||
+    if (yaml_text(label) == NULL || text_is(label->text, "", "false", "true") || p->host_network ||
         kube_item(kube_get(p->spec, "initContainers"), "name", "rdzvd-relay") != NULL)
         return;
     p->injected = label;
@@ -227,16 +226,13 @@ static void find_volcano(struct pods_maker *m, const struct kube_object *o)
 /* Adds the labels that JobSet and its Jobs set at each pod. */
 static void add_labels_of_each(struct pods_maker *m)
 {
-    static const char *const keys[] = {
-        "jobset.sigs.k8s.io/replicatedjob-replicas", "jobset.sigs.k8s.io/jobset-uid",
-        "batch.kubernetes.io/job-completion-index",  "jobset.sigs.k8s.io/job-index",
-        "jobset.sigs.k8s.io/job-global-index",       "batch.kubernetes.io/job-name",
-        "jobset.sigs.k8s.io/global-replicas",        "jobset.sigs.k8s.io/job-key",
-        "jobset.sigs.k8s.io/restart-attempt",        "controller-uid",
-        "batch.kubernetes.io/controller-uid",        "job-name"};
-
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        add_made_label(m, keys[i], NULL);
+    FOREACH_WORD(key, "jobset.sigs.k8s.io/replicatedjob-replicas", "jobset.sigs.k8s.io/jobset-uid",
+                 "batch.kubernetes.io/job-completion-index", "jobset.sigs.k8s.io/job-index",
+                 "jobset.sigs.k8s.io/job-global-index", "batch.kubernetes.io/job-name",
+                 "jobset.sigs.k8s.io/global-replicas", "jobset.sigs.k8s.io/job-key",
+                 "jobset.sigs.k8s.io/restart-attempt", "controller-uid",
+                 "batch.kubernetes.io/controller-uid", "job-name")
+        add_made_label(m, key, NULL);
 }
 
 /* The replicatedJobs of a JobSet, of a runtime, or of a runtime as a TrainJob uses it. */

@@ -6,7 +6,7 @@
 /* The kubelet restarts a failed container in its pod. */
 static bool restarts_in_place(const struct kube_pods *p)
 {
-    return strcmp(p->restart, "OnFailure") == 0 || strcmp(p->restart, "Always") == 0;
+    return text_is(p->restart, "OnFailure", "Always");
 }
 
 /* Kubernetes ends a Job at restart number backoffLimit of its containers (0 counts as 1), or if
@@ -53,8 +53,7 @@ static enum kube_restart of_group(const struct kube_pods *p)
 {
     const char *policy = kube_text(p->object->spec, "leaderWorkerTemplate.restartPolicy");
 
-    return strcmp(policy, "None") == 0 || strcmp(policy, "Default") == 0 ? KUBE_RESTART_ALONE
-                                                                         : KUBE_RESTART_ALL;
+    return text_is(policy, "None", "Default") ? KUBE_RESTART_ALONE : KUBE_RESTART_ALL;
 }
 
 enum kube_restart kube_restart_of(const struct kube_pods *p)

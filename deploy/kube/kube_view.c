@@ -450,9 +450,8 @@ void kube_free(struct kube_bundle *b)
 
 bool kube_has_plugin(const struct kube_object *o, const char *name)
 {
-    static const char *const bringers[] = {"pytorch", "tensorflow", "mpi", "ray", NULL};
-
     return ANY(YAML_FOREACH_PAIR(plugin, kube_get(o->spec, "plugins")),
                yaml_is(plugin->key, name) ||
-                   (strcmp(name, "svc") == 0 && text_is_one_of(plugin->key->text, bringers)));
+                   (strcmp(name, "svc") == 0 &&
+                    text_is(plugin->key->text, "pytorch", "tensorflow", "mpi", "ray")));
 }

@@ -76,10 +76,9 @@ bool rdzv_conf_find(const char *conf, const char *key, struct rdzv_conf_entry *o
 
 bool rdzv_conf_is_false(const char *conf, const struct rdzv_conf_entry *e)
 {
-    static const char *const words[] = {"0", "false", "f", "no", "n"};
     size_t len = e->end - e->value_start;
 
-    return ANY(FOREACH_POINTER(const char, word, words, sizeof words / sizeof *words),
+    return ANY(FOREACH_WORD(word, "0", "false", "f", "no", "n"),
                strlen(word) == len && strncasecmp(conf + e->value_start, word, len) == 0);
 }
 

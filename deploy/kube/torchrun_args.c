@@ -88,22 +88,19 @@ static bool may_precede(const char *text)
 /* Takes the options of torchrun, and perhaps more. */
 static bool is_torchrun(struct arena *a, const char *text)
 {
-    static const char *const names[] = {"torchrun",    "torchrun.py", "hyperpodrun",
-                                        "ft_launcher", "dlrover-run", NULL};
     size_t len = strlen(text);
     const char *blank = strrchr(text, ' ');
 
     if (blank != NULL && (strncmp(text, "$(", 2) == 0 || text[0] == '`')) /* $(which torchrun) */
         text = arena_copy(a, blank + 1, len - (size_t)(blank - text) - 2);
-    return text_is_one_of(kube_base_name(text), names);
+    return text_is(kube_base_name(text), "torchrun", "torchrun.py", "hyperpodrun", "ft_launcher",
+                   "dlrover-run");
 }
 
 /* In front of torchrun may stand any wrapper with words of its own, except where torchrun would be
  * the value of an option of a program that is not known. */
 size_t torchrun_find(const struct arg_word *words, size_t count)
 {
-    static const char *const modules[] = {"torch.distributed.run", "torch.distributed.launch",
-                                          "torchelastic.distributed.launch", NULL};
     struct arena scratch = {0};
     bool known = true;
     size_t found = 0;
@@ -114,7 +111,9 @@ size_t torchrun_find(const struct arg_word *words, size_t count)
         if (is_torchrun(&scratch, text) && (known || strncmp(words[i - 1].text, "--", 3) == 0 ||
                                             strncmp(words[i - 1].text, "--", 2) != 0))
             found = i + 1;
-        else if ((strcmp(text, "-m") == 0 && text_is_one_of(next, modules)) ||
+        else if ((strcmp(text, "-m") == 0 &&
+                  text_is(next, "torch.distributed.run", "torch.distributed.launch",
+                          "torchelastic.distributed.launch")) ||
                  (strcmp(kube_base_name(text), "tune") == 0 && strcmp(next, "run") == 0))
             found = i + 2;
         known = known && may_precede(text);

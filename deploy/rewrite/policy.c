@@ -14,7 +14,6 @@
 static const char *read_policy_options(struct rewrite *w, struct rewrite_options *o, int argc,
                                        char **argv)
 {
-    static const char *const apis[] = {"v1", "v1beta1", "kyverno", NULL};
     static const char *const of_relays[] = {
         "conf", "endpoint", "image", "imagePullPolicy", "relayPort", "relayResources", "tls", NULL};
     static const char *const sets[128] = {['s'] = "rdzv.endpoint=", ['i'] = "rdzv.image="};
@@ -30,7 +29,7 @@ static const char *read_policy_options(struct rewrite *w, struct rewrite_options
         else if (option != 0)
             userfile_set(&w->arena, &wishes, arena_text(&w->arena, "%s%s", set, optarg), w->diag);
     }
-    if (!text_is_one_of(api, apis))
+    if (!text_is(api, "v1", "v1beta1", "kyverno"))
         options_error(w->diag, "--api %s: write v1, v1beta1 or kyverno", api);
     for (int i = optind; i < argc; i++)
         options_error(w->diag, "%s: policy reads no file: leave it out", argv[i]);

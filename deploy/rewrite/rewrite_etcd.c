@@ -74,11 +74,10 @@ struct referrer {
 /* Notes an autoscaler of the etcd: an object of any kind whose targetRef names it. */
 static bool note_scaler(const struct referrer *r)
 {
-    static const char *const paths[] = {"targetRef", "scaleTargetRef"};
     const struct kube_object *etcd = r->etcd->object;
 
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        const struct yaml_node *target = kube_get(r->object->spec, paths[i]);
+    FOREACH_WORD(path, "targetRef", "scaleTargetRef") {
+        const struct yaml_node *target = kube_get(r->object->spec, path);
 
         if (!kube_is(target, "kind", etcd->kind) || !kube_is(target, "name", etcd->name))
             continue;
@@ -125,7 +124,7 @@ static const struct yaml_node *find_backend(const struct yaml_node *n, const cha
         const struct yaml_node *value = yaml_child(n, i);
         const char *key = n->kind == YAML_SEQUENCE ? "" : n->pairs[i].key->text;
 
-        if ((strcmp(key, "name") == 0 || strcmp(key, "serviceName") == 0) && yaml_is(value, name))
+        if (text_is(key, "name", "serviceName") && yaml_is(value, name))
             return value;
         found = find_backend(value, name);
     }
@@ -547,15 +546,12 @@ static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
  * fields. */
 static struct yaml_node *pod_fields(struct rewrite *w, const struct etcd *e)
 {
-    static const char *const fields[] = {
-        "nodeSelector",      "affinity",      "tolerations",      "topologySpreadConstraints",
-        "priorityClassName", "schedulerName", "imagePullSecrets", "runtimeClassName",
-        "hostname",          "subdomain",
-    };
     struct yaml_node *out = yaml_new(&w->arena, YAML_MAPPING);
 
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        yaml_put(&w->arena, out, fields[i], kube_get(e->container->pods->spec, fields[i]));
+    FOREACH_WORD(field, "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
+                 "priorityClassName", "schedulerName", "imagePullSecrets", "runtimeClassName",
+                 "hostname", "subdomain")
+        yaml_put(&w->arena, out, field, kube_get(e->container->pods->spec, field));
     return out;
 }
 
@@ -600,15 +596,14 @@ static const char *etcd_port_name(const struct etcd *e)
 
 static void note_losses(struct rewrite *w, const struct etcd *e)
 {
-    static const char *const lost[] = {"initContainers", "volumes", "hostNetwork"};
     const struct kube_object *o = e->object;
 
-    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) {
-        const struct yaml_node *n = kube_get(e->container->pods->spec, lost[i]);
+    FOREACH_WORD(field, "initContainers", "volumes", "hostNetwork") {
+        const struct yaml_node *n = kube_get(e->container->pods->spec, field);
 
         if (n != NULL && !yaml_is(n, "false"))
             rewrite_note(w, n, "%s: rewrite drops its %s, which rdzvd does not need", o->title,
-                         lost[i]);
+                         field);
     }
     if (o->type == KUBE_STATEFULSET)
         rewrite_note(
@@ -643,9 +638,9 @@ static const char *address_of(struct rewrite *w, const struct etcd *e)
 static void put_annotations(struct rewrite *w, struct yaml_node *found, const char *key,
                             const struct yaml_node *meta)
 {
-    static const char *const old[] = {"kubectl.kubernetes.io/last-applied-configuration",
-                                      "deployment.kubernetes.io/revision", NULL};
-    struct yaml_node *kept = yaml_without(&w->arena, kube_get(meta, "annotations"), old);
+    struct yaml_node *kept = yaml_without(&w->arena, kube_get(meta, "annotations"),
+                                          WORDS("kubectl.kubernetes.io/last-applied-configuration",
+                                                "deployment.kubernetes.io/revision"));
 
     if (kept->count > 0)
         yaml_put(&w->arena, found, key, kept);
@@ -654,7 +649,6 @@ static void put_annotations(struct rewrite *w, struct yaml_node *found, const ch
 /* In the form that storeWorkload of parts.yaml expects. */
 static struct yaml_node *describe_found(struct rewrite *w, const struct etcd *e, const char *kind)
 {
-    static const char *const own[] = {"rdzvd", NULL};
     const struct kube_pods *p = e->container->pods;
     struct yaml_node *found = yaml_new(&w->arena, YAML_MAPPING);
     struct yaml_node *ports = yaml_new(&w->arena, YAML_SEQUENCE);
@@ -662,8 +656,8 @@ static struct yaml_node *describe_found(struct rewrite *w, const struct etcd *e,
 
     yaml_put_text(&w->arena, found, "kind", kind);
     yaml_put(a, found, "labels",
-             yaml_without(a, yaml_path(e->object->node, "metadata.labels"), own));
-    yaml_put(a, found, "podLabels", yaml_without(a, kube_get(p->meta, "labels"), own));
+             yaml_without(a, yaml_path(e->object->node, "metadata.labels"), WORDS("rdzvd")));
+    yaml_put(a, found, "podLabels", yaml_without(a, kube_get(p->meta, "labels"), WORDS("rdzvd")));
     put_annotations(w, found, "annotations", p->meta);
     put_annotations(w, found, "objectAnnotations", yaml_path(e->object->node, "metadata"));
     yaml_put(a, found, "podFields", pod_fields(w, e));

@@ -60,11 +60,9 @@ static bool have_two_hosts(const struct job_run *a, const struct job_run *b)
 /* Fields that tell the pods of one part of a job from those of another one. */
 static bool names_part(const struct job_value *id)
 {
-    static const char *const names[] = {"replicatedjob-name", "job-key", "job-name", "task-spec",
-                                        NULL};
-
     return ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
-               text_has_one_of(field, names) && strstr(field, "jobset-name") == NULL);
+               text_has(field, "replicatedjob-name", "job-key", "job-name", "task-spec") &&
+                   strstr(field, "jobset-name") == NULL);
 }
 
 static bool have_one_id(const struct job_run *a, const struct job_run *b)
@@ -212,9 +210,7 @@ static void move_endpoint(struct rewrite *w, const struct job_run *r, const char
 
 static bool is_other_backend(const char *name)
 {
-    static const char *const names[] = {"etcd", "etcd-v2", "static", NULL};
-
-    return text_is_one_of(name, names);
+    return text_is(name, "etcd", "etcd-v2", "static");
 }
 
 /* Removes a container port of the old store: on the host network it would block a second pod. */

@@ -468,10 +468,8 @@ static void put_in_front(struct rewrite *w, const struct kube_object *o,
 
 static bool is_taken(struct rewrite *w, const struct kube_object *job, const char *name)
 {
-    static const char *const kinds[] = {"Service", "StatefulSet", "Deployment",
-                                        "PodDisruptionBudget", "NetworkPolicy"};
-
-    return ANY(FOREACH_POINTER(const char, kind, kinds, sizeof kinds / sizeof *kinds),
+    return ANY(FOREACH_WORD(kind, "Service", "StatefulSet", "Deployment", "PodDisruptionBudget",
+                            "NetworkPolicy"),
                kube_named(&w->bundle, kind, name, job) != NULL);
 }
 

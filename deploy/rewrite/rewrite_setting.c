@@ -121,7 +121,6 @@ static const char *gap_before(struct rewrite *w, const struct arg_word *word)
 static void add_flag(struct rewrite *w, const struct job_run *r, const struct torchrun_flag *beside,
                      enum torchrun_option option, const char *value)
 {
-    static const char *const keys[] = {"command", "args"};
     const struct arg_word *last = beside->separate ? &beside->value : &beside->flag;
     char *flag = arena_text(&w->arena, "--%s", torchrun_option_name(option));
 
@@ -132,8 +131,8 @@ static void add_flag(struct rewrite *w, const struct job_run *r, const struct to
                              beside->separate ? " " : "=", value));
         return;
     }
-    for (size_t i = 0; i < 2; i++) {
-        const struct yaml_node *list = kube_field(r->container, keys[i]);
+    FOREACH_WORD(key, "command", "args") {
+        const struct yaml_node *list = kube_field(r->container, key);
         size_t index = index_in(list, last->node);
 
         if (index == yaml_length(list))

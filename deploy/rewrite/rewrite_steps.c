@@ -130,7 +130,6 @@ static void print_object(struct steps *s, const struct kube_object *o)
 
 static void print_step(struct steps *s, enum step step, const char *why)
 {
-    static const char *const rolled_out[] = {"StatefulSet", "Deployment", NULL};
     const struct kube_bundle *b = step == STEP_WAIT ? &s->after : &s->w->bundle;
 
     s->printed = 0;
@@ -139,7 +138,7 @@ static void print_step(struct steps *s, enum step step, const char *why)
             continue;
         if (step == STEP_STOP     ? !is_stopped(s, o)
             : step == STEP_DELETE ? !is_deleted(s, o)
-                                  : !text_is_one_of(o->kind, rolled_out))
+                                  : !text_is(o->kind, "StatefulSet", "Deployment"))
             continue;
         if (s->printed++ == 0)
             fprintf(s->out, "%s\n", why);

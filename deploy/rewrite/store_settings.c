@@ -16,14 +16,13 @@ static void set_number(struct rewrite *w, struct yaml_node *mapping, const char 
 
 static struct yaml_node *store_part(struct rewrite *w, const struct store_settings *s)
 {
-    static const char *const in_own_pod[] = {"relay", "service", "replicas", NULL};
     struct yaml_node *rdzv = yaml_new(&w->arena, YAML_MAPPING);
 
     yaml_put_text(&w->arena, rdzv, "placement", s->placement);
     yaml_put_text(&w->arena, rdzv, "protocol", s->protocol);
     yaml_put_text(&w->arena, rdzv, "wiring", s->wiring);
     yaml_put_text(&w->arena, rdzv, "image", w->options->image);
-    if (s->endpoint == NULL && text_is_one_of(s->placement, in_own_pod))
+    if (s->endpoint == NULL && text_is(s->placement, "relay", "service", "replicas"))
         yaml_put_text(&w->arena, rdzv, "metrics", w->options->metrics);
     yaml_put_text(&w->arena, rdzv, "name", s->name);
     yaml_put_text(&w->arena, rdzv, "serviceName", s->service);
@@ -79,12 +78,11 @@ const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *
  * have, too. */
 static bool label_selects(const struct rewrite *w, const struct kube_object *job)
 {
-    static const char *const paths[] = {"selector", "selector.matchLabels",
-                                        "podSelector.matchLabels"};
-
     KUBE_FOREACH(o, &w->bundle) {
-        for (size_t k = 0; k < 3 && !kube_makes_pods(o->type) && kube_same_namespace(o, job); k++) {
-            const struct yaml_node *labels = kube_get(o->spec, paths[k]);
+        if (kube_makes_pods(o->type) || !kube_same_namespace(o, job))
+            continue;
+        FOREACH_WORD(path, "selector", "selector.matchLabels", "podSelector.matchLabels") {
+            const struct yaml_node *labels = kube_get(o->spec, path);
 
             if (labels != NULL && labels->kind == YAML_MAPPING && labels->count == 1 &&
                 kube_is(labels, "app\\.kubernetes\\.io/instance", job->name))

@@ -54,9 +54,7 @@ static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node 
 /* The key that identifies the items of a list, or NULL. */
 static const char *item_key(const struct yaml_node *item)
 {
-    static const char *const keys[] = {"mountPath", "name", "key"};
-
-    return FIND(key, FOREACH_POINTER(const char, key, keys, sizeof keys / sizeof *keys),
+    return FIND(key, FOREACH_WORD(key, "mountPath", "name", "key"),
                 yaml_text(yaml_get(item, key)) != NULL);
 }
 

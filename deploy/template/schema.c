@@ -249,7 +249,7 @@ static bool is_of_kind(const struct yaml_node *schema, const struct yaml_node *v
 
     if (strcmp(type, "list") == 0)
         return value->kind == YAML_SEQUENCE;
-    if (strcmp(type, "mapping") == 0 || strcmp(type, "map") == 0)
+    if (text_is(type, "mapping", "map"))
         return value->kind == YAML_MAPPING;
     if (strcmp(type, "bool") == 0)
         return yaml_to_bool(value, &flag);

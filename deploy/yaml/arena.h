@@ -66,11 +66,21 @@ void arena_free(struct arena *a);
 /* FNV-1a. */
 uint64_t text_hash(const char *text, size_t len);
 
+/* A list of words with the NULL at its end, and a loop over words. */
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define FOREACH_WORD(word, ...)                                                                 \
+    for (const char *const *word##_at = WORDS(__VA_ARGS__), *word; (word = *word##_at) != NULL; \
+         word##_at++)
+
 /* Whether the text is one of the words, which end with NULL. */
 bool text_is_one_of(const char *text, const char *const *words);
 /* The same for its beginning, and for a part of it. */
 bool text_begins_with_one_of(const char *text, const char *const *words);
 bool text_has_one_of(const char *text, const char *const *words);
+/* The same for words that are written here: text_is(text, "command", "args"). */
+#define text_is(text, ...)     text_is_one_of(text, WORDS(__VA_ARGS__))
+#define text_begins(text, ...) text_begins_with_one_of(text, WORDS(__VA_ARGS__))
+#define text_has(text, ...)    text_has_one_of(text, WORDS(__VA_ARGS__))
 bool text_ends_with(const char *text, const char *end);
 
 /* A text that grows. */

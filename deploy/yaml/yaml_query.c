@@ -199,7 +199,7 @@ enum yaml_type yaml_type(const struct yaml_node *node)
     if (node == NULL || node->kind != YAML_SCALAR)
         return YAML_STRING;
     tag = core_tag(node);
-    if (tag != NULL && (strcmp(tag, "str") == 0 || strcmp(tag, "binary") == 0))
+    if (tag != NULL && text_is(tag, "str", "binary"))
         return YAML_STRING;
     /* `!!int "5"` is an integer. Without a tag, a quoted scalar is a string. */
     if (node->style != YAML_PLAIN && tag == NULL)

@@ -17,10 +17,8 @@ static bool is_decimal(char c)
 /* Words that some reader takes for a boolean or for null, in lower or upper case. */
 static bool is_reserved_word(const char *text, size_t len)
 {
-    static const char *const words[] = {"y",  "n",   "yes",  "no",   "true", "false",
-                                        "on", "off", "null", ".inf", ".nan"};
-
-    return ANY(FOREACH_POINTER(const char, word, words, sizeof words / sizeof *words),
+    return ANY(FOREACH_WORD(word, "y", "n", "yes", "no", "true", "false", "on", "off", "null",
+                            ".inf", ".nan"),
                strlen(word) == len && strncasecmp(text, word, len) == 0);
 }
 
@@ -53,7 +51,7 @@ static bool is_marked(const char *text)
                    ? text[1] != '-' || text[2] == '-' || text[2] == '\0'
                    : is_decimal(text[1]);
     return strchr("?:,[]{}#&*!|>'\"%@`", text[0]) != NULL || strncmp(text, "...", 3) == 0 ||
-           strcmp(text, "~") == 0 || strcmp(text, "=") == 0 || strcmp(text, "<<") == 0;
+           text_is(text, "~", "=", "<<");
 }
 
 /* Whether all readers take the plain text, in a block, for this text. Outside ASCII, readers
