@@ -99,19 +99,16 @@ static void look_at_port(struct check *c, const struct check_probe *probe,
 /* The port that a probe names as `rdzvd --check-health=localhost:PORT/PATH`; -1: none. */
 static long asked_port(const char *word)
 {
-    static const char *const starts[] = {"--check-health=localhost:", "--check-health=127.0.0.1:"};
+    const char *colon;
+    char *end;
+    long port;
 
-    for (size_t i = 0; word != NULL && i < sizeof starts / sizeof *starts; i++) {
-        size_t len = strlen(starts[i]);
-        char *end;
-        long port;
-
-        if (strncmp(word, starts[i], len) != 0)
-            continue;
-        port = strtol(word + len, &end, 10);
-        return end > word + len && *end == '/' ? port : -1;
-    }
-    return -1;
+    if (word == NULL ||
+        !text_begins(word, "--check-health=localhost:", "--check-health=127.0.0.1:"))
+        return -1;
+    colon = strchr(word, ':');
+    port = strtol(colon + 1, &end, 10);
+    return end > colon + 1 && *end == '/' ? port : -1;
 }
 
 void check_store_probe_port(struct check *c, const struct check_probe *probe)
@@ -129,45 +126,21 @@ void check_store_probe_port(struct check *c, const struct check_probe *probe)
     }
 }
 
-/* The paths of rdzv/routes.c; a test compares them. */
-static const struct probe_path {
-    const char *path;
-    bool below;        /* and all paths below it */
-    bool with_metrics; /* the listeners of --listen-metrics-urls have it as well */
-    bool of_relays;    /* and those of a relay */
-} probe_paths[] = {
-    {"/", false, false, false},
-    {"/config/local/log", false, false, false},
-    {"/debug/vars", false, false, false},
-    {"/health", false, true, false},
-    {"/livez", false, false, false},
-    {"/metrics", false, true, true},
-    {"/rdzv/v1/monitor", false, false, false},
-    {"/rdzv/v1/spaces", true, false, false},
-    {"/rdzv/v1/status", false, false, false},
-    {"/readyz", false, false, false},
-    {"/startz", false, false, false},
-    {"/v2/auth", true, false, false},
-    {"/v2/keys", true, false, false},
-    {"/v2/machines", false, false, false},
-    {"/v2/members", true, false, false},
-    {"/v2/stats/leader", false, false, false},
-    {"/v2/stats/self", false, false, false},
-    {"/v2/stats/store", false, false, false},
-    {"/version", false, false, false},
-};
-
-static bool has_path(const struct job_store *s, const char *path, size_t len, bool metrics)
+/* The paths of rdzv/routes.c; a test compares them. `metrics`: those of --listen-metrics-urls. */
+static bool has_path(const struct job_store *s, const char *path, bool metrics)
 {
-    FOREACH(const struct probe_path, p, probe_paths, sizeof probe_paths / sizeof *probe_paths) {
-        size_t own = strlen(p->path);
+    if (metrics)
+        return text_is(path, "/metrics") ||
+               (s->kind != JOB_STORE_RELAY && text_is(path, "/health"));
+    FOREACH_WORD(above, "/rdzv/v1/spaces", "/v2/auth", "/v2/keys", "/v2/members") {
+        size_t len = strlen(above);
 
-        if (strncmp(path, p->path, own < len ? own : len) == 0 &&
-            (len == own || (p->below && len > own && path[own] == '/')) &&
-            (!metrics || (s->kind == JOB_STORE_RELAY ? p->of_relays : p->with_metrics)))
+        if (strncmp(path, above, len) == 0 && strchr("/", path[len]) != NULL)
             return true;
     }
-    return false;
+    return text_is(path, "/", "/config/local/log", "/debug/vars", "/health", "/livez", "/metrics",
+                   "/rdzv/v1/monitor", "/rdzv/v1/status", "/readyz", "/startz", "/v2/machines",
+                   "/v2/stats/leader", "/v2/stats/self", "/v2/stats/store", "/version");
 }
 
 /* Only listeners of --listen-metrics-urls have the port. */
@@ -181,21 +154,18 @@ void check_store_probe_path(struct check *c, const struct check_probe *probe)
 {
     const struct job_store *s = probe->store;
     const struct yaml_node *get = kube_get(probe->node, "httpGet");
-    const char *path = kube_text(get, "path");
-    size_t len = strcspn(path, "?");
+    const char *text = kube_text(get, "path");
+    const char *path = arena_copy(&c->bundle.arena, text, strcspn(text, "?"));
     long port = kube_port_number(kube_get(get, "port"), s->container->pods, s->container);
     bool metrics = is_for_metrics(probe, port);
 
     if (get == NULL || s->kind == JOB_STORE_ETCD || !has_known_ports(c, probe) ||
-        *kube_text(get, "host") != '\0' || strpbrk(path, "%${}#") != NULL ||
+        *kube_text(get, "host") != '\0' || strpbrk(text, "%${}#") != NULL ||
         job_listener_at(&probe->listeners, port) == NULL)
         return;
-    if (len == 0) { /* Kubernetes' default */
-        path = "/";
-        len = 1;
-    }
-    if (*path == '/' && !has_path(s, path, len, metrics))
-        check_report(c, check_at_first(get, "path port"), "%s has no path %.*s at port %ld%s",
-                     s->container->name, (int)len, path, port,
-                     metrics ? ", which is for metrics" : "");
+    if (*path == '\0')
+        path = "/"; /* Kubernetes' default */
+    if (*path == '/' && !has_path(s, path, metrics))
+        check_report(c, check_at_first(get, "path port"), "%s has no path %s at port %ld%s",
+                     s->container->name, path, port, metrics ? ", which is for metrics" : "");
 }

@@ -247,13 +247,12 @@ void check_backend_missing(struct check *c, const struct job_run *r)
 void check_backend_unknown(struct check *c, const struct job_run *r)
 {
     static const char *const known[] = {"static", "c10d", "etcd", "etcd-v2", NULL};
-    static const char *const groups[] = {"nccl", "gloo", "mpi", "ccl", "ucc", NULL};
     const char *near = nearest_name(r->backend, known);
     struct check_position at = check_at_setting(r, TORCHRUN_RDZV_BACKEND);
 
     if (text_is_one_of(r->backend, known) || *r->backend == '\0')
         return;
-    if (text_is_one_of(r->backend, groups))
+    if (text_is(r->backend, "nccl", "gloo", "mpi", "ccl", "ucc"))
         check_report(c, at, "%s is a backend of process groups, not of rendezvous", r->backend);
     else if (near != NULL)
         check_report(c, at, "there is no backend `%s`; did you mean %s?", r->backend, near);
@@ -430,26 +429,27 @@ void check_flag_unknown(struct check *c, const struct job_run *r)
 
 /* --- Nodes of one run that have different ids. --- */
 
-/* What is another text in each pod, at least now and then. */
-static const char *const texts_of_pod[] = {
-    "$RANDOM",    "${RANDOM",   "((RANDOM",  "$SRANDOM",
-    "random",     "uuid",       "$(date",    "`date",
-    "EPOCH",      "$(hostname", "`hostname", "$HOSTNAME",
-    "${HOSTNAME", "hostid",     "uname -n",  "openssl rand",
-    "shuf",       "mktemp",     "$$",        "JOB_COMPLETION_INDEX",
-    NULL};
-static const char *const fields_of_pod[] = {
-    "metadata.name", "metadata.uid",     "status.podIP", "status.hostIP",
-    "spec.nodeName", "completion-index", "pod-index",    NULL};
+/* The value is another text in each pod, at least now and then. */
+static bool is_of_pod(const struct job_value *id)
+{
+    return (!id->known &&
+            text_has(id->text, "$RANDOM", "${RANDOM", "((RANDOM", "$SRANDOM", "random", "uuid",
+                     "$(date", "`date", "EPOCH", "$(hostname", "`hostname", "$HOSTNAME",
+                     "${HOSTNAME", "hostid", "uname -n", "openssl rand", "shuf", "mktemp", "$$",
+                     "JOB_COMPLETION_INDEX")) ||
+           ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
+               text_has(field, "metadata.name", "metadata.uid", "status.podIP", "status.hostIP",
+                        "spec.nodeName", "completion-index", "pod-index") &&
+                   strstr(field, "namespace") == NULL);
+}
 
 void check_id_of_pod(struct check *c, const struct job_run *r)
 {
     const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
     const struct job_run *other = job_parted_from(&c->jobs, r);
-    bool own = (!id->known && text_has_one_of(id->text, texts_of_pod)) ||
-               ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
-                   text_has_one_of(field, fields_of_pod) && strstr(field, "namespace") == NULL);
-    if (job_is_dynamic(r) && job_is_multi_node(r) && own && job_run_object(r)->type != KUBE_POD)
+
+    if (job_is_dynamic(r) && job_is_multi_node(r) && is_of_pod(id) &&
+        job_run_object(r)->type != KUBE_POD)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
                      "each pod has an id of its own: `%s`", id->text);
     else if (other != NULL)

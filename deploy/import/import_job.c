@@ -301,27 +301,12 @@ static const struct yaml_node *read_variables(struct importer *m)
     return list->count > 0 ? list : NULL;
 }
 
-/* The ports, without those of the rendezvous. */
-static const struct yaml_node *read_container_ports(struct importer *m)
-{
-    struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
-
-    YAML_FOREACH(item, kube_field(m->container, "ports")) {
-        long port = kube_int(item, "containerPort", -1);
-
-        if (port != m->run->port && !kube_is(item, "name", "rdzv"))
-            yaml_append(&m->arena, list, item);
-    }
-    return list->count > 0 ? list : NULL;
-}
-
 static void read_container(struct importer *m)
 {
     struct yaml_node *rest =
         yaml_without(&m->arena, m->container->node,
                      WORDS("name", "image", "imagePullPolicy", "command", "args", "env",
                            "resources", "envFrom", "workingDir", "ports"));
-    struct yaml_node *claims;
 
     if (import_restarts_in_place(m))
         rest = yaml_without(&m->arena, rest, WORDS("restartPolicy", "restartPolicyRules"));
@@ -330,72 +315,54 @@ static void read_container(struct importer *m)
         import_put(m, m->settings, "containerName", kube_get(m->container->node, "name"));
     import_put(m, m->settings, "environmentVariables", read_variables(m));
     import_put(m, m->settings, "envFrom", kube_field(m->container, "envFrom"));
-    import_put(m, rest, "ports", read_container_ports(m));
-    claims = yaml_without(&m->arena, kube_get(m->container->node, "resources"),
-                          WORDS("requests", "limits"));
-    put_filled(m, rest, "resources", claims);
+    /* The ports, without those of the rendezvous. */
+    import_put(m, rest, "ports",
+               YAML_SELECT(&m->arena, port, YAML_FOREACH(port, kube_field(m->container, "ports")),
+                           kube_int(port, "containerPort", -1) != m->run->port &&
+                               !kube_is(port, "name", "rdzv")));
+    put_filled(m, rest, "resources",
+               yaml_without(&m->arena, kube_get(m->container->node, "resources"),
+                            WORDS("requests", "limits")));
     put_filled(m, m->settings, "container", rest);
 }
 
 /* --- The pod. --- */
 
 /* Without rdzvd and relays, which emit writes itself. */
-static struct yaml_node *other_containers(struct importer *m, const char *key)
+static const struct yaml_node *other_containers(struct importer *m, bool init)
 {
-    struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
-    bool init = strcmp(key, "initContainers") == 0;
-
-    FOREACH(const struct kube_container, c, m->pods->containers, m->pods->count) {
-        enum job_store_kind kind = job_store_kind(&m->arena, c);
-
-        if (c->init == init && c != m->container && kind != JOB_STORE_RDZVD &&
-            kind != JOB_STORE_RELAY)
-            yaml_append(&m->arena, list, (struct yaml_node *)c->node);
-    }
-    return list->count > 0 ? list : NULL;
-}
-
-static const struct yaml_node *read_volumes(struct importer *m)
-{
-    struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE);
-
-    YAML_FOREACH(volume, kube_get(m->pods->spec, "volumes")) {
-        const char *name = kube_text(volume, "name");
-
-        if (!text_is(name, "rdzvd-data", "rdzvd-client-tls"))
-            yaml_append(&m->arena, list, volume);
-    }
-    return list->count > 0 ? list : NULL;
+    return YAML_SELECT(&m->arena, c->node,
+                       FOREACH(const struct kube_container, c, m->pods->containers, m->pods->count),
+                       c->init == init && c != m->container &&
+                           job_store_kind(&m->arena, c) != JOB_STORE_RDZVD &&
+                           job_store_kind(&m->arena, c) != JOB_STORE_RELAY);
 }
 
 static void read_pod(struct importer *m)
 {
-    static const char *const as_they_are[] = {"hostNetwork",
-                                              "hostIPC",
-                                              "serviceAccountName",
-                                              "nodeSelector",
-                                              "tolerations",
-                                              "schedulerName",
-                                              "terminationGracePeriodSeconds",
-                                              "imagePullSecrets",
-                                              NULL};
-    struct yaml_node *others = yaml_without(&m->arena, m->pods->spec, as_they_are);
     struct yaml_node *rest = yaml_without(
-        &m->arena, others,
+        &m->arena, m->pods->spec,
         WORDS("restartPolicy", "containers", "initContainers", "volumes", "priorityClassName"));
     const struct yaml_node *priority = kube_get(m->pods->spec, "priorityClassName");
 
-    for (size_t i = 0; as_they_are[i] != NULL; i++)
-        import_put(m, m->settings, as_they_are[i], kube_get(m->pods->spec, as_they_are[i]));
+    FOREACH_WORD(field, "hostNetwork", "hostIPC", "serviceAccountName", "nodeSelector",
+                 "tolerations", "schedulerName", "terminationGracePeriodSeconds",
+                 "imagePullSecrets") {
+        import_put(m, m->settings, field, kube_get(rest, field));
+        yaml_remove(rest, field);
+    }
     if (priority != NULL && text_is(kube_text(priority, ""), "low", "default", "high"))
         import_put(m, rest, "priorityClassName", priority); /* these would mean other names */
     else if (priority != NULL)
         import_put(m, m->settings, "priority", priority);
     else if (is_wrapped(m))
         import_put_plain(m, m->settings, "priority", "null");
-    import_put(m, m->settings, "initContainers", other_containers(m, "initContainers"));
-    import_put(m, rest, "containers", other_containers(m, "containers"));
-    import_put(m, rest, "volumes", read_volumes(m));
+    import_put(m, m->settings, "initContainers", other_containers(m, true));
+    import_put(m, rest, "containers", other_containers(m, false));
+    import_put(m, rest, "volumes",
+               YAML_SELECT(&m->arena, volume,
+                           YAML_FOREACH(volume, kube_get(m->pods->spec, "volumes")),
+                           !text_is(kube_text(volume, "name"), "rdzvd-data", "rdzvd-client-tls")));
     import_put_plain(m, m->settings, "shm", "false"); /* `volumes` has the job's /dev/shm */
     if (m->job->type != KUBE_TRAINJOB || kube_get(m->pods->spec, "restartPolicy") != NULL)
         import_put_text(m, m->settings, "restartPolicy", m->pods->restart);
@@ -411,10 +378,6 @@ static void read_labels(struct importer *m)
     const struct kube_object *top = kube_top(m->job);
     const struct yaml_node *labels = kube_get(top->node, "metadata.labels");
     const struct yaml_node *queue = yaml_get(labels, QUEUE);
-    struct yaml_node *of_pods =
-        yaml_without(&m->arena, kube_get(m->pods->meta, "labels"), WORDS(QUEUE, "rdzvd"));
-    struct yaml_node *notes =
-        yaml_without(&m->arena, kube_get(m->pods->meta, "annotations"), WORDS(NULL));
 
     if (queue == NULL && m->job->type == KUBE_VOLCANO_JOB)
         queue = kube_get(m->job->spec, "queue");
@@ -422,8 +385,10 @@ static void read_labels(struct importer *m)
         import_put(m, m->settings, "queueName", queue);
     else if (is_wrapped(m) || m->job->type == KUBE_VOLCANO_JOB)
         import_put_plain(m, m->settings, "queueName", "null");
-    put_filled(m, m->settings, "podLabels", of_pods);
-    put_filled(m, m->settings, "podAnnotations", notes);
+    put_filled(m, m->settings, "podLabels",
+               yaml_without(&m->arena, kube_get(m->pods->meta, "labels"), WORDS(QUEUE, "rdzvd")));
+    put_filled(m, m->settings, "podAnnotations",
+               yaml_without(&m->arena, kube_get(m->pods->meta, "annotations"), WORDS(NULL)));
 }
 
 static void read_job_fields(struct importer *m)

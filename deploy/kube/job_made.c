@@ -23,49 +23,39 @@ enum made_when {
 
 static const struct made_row {
     unsigned types; /* of objects, as bits */
-    const char *name;
+    const char *const *names;
     enum made_when when;
     const char *key; /* the field that has to be there, too; a plugin's name */
     bool in_init;    /* init containers get it, too */
 } rows[] = {
-    {OF_PYTORCH, "PYTHONUNBUFFERED", MADE_ALWAYS, NULL, false},
-    {OF(KUBE_PYTORCHJOB), "PET_NNODES", MADE_ALWAYS, NULL, false},
-    {OF_PYTORCH, "MASTER_ADDR", MADE_WITH_MASTER, NULL, false},
-    {OF_PYTORCH, "MASTER_PORT", MADE_WITH_MASTER, NULL, false},
-    {OF_PYTORCH, "WORLD_SIZE", MADE_WITH_MASTER, NULL, false},
-    {OF_PYTORCH, "RANK", MADE_WITH_MASTER, NULL, false},
-    {OF(KUBE_PYTORCHJOB), "PET_MASTER_ADDR", MADE_WITH_MASTER, NULL, false},
-    {OF(KUBE_PYTORCHJOB), "PET_MASTER_PORT", MADE_WITH_MASTER, NULL, false},
-    {OF(KUBE_PYTORCHJOB), "PET_NODE_RANK", MADE_WITH_MASTER, NULL, false},
-    {OF(KUBE_PYTORCHJOB), "PET_NPROC_PER_NODE", MADE_ALWAYS, "nprocPerNode", false},
-    {OF(KUBE_PYTORCHJOB), "PET_RDZV_BACKEND", MADE_WITH_POLICY, NULL, false},
-    {OF(KUBE_PYTORCHJOB), "PET_RDZV_ENDPOINT", MADE_WITH_POLICY, NULL, false},
-    {OF(KUBE_PYTORCHJOB), "PET_RDZV_ID", MADE_WITH_POLICY, "rdzvId", false},
-    {OF(KUBE_PYTORCHJOB), "PET_RDZV_CONF", MADE_WITH_POLICY, "rdzvConf", false},
-    {OF(KUBE_PYTORCHJOB), "PET_MAX_RESTARTS", MADE_WITH_POLICY, "maxRestarts", false},
-    {OF(KUBE_PYTORCHJOB), "PET_STANDALONE", MADE_WITH_POLICY, "standalone", false},
-    {OF_BATCH_JOB, "JOB_COMPLETION_INDEX", MADE_WHEN_INDEXED, NULL, true},
-    {OF_TRAINER, "PET_NNODES", MADE_IN_TRAINER, NULL, false},
-    {OF_TRAINER, "PET_NPROC_PER_NODE", MADE_IN_TRAINER, NULL, false},
-    {OF_TRAINER, "PET_NODE_RANK", MADE_IN_TRAINER, NULL, false},
-    {OF_TRAINER, "PET_MASTER_ADDR", MADE_IN_TRAINER, NULL, false},
-    {OF_TRAINER, "PET_MASTER_PORT", MADE_IN_TRAINER, NULL, false},
-    {OF(KUBE_VOLCANO_JOB), "VC_TASK_INDEX", MADE_WITH_PLUGIN, "env", true},
-    {OF(KUBE_VOLCANO_JOB), "VK_TASK_INDEX", MADE_WITH_PLUGIN, "env", true},
-    {OF(KUBE_VOLCANO_JOB), "MASTER_ADDR", MADE_WITH_PLUGIN, "pytorch", false},
-    {OF(KUBE_VOLCANO_JOB), "MASTER_PORT", MADE_WITH_PLUGIN, "pytorch", false},
-    {OF(KUBE_VOLCANO_JOB), "WORLD_SIZE", MADE_WITH_PLUGIN, "pytorch", false},
-    {OF(KUBE_VOLCANO_JOB), "RANK", MADE_WITH_PLUGIN, "pytorch", false},
-    {OF(KUBE_VOLCANO_JOB), "TF_CONFIG", MADE_WITH_PLUGIN, "tensorflow", false},
-    {OF(KUBE_VOLCANO_JOB), "MPI_HOST", MADE_WITH_PLUGIN, "mpi", false},
-    {OF(KUBE_DLROVER), "NODE_NUM", MADE_ALWAYS, NULL, false},
-    {OF(KUBE_DLROVER), "NODE_RANK", MADE_ALWAYS, NULL, false},
-    {OF(KUBE_DLROVER), "NODE_ID", MADE_ALWAYS, NULL, false},
-    {OF(KUBE_DLROVER), "NODE_TYPE", MADE_ALWAYS, NULL, false},
-    {OF(KUBE_DLROVER), "DLROVER_MASTER_ADDR", MADE_ALWAYS, NULL, false},
-    {OF(KUBE_LEADER_WORKER), "LWS_LEADER_ADDRESS", MADE_ALWAYS, NULL, true},
-    {OF(KUBE_LEADER_WORKER), "LWS_GROUP_SIZE", MADE_ALWAYS, NULL, true},
-    {OF(KUBE_LEADER_WORKER), "LWS_WORKER_INDEX", MADE_ALWAYS, NULL, true},
+    {OF_PYTORCH, WORDS("PYTHONUNBUFFERED"), MADE_ALWAYS, NULL, false},
+    {OF(KUBE_PYTORCHJOB), WORDS("PET_NNODES"), MADE_ALWAYS, NULL, false},
+    {OF_PYTORCH, WORDS("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"), MADE_WITH_MASTER, NULL,
+     false},
+    {OF(KUBE_PYTORCHJOB), WORDS("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK"),
+     MADE_WITH_MASTER, NULL, false},
+    {OF(KUBE_PYTORCHJOB), WORDS("PET_NPROC_PER_NODE"), MADE_ALWAYS, "nprocPerNode", false},
+    {OF(KUBE_PYTORCHJOB), WORDS("PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"), MADE_WITH_POLICY, NULL,
+     false},
+    {OF(KUBE_PYTORCHJOB), WORDS("PET_RDZV_ID"), MADE_WITH_POLICY, "rdzvId", false},
+    {OF(KUBE_PYTORCHJOB), WORDS("PET_RDZV_CONF"), MADE_WITH_POLICY, "rdzvConf", false},
+    {OF(KUBE_PYTORCHJOB), WORDS("PET_MAX_RESTARTS"), MADE_WITH_POLICY, "maxRestarts", false},
+    {OF(KUBE_PYTORCHJOB), WORDS("PET_STANDALONE"), MADE_WITH_POLICY, "standalone", false},
+    {OF_BATCH_JOB, WORDS("JOB_COMPLETION_INDEX"), MADE_WHEN_INDEXED, NULL, true},
+    {OF_TRAINER,
+     WORDS("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR",
+           "PET_MASTER_PORT"),
+     MADE_IN_TRAINER, NULL, false},
+    {OF(KUBE_VOLCANO_JOB), WORDS("VC_TASK_INDEX", "VK_TASK_INDEX"), MADE_WITH_PLUGIN, "env", true},
+    {OF(KUBE_VOLCANO_JOB), WORDS("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"),
+     MADE_WITH_PLUGIN, "pytorch", false},
+    {OF(KUBE_VOLCANO_JOB), WORDS("TF_CONFIG"), MADE_WITH_PLUGIN, "tensorflow", false},
+    {OF(KUBE_VOLCANO_JOB), WORDS("MPI_HOST"), MADE_WITH_PLUGIN, "mpi", false},
+    {OF(KUBE_DLROVER),
+     WORDS("NODE_NUM", "NODE_RANK", "NODE_ID", "NODE_TYPE", "DLROVER_MASTER_ADDR"), MADE_ALWAYS,
+     NULL, false},
+    {OF(KUBE_LEADER_WORKER), WORDS("LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"),
+     MADE_ALWAYS, NULL, true},
 };
 
 /* --- Whether a container gets it. --- */
@@ -106,7 +96,7 @@ static bool gets(const struct made_row *row, const struct kube_container *c)
 static const struct made_row *find_row(const struct kube_container *c, const char *name)
 {
     return FIND(row, FOREACH(const struct made_row, row, rows, sizeof rows / sizeof *rows),
-                (row->types & OF(c->pods->object->type)) != 0 && strcmp(row->name, name) == 0 &&
+                (row->types & OF(c->pods->object->type)) != 0 && text_is_one_of(name, row->names) &&
                     gets(row, c));
 }
 
@@ -200,21 +190,22 @@ static const char *value_in_volcano(struct arena *a, const struct kube_bundle *b
 }
 
 static const char *made_value(struct arena *a, const struct kube_bundle *b,
-                              const struct made_row *row, const struct kube_container *c)
+                              const struct made_row *row, const struct kube_container *c,
+                              const char *name)
 {
     const struct kube_object *o = c->pods->object;
 
     if (o->type == KUBE_PYTORCHJOB)
-        return row->when == MADE_WITH_POLICY ? NULL : value_in_pytorchjob(a, b, o, row->name);
+        return row->when == MADE_WITH_POLICY ? NULL : value_in_pytorchjob(a, b, o, name);
     if (o->type == KUBE_VOLCANO_JOB)
-        return value_in_volcano(a, b, o, row->name);
-    if (row->when == MADE_IN_TRAINER && strcmp(row->name, "PET_NNODES") == 0)
+        return value_in_volcano(a, b, o, name);
+    if (row->when == MADE_IN_TRAINER && strcmp(name, "PET_NNODES") == 0)
         return o->type == KUBE_TRAINJOB ? number(a, c->pods->replicas) : NULL;
-    if (row->when == MADE_IN_TRAINER && strcmp(row->name, "PET_MASTER_PORT") == 0)
+    if (row->when == MADE_IN_TRAINER && strcmp(name, "PET_MASTER_PORT") == 0)
         return "29500";
-    if (strcmp(row->name, "PET_MASTER_ADDR") == 0 && o->type == KUBE_TRAINJOB)
+    if (strcmp(name, "PET_MASTER_ADDR") == 0 && o->type == KUBE_TRAINJOB)
         return arena_text(a, "%s-node-0-0.%s", o->name, o->name);
-    if (strcmp(row->name, "LWS_GROUP_SIZE") == 0)
+    if (strcmp(name, "LWS_GROUP_SIZE") == 0)
         return kube_text(o->spec, "leaderWorkerTemplate.size");
     return NULL;
 }
@@ -262,7 +253,7 @@ bool job_made_variable(struct job_view *v, const struct kube_container *c, const
 
     if (row == NULL)
         return find_task_variable(v, c, name, out);
-    *out = made(row->name, made_value(&v->bundle->arena, v->bundle, row, c));
+    *out = made(name, made_value(&v->bundle->arena, v->bundle, row, c, name));
     return true;
 }
 

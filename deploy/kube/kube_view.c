@@ -204,13 +204,6 @@ struct kube_file kube_file_at(const struct kube_bundle *b, const struct kube_con
 
 /* --- Files with placeholders. --- */
 
-/* Values of these keys may contain variables of a shell, of Kubernetes, or of a program that reads
- * the file. */
-static const char *const keys_with_variables[] = {
-    "command",     "args",        "env",    "value",    "data",   "stringData",
-    "annotations", "binaryData",  "exec",   "manifest", "script", "source",
-    "rule",        "subPathExpr", "config", "content",  NULL};
-
 /* $NAME or ${NAME}. */
 static bool has_dollar(const char *text)
 {
@@ -231,7 +224,12 @@ static const struct yaml_node *find_placeholder(const struct yaml_node *n, const
     const struct yaml_node *found = NULL;
     const char *braces;
 
-    if (n == NULL || n->alias || text_is_one_of(key, keys_with_variables))
+    /* Values of these keys may contain variables of a shell, of Kubernetes, or of a program that
+     * reads the file. */
+    if (n == NULL || n->alias ||
+        text_is(key, "command", "args", "env", "value", "data", "stringData", "annotations",
+                "binaryData", "exec", "manifest", "script", "source", "rule", "subPathExpr",
+                "config", "content"))
         return NULL;
     if (n->kind == YAML_SCALAR) {
         braces = strstr(n->text, "{{"); /* in quotes: it is YAML before helm renders it, too */

@@ -335,7 +335,6 @@ static void set_key(struct rewrite *w, const struct yaml_node *policy, const cha
 
 void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const char *host)
 {
-    static const char *const keys[] = {"rdzvConf", "rdzvId", "rdzvPort", "rdzvHost", "rdzvBackend"};
     struct buf missing = {.arena = &w->arena};
     const struct yaml_pair *after = NULL;
     const char *old = kube_text(j->policy, "rdzvBackend");
@@ -359,8 +358,8 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
     conf_move_policy(w, j->policy, old, &missing);
     if (policy_lacks_restarts(w, j))
         set_key(w, j->policy, "maxRestarts", JOB_USUAL_RESTARTS, &missing);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && after == NULL; i++)
-        after = yaml_get_pair(j->policy, keys[i]);
+    FOREACH_WORD(key, "rdzvConf", "rdzvId", "rdzvPort", "rdzvHost", "rdzvBackend")
+        after = after != NULL ? after : yaml_get_pair(j->policy, key);
     before = after == NULL && j->policy->count > 0;
     if (missing.len > 0)
         edit_add_pair(w, j->policy, before ? &j->policy->pairs[0] : after, before, missing.text);

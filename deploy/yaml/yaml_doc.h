@@ -96,6 +96,19 @@ bool yaml_refuse_twice(const struct yaml_file *f, size_t from, size_t to, struct
 
 /* --- Looking into trees. NULL in, NULL out; a node of another kind has nothing in it. --- */
 
+/* A new list of the items of a loop, such as YAML_FOREACH(item, list), for which the condition
+ * holds; NULL: there are none. */
+#define YAML_SELECT(a, item, loop, condition)                                    \
+    ({                                                                           \
+        struct yaml_node *selected = NULL;                                       \
+        loop if (condition)                                                      \
+        {                                                                        \
+            selected = selected != NULL ? selected : yaml_new(a, YAML_SEQUENCE); \
+            yaml_append(a, selected, (struct yaml_node *)(item));                \
+        }                                                                        \
+        selected;                                                                \
+    })
+
 /* The value of a key, or NULL. */
 struct yaml_node *yaml_get(const struct yaml_node *mapping, const char *key);
 struct yaml_pair *yaml_get_pair(const struct yaml_node *mapping, const char *key);

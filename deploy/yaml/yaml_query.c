@@ -121,14 +121,10 @@ void *yaml_report(struct diag *d, enum diag_kind kind, const struct yaml_node *a
 
 /* --- Meaning. --- */
 
-static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
 static const char *const trues[] = {"y",    "Y",    "yes", "Yes", "YES", "true",
                                     "True", "TRUE", "on",  "On",  "ON",  NULL};
 static const char *const falses[] = {"n",     "N",     "no",  "No",  "NO",  "false",
                                      "False", "FALSE", "off", "Off", "OFF", NULL};
-static const char *const odd_floats[] = {".inf",  ".Inf",  ".INF",  "+.inf", "+.Inf",
-                                         "+.INF", "-.inf", "-.Inf", "-.INF", ".nan",
-                                         ".NaN",  ".NAN",  NULL};
 
 /* Takes the digits of an integer without its `_`, and its base; false if the text is none. */
 static bool int_digits(const char *text, char *digits, size_t size, bool *negative, int *base)
@@ -167,7 +163,8 @@ static bool is_float(const char *text)
     char digits[128], *end;
     size_t len = 0;
 
-    if (text_is_one_of(text, odd_floats))
+    if (text_is(text, ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF",
+                ".nan", ".NaN", ".NAN"))
         return true;
     if (text[strspn(text, "0123456789_+-.eE")] != '\0' || text[strspn(text, "+-")] == '_')
         return false;
@@ -204,7 +201,7 @@ enum yaml_type yaml_type(const struct yaml_node *node)
     /* `!!int "5"` is an integer. Without a tag, a quoted scalar is a string. */
     if (node->style != YAML_PLAIN && tag == NULL)
         return YAML_STRING;
-    if (text_is_one_of(node->text, nulls))
+    if (text_is(node->text, "", "~", "null", "Null", "NULL"))
         return YAML_NULL;
     if (text_is_one_of(node->text, trues) || text_is_one_of(node->text, falses))
         return YAML_BOOL;
