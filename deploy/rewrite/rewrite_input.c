@@ -23,7 +23,7 @@ void rewrite_note_image(struct rewrite *w)
 
 struct choice {
     const char *name;
-    const char *words[4]; /* none: any text */
+    const char *const *words; /* NULL: any text */
     const char **text;
     bool *second; /* whether it is the second word */
     const char *instead;
@@ -32,23 +32,18 @@ struct choice {
 const char *rewrite_choose(struct rewrite_options *o, const char *name, const char *word)
 {
     const struct choice choices[] = {
-        {"image", {NULL}, &o->image, NULL, "the image of rdzvd"},
-        {"etcd", {NULL}, &o->etcd, NULL, "the name of an etcd"},
-        {"metrics",
-         {"annotations"},
-         &o->metrics,
-         NULL,
+        {"image", NULL, &o->image, NULL, "the image of rdzvd"},
+        {"etcd", NULL, &o->etcd, NULL, "the name of an etcd"},
+        {"metrics", WORDS("annotations"), &o->metrics, NULL,
          "annotations; emit makes a ServiceMonitor, too"},
-        {"rdzv",
-         {"service", "relay", "replicas"},
-         NULL,
-         NULL,
+        {"rdzv", WORDS("service", "relay", "replicas"), NULL, NULL,
          "service, relay or replicas; emit has other placements"},
-        {"from", {"etcd", "c10d"}, NULL, NULL, "etcd or c10d"},
-        {"backend", {"c10d", "etcd-v2"}, NULL, &o->keep_backend, "c10d or etcd-v2"},
-        {"wiring", {"torchrun", "agent-store"}, NULL, &o->agent_store, "torchrun or agent-store"},
-        {"keep-backend", {"false", "true"}, NULL, &o->keep_backend, "true or false"},
-        {"keep-kind", {"false", "true"}, NULL, &o->keep_kind, "true or false"},
+        {"from", WORDS("etcd", "c10d"), NULL, NULL, "etcd or c10d"},
+        {"backend", WORDS("c10d", "etcd-v2"), NULL, &o->keep_backend, "c10d or etcd-v2"},
+        {"wiring", WORDS("torchrun", "agent-store"), NULL, &o->agent_store,
+         "torchrun or agent-store"},
+        {"keep-backend", WORDS("false", "true"), NULL, &o->keep_backend, "true or false"},
+        {"keep-kind", WORDS("false", "true"), NULL, &o->keep_kind, "true or false"},
     };
     const struct choice *c = choices, *end = choices + sizeof choices / sizeof *choices;
 
@@ -56,7 +51,7 @@ const char *rewrite_choose(struct rewrite_options *o, const char *name, const ch
         c++;
     if (c == end)
         return "";
-    if (word == NULL || (c->words[0] != NULL && !text_is_one_of(word, c->words)))
+    if (word == NULL || (c->words != NULL && !text_is_one_of(word, c->words)))
         return c->instead;
     if (strcmp(name, "rdzv") == 0) {
         o->replicas = strcmp(word, "replicas") == 0;

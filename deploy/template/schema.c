@@ -328,13 +328,12 @@ static void schema_put_number(struct arena *a, struct yaml_node *schema, const c
 static void put_text_form(struct arena *a, struct yaml_node *schema,
                           const struct yaml_node *setting, bool null)
 {
-    static const char *const texts[] = {"string", "number", "boolean", NULL};
     const struct yaml_node *values = yaml_get(setting, "values");
     const struct value_type *type = value_type_find(yaml_text(yaml_get(setting, "type")));
     struct yaml_node *list;
 
     if (values == NULL) {
-        put_types(a, schema, texts, null);
+        put_types(a, schema, WORDS("string", "number", "boolean"), null);
         yaml_put_text(a, schema, "pattern", type == NULL ? NULL : type->pattern);
         return;
     }
@@ -377,24 +376,22 @@ static void put_map(struct arena *a, struct yaml_node *schema, const struct yaml
 static void put_kind(struct arena *a, struct yaml_node *schema, const struct yaml_node *setting,
                      bool null)
 {
-    static const char *const ints[] = {"integer", NULL}, *const bools[] = {"boolean", NULL};
-    static const char *const lists[] = {"array", NULL}, *const objects[] = {"object", NULL};
     const char *type = yaml_text(yaml_get(setting, "type"));
 
     if (strcmp(type, "int") == 0) {
-        put_types(a, schema, ints, null);
+        put_types(a, schema, WORDS("integer"), null);
         schema_put_number(a, schema, "minimum", yaml_get(setting, "min"));
         schema_put_number(a, schema, "maximum", yaml_get(setting, "max"));
     } else if (strcmp(type, "bool") == 0) {
-        put_types(a, schema, bools, null);
+        put_types(a, schema, WORDS("boolean"), null);
     } else if (strcmp(type, "list") == 0) {
-        put_types(a, schema, lists, null);
+        put_types(a, schema, WORDS("array"), null);
         yaml_put(a, schema, "items", schema_of(a, yaml_get(setting, "items"), false));
     } else if (strcmp(type, "map") == 0) {
-        put_types(a, schema, objects, null);
+        put_types(a, schema, WORDS("object"), null);
         put_map(a, schema, setting);
     } else if (strcmp(type, "mapping") == 0) {
-        put_types(a, schema, objects, null);
+        put_types(a, schema, WORDS("object"), null);
         put_keys(a, schema, yaml_get(setting, "keys"));
     } else if (strcmp(type, "any") != 0) {
         put_text_form(a, schema, setting, null);
