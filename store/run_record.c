@@ -1,6 +1,15 @@
 /* Run records. See run_record.h for the contract. */
 #include "store/run_record.h"
 
+struct slice run_record_key(const char *prefix, struct slice name, uint8_t out[RUN_RECORD_KEY_MAX])
+{
+    struct writer w = {.ptr = out, .cap = RUN_RECORD_KEY_MAX};
+
+    writer_str(&w, prefix);
+    writer_slice(&w, name);
+    return (struct slice){out, w.len <= w.cap ? w.len : 0};
+}
+
 void run_records_init(struct run_records *r, struct reserve *reserve, uint64_t seed,
                       struct quota *quota)
 {

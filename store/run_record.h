@@ -32,6 +32,11 @@ struct run_record {
 
 #define RUN_RANKS_KEY "ranks" /* before a run's key: the key of the record of its ranks */
 
+/* The key of the record that is named so behind that prefix; `out` holds its bytes. Empty: too long
+ * for a record. */
+#define RUN_RECORD_KEY_MAX 8300 /* bytes; a key of c10d has 8192 at most */
+struct slice run_record_key(const char *prefix, struct slice name, uint8_t out[RUN_RECORD_KEY_MAX]);
+
 static inline bool run_record_is_ended(const struct run_record *record)
 {
     return slice_starts_with(record->node.key, slice_str(RUN_ENDED_KEY));

@@ -393,10 +393,10 @@ enum ctl_exit http_ask(const struct ctl *ctl, const char *method, const char *pa
     return code;
 }
 
-enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out)
+enum ctl_exit http_json(const struct ctl *ctl, const char *method, const char *path, cJSON **out)
 {
     struct http_answer answer;
-    enum ctl_exit code = http_ask(ctl, "GET", path, &answer);
+    enum ctl_exit code = http_ask(ctl, method, path, &answer);
 
     if (code != CTL_FINE)
         return code;

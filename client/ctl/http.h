@@ -60,7 +60,7 @@ enum ctl_exit http_ask(const struct ctl *ctl, const char *method, const char *pa
                        struct http_answer *out);
 
 /* The JSON that http_ask() gets; the caller gives it to cJSON_Delete(). */
-enum ctl_exit http_json(const struct ctl *ctl, const char *path, cJSON **out);
+enum ctl_exit http_json(const struct ctl *ctl, const char *method, const char *path, cJSON **out);
 
 /* --- Server-sent events. --- */
 

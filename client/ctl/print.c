@@ -168,6 +168,18 @@ void table_add_json(struct table *t, enum text_style style, const cJSON *row)
         c->cell(t, row, c->member);
 }
 
+void table_show(FILE *out, const char *indent, const struct table_column *columns,
+                const cJSON *rows, enum text_style (*style)(const cJSON *row), int64_t now_us,
+                bool colour)
+{
+    const cJSON *row;
+    struct table t;
+
+    table_begin(&t, columns, now_us);
+    cJSON_ArrayForEach(row, rows) table_add_json(&t, style == NULL ? STYLE_PLAIN : style(row), row);
+    table_print(&t, out, indent, colour);
+}
+
 void cell_text(struct table *t, const cJSON *row, const char *member)
 {
     table_cell(t, member_text(row, member));

@@ -80,6 +80,10 @@ struct table_column {
 /* `now_us` is the time of the server, for ages. */
 void table_begin(struct table *t, const struct table_column *columns, int64_t now_us);
 void table_add_json(struct table *t, enum text_style style, const cJSON *row);
+/* A table of all the rows, printed as by table_print(). `style`: of a row; NULL: plain. */
+void table_show(FILE *out, const char *indent, const struct table_column *columns,
+                const cJSON *rows, enum text_style (*style)(const cJSON *row), int64_t now_us,
+                bool colour);
 
 /* A text; a number, or a dash if there is none; a number, or 0; for how long. */
 void cell_text(struct table *t, const cJSON *row, const char *member);

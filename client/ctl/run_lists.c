@@ -106,7 +106,7 @@ static enum ctl_exit show_once(const struct ctl *ctl, show_fn *show)
 {
     char *path = status_path(ctl, false);
     cJSON *json = NULL;
-    enum ctl_exit code = http_json(ctl, path, &json);
+    enum ctl_exit code = http_json(ctl, "GET", path, &json);
 
     free(path);
     return code == CTL_FINE ? show_all(ctl, as_all(json), show) : code;
@@ -211,7 +211,6 @@ static bool print_listing(const struct view *view, const cJSON *structured, cons
                           const struct listing *listing)
 {
     const cJSON *object;
-    struct table t;
 
     if (print_structured(view->ctl, structured))
         return false;
@@ -219,10 +218,8 @@ static bool print_listing(const struct view *view, const cJSON *structured, cons
         cJSON_ArrayForEach(object, objects) printf("%s\n", member_text(object, listing->name));
         return false;
     }
-    table_begin(&t, listing->columns, view->now_us);
-    cJSON_ArrayForEach(object, objects)
-        table_add_json(&t, listing->style == NULL ? STYLE_PLAIN : listing->style(object), object);
-    table_print(&t, stdout, "", view->ctl->colour);
+    table_show(stdout, "", listing->columns, objects, listing->style, view->now_us,
+               view->ctl->colour);
     return true;
 }
 

@@ -122,42 +122,24 @@ static bool is_confirmed(const struct ctl *ctl, const char *question)
 /* Takes `path`. */
 static enum ctl_exit delete_path(const struct ctl *ctl, char *path, const char *what)
 {
-    struct http_answer answer;
-    cJSON *json;
-    enum ctl_exit code = http_ask(ctl, "DELETE", path, &answer);
+    cJSON *json = NULL;
+    enum ctl_exit code = http_json(ctl, "DELETE", path, &json);
 
     free(path);
-    if (code != CTL_FINE)
-        return code;
-    json = cJSON_Parse(answer.body);
-    printf("%s: %.0f keys removed\n", what, member_double(json, "removed"));
+    if (code == CTL_FINE)
+        printf("%s: %.0f keys removed\n", what, member_double(json, "removed"));
     cJSON_Delete(json);
-    free(answer.body);
-    return CTL_FINE;
-}
-
-enum ctl_exit run_forget(const struct ctl *ctl)
-{
-    const char *space = ctl->space != NULL ? ctl->space : "default";
-    char question[512], *in_space, *path;
-
-    snprintf(question, sizeof question,
-             "Forget the run %.200s of the space %.100s at %.100s, and end its agents?",
-             ctl->args[0], space, ctl->server);
-    if (!is_confirmed(ctl, question))
-        return CTL_USAGE;
-    in_space = http_path(SPACES, space, "/runs/");
-    path = http_path(in_space, ctl->args[0], NULL);
-    free(in_space);
-    return delete_path(ctl, path, ctl->args[0]);
+    return code;
 }
 
 /* --- Orders --- */
 
-/* Those that end workers. Each has --yes among its options. */
-static bool is_order_confirmed(const struct ctl *ctl, const char *space)
+/* What ends workers. Each of these commands has --yes among its options. */
+static bool is_end_confirmed(const struct ctl *ctl, const char *space)
 {
     static const char *const questions[] = {
+        "forget",
+        "Forget the run %.200s of the space %.100s at %.100s, and end its agents?",
         "evict",
         "Take the node %.200s out of its round, in the space %.100s at %.100s?",
         "restart",
@@ -178,6 +160,24 @@ static bool is_order_confirmed(const struct ctl *ctl, const char *space)
     return true;
 }
 
+/* "/rdzv/v1/spaces/SPACE/runs/NAME", or nodes; the caller frees it. */
+static char *path_in_space(const char *space, const char *kind, const char *name)
+{
+    char *front = http_path(SPACES, space, kind), *path = http_path(front, name, NULL);
+
+    free(front);
+    return path;
+}
+
+enum ctl_exit run_forget(const struct ctl *ctl)
+{
+    const char *space = ctl->space != NULL ? ctl->space : "default";
+
+    if (!is_end_confirmed(ctl, space))
+        return CTL_USAGE;
+    return delete_path(ctl, path_in_space(space, "/runs/", ctl->args[0]), ctl->args[0]);
+}
+
 /* Takes `path`. */
 static char *with_parameter(char *path, const char *name, const char *value)
 {
@@ -194,26 +194,24 @@ enum ctl_exit run_order(const struct ctl *ctl)
 {
     const char *space = ctl->space != NULL ? ctl->space : "default", *word = ctl->command->name;
     bool is_node = strstr(word, "cordon") != NULL || strcmp(word, "evict") == 0;
-    char by[128], host[64] = "", *in_space, *path;
-    struct http_answer answer;
+    char by[128], host[64] = "", *path;
     enum ctl_exit code;
+    cJSON *json = NULL;
 
-    if (!is_order_confirmed(ctl, space))
+    if (!is_end_confirmed(ctl, space))
         return CTL_USAGE;
     gethostname(host, sizeof host - 1);
     snprintf(by, sizeof by, "%.60s@%s", getenv("USER") == NULL ? "" : getenv("USER"), host);
-    in_space = http_path(SPACES, space, is_node ? "/nodes/" : "/runs/");
-    path = with_parameter(http_path(in_space, ctl->args[0], NULL), "order", word);
+    path = path_in_space(space, is_node ? "/nodes/" : "/runs/", ctl->args[0]);
+    path = with_parameter(path, "order", word);
     path = with_parameter(with_parameter(path, "by", by), "reason",
                           ctl->reason == NULL ? "" : ctl->reason);
-    free(in_space);
-    code = http_ask(ctl, "PUT", path, &answer);
+    code = http_json(ctl, "PUT", path, &json);
     free(path);
-    if (code != CTL_FINE)
-        return code;
-    free(answer.body);
-    printf("%s: the store has the order to %s it\n", ctl->args[0], word);
-    return CTL_FINE;
+    if (code == CTL_FINE)
+        printf("%s: the store has the order to %s it\n", ctl->args[0], word);
+    cJSON_Delete(json);
+    return code;
 }
 
 enum ctl_exit run_clear(const struct ctl *ctl)

@@ -156,8 +156,6 @@ static void print_role_hint(const char *role)
 
 static void print_top(const struct ctl *ctl, const cJSON *json)
 {
-    const cJSON *space;
-    struct table t;
     char memory[32];
 
     text_bytes(member_double(json, "resident_bytes"), memory, sizeof memory);
@@ -168,9 +166,7 @@ static void print_top(const struct ctl *ctl, const cJSON *json)
            member_double(json, "connections"), member_double(json, "relay_links"));
     printf("%.0f %% of a core, %s of memory\n\n",
            member_double(json, "cpu_seconds_per_second") * 100, memory);
-    table_begin(&t, space_columns, 0);
-    cJSON_ArrayForEach(space, member_item(json, "spaces")) table_add_json(&t, STYLE_PLAIN, space);
-    table_print(&t, stdout, "", ctl->colour);
+    table_show(stdout, "", space_columns, member_item(json, "spaces"), NULL, 0, ctl->colour);
     print_role_hint(member_text(json, "role"));
 }
 

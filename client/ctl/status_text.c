@@ -156,16 +156,11 @@ static void print_absent_nodes(FILE *out, const struct ctl *ctl, const cJSON *ab
                                                   {"LAST SEEN AT", "peer", cell_text},
                                                   {.head = NULL}};
     int named = cJSON_GetArraySize(absent);
-    const cJSON *node;
-    struct table t;
 
-    if (named > MISSING_MOST && ctl->output != OUTPUT_WIDE) {
+    if (named > MISSING_MOST && ctl->output != OUTPUT_WIDE)
         print_many_absent(out, absent, (size_t)named);
-    } else if (named > 0) {
-        table_begin(&t, columns, now_us);
-        cJSON_ArrayForEach(node, absent) table_add_json(&t, STYLE_PLAIN, node);
-        table_print(&t, out, "    ", ctl->colour);
-    }
+    else if (named > 0)
+        table_show(out, "    ", columns, absent, NULL, now_us, ctl->colour);
 }
 
 static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
@@ -292,10 +287,19 @@ static void print_hints(FILE *out, const struct ctl *ctl, const cJSON *run)
     }
 }
 
+static bool is_silent(const cJSON *node)
+{
+    return cJSON_IsTrue(member_item(node, "silent"));
+}
+
+static enum text_style style_of_node(const cJSON *node)
+{
+    return is_silent(node) ? STYLE_BAD : STYLE_PLAIN;
+}
+
 static void cell_role(struct table *t, const cJSON *node, const char *member)
 {
-    table_printf(t, "%s%s", member_text(node, member),
-                 cJSON_IsTrue(member_item(node, "silent")) ? ", silent" : "");
+    table_printf(t, "%s%s", member_text(node, member), is_silent(node) ? ", silent" : "");
 }
 
 static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
@@ -305,14 +309,10 @@ static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run,
         {"ROLE", "role", cell_role}, {"RANK", "rank", cell_number},
         {"FOR", "since", cell_age},  {"HEARTBEAT", "heartbeat", cell_age},
         {"PEER", "peer", cell_text}, {.head = NULL}};
-    const cJSON *node;
-    struct table t;
+    const cJSON *nodes = member_item(run, "nodes");
 
-    table_begin(&t, columns, now_us);
-    cJSON_ArrayForEach(node, member_item(run, "nodes")) table_add_json(
-        &t, cJSON_IsTrue(member_item(node, "silent")) ? STYLE_BAD : STYLE_PLAIN, node);
-    if (t.rows > 0)
-        table_print(&t, out, "    ", ctl->colour);
+    if (cJSON_GetArraySize(nodes) > 0)
+        table_show(out, "    ", columns, nodes, style_of_node, now_us, ctl->colour);
 }
 
 /* The nodes of one role, in short; silent nodes are listed as silent only. */
@@ -324,8 +324,7 @@ static void print_role(FILE *out, const cJSON *run, const char *role, const char
 
     cJSON_ArrayForEach(node, nodes)
     {
-        const char *is =
-            cJSON_IsTrue(member_item(node, "silent")) ? "silent" : member_text(node, "role");
+        const char *is = is_silent(node) ? "silent" : member_text(node, "role");
         const char *addr = member_text(node, "addr");
 
         if (strcmp(is, role) == 0)
@@ -432,18 +431,15 @@ static void print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, i
     static const struct table_column columns[] = {
         {"ORDER", "order", cell_text}, {"ABOUT", NULL, cell_about},     {"FOR", "since", cell_age},
         {"BY", "by", cell_text},       {"REASON", "reason", cell_text}, {.head = NULL}};
-    const cJSON *order;
-    struct table t;
+    const cJSON *orders = member_item(space, "orders");
 
-    table_begin(&t, columns, now_us);
-    cJSON_ArrayForEach(order, member_item(space, "orders")) table_add_json(&t, STYLE_PLAIN, order);
-    if (t.rows == 0)
+    if (cJSON_GetArraySize(orders) == 0)
         return;
     text_styled(out, STYLE_HEAD, ctl->colour, "ORDERS");
     fputs(" of operators in the space ", out);
     text_safe(out, member_text(space, "name"), strlen(member_text(space, "name")), 200);
     fputc('\n', out);
-    table_print(&t, out, "  ", ctl->colour);
+    table_show(out, "  ", columns, orders, NULL, now_us, ctl->colour);
 }
 
 void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)

@@ -42,6 +42,15 @@ const char *node_role_text(const struct torch_node *node)
     return role == NULL ? "none" : role;
 }
 
+const struct torch_node *node_of_rank(const struct torch_state *round, int64_t rank)
+{
+    for (size_t i = 0; i < round->count; i++) {
+        if (round->nodes[i].participant && round->nodes[i].rank == rank)
+            return &round->nodes[i];
+    }
+    return NULL;
+}
+
 bool node_pairs_next(struct node_pairs *p, const struct torch_node **before,
                      const struct torch_node **now)
 {

@@ -15,6 +15,9 @@ const char *node_role(const struct torch_node *node);
 /* "participant", "waiting", "spare", "none". */
 const char *node_role_text(const struct torch_node *node);
 
+/* The participant of that rank; NULL: none. */
+const struct torch_node *node_of_rank(const struct torch_state *round, int64_t rank);
+
 /* The nodes of two states, in their order. */
 struct node_pairs {
     const struct torch_state *before, *now;

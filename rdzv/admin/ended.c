@@ -72,15 +72,13 @@ static void keep(const struct live_run *run, int64_t at_us, struct slice report)
     struct engine_space *space = run->home->space;
     struct engine *engine = run->home->rdzv->engine;
     struct command put = {.kind = COMMAND_RUN_PUT, .value = report, .number = at_us};
-    char key[sizeof RUN_ENDED_KEY + 24 + RUN_ID_MAX];
+    char prefix[sizeof RUN_ENDED_KEY + 24];
     const struct run_record *record, *before;
     struct store_result result;
     size_t count = 0;
 
-    snprintf(key, sizeof key, RUN_ENDED_KEY "%lld/%.*s", (long long)at_us,
-             (int)run->run.view.id.len, (const char *)run->run.view.id.ptr);
-    put.key = slice_str(key);
-    engine_apply(engine, space, &put, &result);
+    snprintf(prefix, sizeof prefix, RUN_ENDED_KEY "%lld/", (long long)at_us);
+    driver_apply_record(run->home, prefix, run->run.view.id, put);
     for (record = TAILQ_LAST(&space->store->runs.list, run_record_list); record != NULL;
          record = before) {
         before = TAILQ_PREV(record, run_record_list, order);

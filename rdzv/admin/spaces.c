@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "proto/json.h"
+#include "proto/torch/torch_nodes.h"
 #include "rdzv/admin/handlers.h"
 #include "rdzv/admin/run_status.h"
 #include "rdzv/admin/status.h"
@@ -44,20 +45,6 @@ static void reset_space(const struct http_request *r, struct engine_space *space
     log_event(LOG_INFO, "space_reset", log_str("space", name), log_u64("removed", removed),
               log_str("peer", conn_peer(r->conn, peer)));
     reply_removed(r, "space", slice_str(name), removed);
-}
-
-static void handle_space(const struct http_request *r, struct slice name)
-{
-    struct engine_space *space = engine_find_space(http_engine(r), name);
-
-    if (r->head->method != HTTP_DELETE)
-        reply_not_allowed(r, "DELETE", HTTP_ETCD_NONE);
-    else if (!http_may_change_daemon(r))
-        return;
-    else if (space == NULL)
-        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
-    else
-        reset_space(r, space);
 }
 
 /* --- Orders of operators. --- */
@@ -125,24 +112,10 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
 
 /* --- A run. --- */
 
-/* NULL: no node of the round has this rank. */
-static const struct torch_node *find_rank(const struct run_facts *f, uint64_t rank)
-{
-    const struct torch_state *state = &f->view->state;
-
-    for (size_t i = 0; state->complete && i < state->count; i++) {
-        const struct torch_node *node = &state->nodes[i];
-
-        if (node->participant && node->rank == (int64_t)rank && run_status_counts(f, node))
-            return node;
-    }
-    return NULL;
-}
-
 static void reply_node(const struct http_request *r, struct run_view *run)
 {
     static const struct status_form form = {.streamed = false};
-    const struct torch_node *node;
+    const struct torch_node *node = NULL;
     struct run_facts facts;
     struct reply_body body;
     struct slice text;
@@ -154,8 +127,9 @@ static void reply_node(const struct http_request *r, struct run_view *run)
         return;
     }
     rendezvous_facts(run, &facts);
-    node = find_rank(&facts, rank);
-    if (node == NULL) {
+    if (run->state.complete)
+        node = node_of_rank(&run->state, (int64_t)rank);
+    if (node == NULL || !run_status_counts(&facts, node)) {
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No node has the rank "), text);
         return;
     }
@@ -164,19 +138,12 @@ static void reply_node(const struct http_request *r, struct run_view *run)
     reply_body_send(r, &ok, &body);
 }
 
-static void handle_run(const struct http_request *r, struct engine_space *space, struct slice name,
-                       struct slice id)
+static void handle_run(const struct http_request *r, struct engine_space *space, struct slice id)
 {
-    struct run_view *run = space == NULL ? NULL : rendezvous_find(space, id);
-    bool deletes = r->head->method == HTTP_DELETE, orders = r->head->method == HTTP_PUT;
+    struct run_view *run = rendezvous_find(space, id);
+    bool deletes = r->head->method == HTTP_DELETE;
 
-    if (!deletes && !orders && !http_is_reading(r))
-        reply_not_allowed(r, "GET,HEAD,PUT,DELETE", HTTP_ETCD_NONE);
-    else if ((deletes || orders) && !http_may_change_daemon(r))
-        return;
-    else if (space == NULL)
-        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
-    else if (run == NULL && deletes && etcd_runs_forget(space, id))
+    if (run == NULL && deletes && etcd_runs_forget(space, id))
         reply_removed(r, "run", id, 1);
     else if (run == NULL && deletes && rendezvous_forget_ended(space, id))
         reply_removed(r, "run", id, 0);
@@ -184,7 +151,7 @@ static void handle_run(const struct http_request *r, struct engine_space *space,
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
     else if (deletes)
         reply_removed(r, "run", id, rendezvous_forget(run));
-    else if (orders)
+    else if (r->head->method == HTTP_PUT)
         handle_order(r, space, run, id);
     else
         reply_node(r, run);
@@ -200,17 +167,22 @@ static struct engine_space *find_space_shown(const struct http_request *r, struc
     return space == r->space || http_shows_all_spaces(r) ? space : NULL;
 }
 
-static void handle_nodes(const struct http_request *r, struct engine_space *space,
-                         struct slice name, struct slice pattern)
+/* The space, if the request may be made; else NULL, and the request is answered. `methods`: those
+ * of the path, as the header Allow names them. */
+static struct engine_space *find_space_for(const struct http_request *r, struct slice name,
+                                           const char *methods)
 {
-    if (r->head->method != HTTP_PUT)
-        reply_not_allowed(r, "PUT", HTTP_ETCD_NONE);
-    else if (!http_may_change_daemon(r))
-        return;
-    else if (space == NULL)
-        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
+    struct engine_space *space;
+
+    if (strstr(methods, http_method_name(r->head->method)) == NULL)
+        reply_not_allowed(r, methods, HTTP_ETCD_NONE);
+    else if (!http_is_reading(r) && !http_may_change_daemon(r))
+        return NULL;
+    else if ((space = find_space_shown(r, name)) != NULL)
+        return space;
     else
-        handle_order(r, space, NULL, pattern);
+        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
+    return NULL;
 }
 
 /* "NAME", "NAME/status", "NAME/runs/ID" or "NAME/nodes/PATTERN". A space's name holds no '/'. */
@@ -220,17 +192,22 @@ static void handle_below(const struct http_request *r, struct slice path)
     const uint8_t *slash = memchr(path.ptr, '/', path.len);
     struct slice name = {path.ptr, slash == NULL ? path.len : (size_t)(slash - path.ptr)};
     struct slice rest = slice_from(path, name.len);
+    struct engine_space *space;
 
-    if (rest.len == 0)
-        handle_space(r, name);
-    else if (slice_is(rest, "/status"))
+    if (slice_is(rest, "/status")) {
         admin_space_status_handle(r, find_space_shown(r, name), name);
-    else if (slice_starts_with(rest, slice_str(runs)) && rest.len > strlen(runs))
-        handle_run(r, find_space_shown(r, name), name, slice_from(rest, strlen(runs)));
-    else if (slice_starts_with(rest, slice_str(nodes)))
-        handle_nodes(r, find_space_shown(r, name), name, slice_from(rest, strlen(nodes)));
-    else
+    } else if (rest.len == 0) {
+        if ((space = find_space_for(r, name, "DELETE")) != NULL)
+            reset_space(r, space);
+    } else if (slice_starts_with(rest, slice_str(runs)) && rest.len > strlen(runs)) {
+        if ((space = find_space_for(r, name, "GET,HEAD,PUT,DELETE")) != NULL)
+            handle_run(r, space, slice_from(rest, strlen(runs)));
+    } else if (slice_starts_with(rest, slice_str(nodes))) {
+        if ((space = find_space_for(r, name, "PUT")) != NULL)
+            handle_order(r, space, NULL, slice_from(rest, strlen(nodes)));
+    } else {
         reply_not_found(r);
+    }
 }
 
 void admin_spaces_handle(const struct http_request *r)

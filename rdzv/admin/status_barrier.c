@@ -175,58 +175,51 @@ static uint64_t find_ranks(const struct barrier_list *list, const struct barrier
 /* --- Workers of a run whose worker store is in rdzvd. Their number comes from the keys that the
  * agents have set; their nodes come from the addresses of their connections. --- */
 
-static int64_t whole_number(const cJSON *item)
-{
-    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e9
-               ? (int64_t)item->valuedouble
-               : 0;
-}
-
-/* What a key of the round that the worker store is for says; cJSON_Delete() ends it. */
-static cJSON *read_round_key(const struct run *run, const struct keymap *keys, const char *name,
-                             int64_t rank)
+/* A whole number that a key of the round that the worker store is for says: an item of its list, or
+ * a member of its object. -1: there is none. */
+static int64_t read_round_number(const struct run *run, const struct keymap *keys, const char *name,
+                                 int64_t rank, int item, const char *member)
 {
     uint8_t key[TEXT_MAX + TORCH_KEY_ROOM];
-    struct slice value;
+    struct slice value = {0};
+    const cJSON *number;
+    int64_t found = -1;
     char full[64];
+    cJSON *json;
 
-    if (run->view.node.key.len > TEXT_MAX)
-        return NULL;
     snprintf(full, sizeof full, "torchelastic/%s/%lld", name, (long long)rank);
-    value = blob_slice(
-        keymap_get(keys, (struct slice){key, torch_key_write(run->view.node.key,
-                                                             run->view.record.round, full, key)}));
-    return value.len == 0 || value.len > TEXT_MAX
-               ? NULL
-               : cJSON_ParseWithLength((const char *)value.ptr, value.len);
+    if (run->view.node.key.len <= TEXT_MAX)
+        value = blob_slice(keymap_get(
+            keys, (struct slice){key, torch_key_write(run->view.node.key, run->view.record.round,
+                                                      full, key)}));
+    if (value.len == 0 || value.len > TEXT_MAX)
+        return -1;
+    json = cJSON_ParseWithLength((const char *)value.ptr, value.len);
+    number = member == NULL ? cJSON_GetArrayItem(json, item)
+                            : cJSON_GetObjectItemCaseSensitive(json, member);
+    if (cJSON_IsNumber(number) && number->valuedouble >= 0 && number->valuedouble < 1e9)
+        found = (int64_t)number->valuedouble;
+    cJSON_Delete(json);
+    return found;
 }
 
 uint64_t status_count_workers(const struct run *run, const struct keymap *keys)
 {
-    cJSON *ranks = read_round_key(run, keys, "assigned_ranks", 0);
-    int64_t count = whole_number(cJSON_GetArrayItem(ranks, 1));
+    int64_t count = read_round_number(run, keys, "assigned_ranks", 0, 1, NULL);
 
-    cJSON_Delete(ranks);
-    return (uint64_t)count;
+    return count < 0 ? 0 : (uint64_t)count;
 }
 
 int64_t status_count_node_workers(const struct run *run, const struct keymap *keys, int64_t node)
 {
-    cJSON *role = read_round_key(run, keys, "role_info", node);
-    int64_t count = whole_number(cJSON_GetObjectItemCaseSensitive(role, "local_world_size"));
+    int64_t count = read_round_number(run, keys, "role_info", node, 0, "local_world_size");
 
-    cJSON_Delete(role);
-    return count;
+    return count < 0 ? 0 : count;
 }
 
 int64_t status_first_worker(const struct run *run, const struct keymap *keys, int64_t node)
 {
-    cJSON *ranks = read_round_key(run, keys, "assigned_ranks", node);
-    int64_t first =
-        cJSON_GetArraySize(ranks) == 0 ? -1 : whole_number(cJSON_GetArrayItem(ranks, 0));
-
-    cJSON_Delete(ranks);
-    return first;
+    return read_round_number(run, keys, "assigned_ranks", node, 0, NULL);
 }
 
 /* If clients come through relays, their relay tells the hosts apart. */

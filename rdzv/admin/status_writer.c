@@ -7,17 +7,6 @@
 
 #include "rdzv/admin/status.h"
 
-static const struct torch_node *node_of_rank(const struct run *run, int64_t rank)
-{
-    const struct torch_state *round = &run->view.last_completed;
-
-    for (size_t i = 0; i < round->count; i++) {
-        if (round->nodes[i].participant && round->nodes[i].rank == rank)
-            return &round->nodes[i];
-    }
-    return NULL;
-}
-
 /* Most jobs have the same number of workers on each node, so the rank tells the node; the node's
  * own keys prove it. NULL: they do not. */
 static const struct torch_node *node_of_worker(const struct run *run, const struct keymap *keys,
@@ -29,7 +18,7 @@ static const struct torch_node *node_of_worker(const struct run *run, const stru
     if (base < 0 || rank < base || rank >= base + status_count_node_workers(run, keys, node) ||
         run->view.last_completed.round != run->view.record.round)
         return NULL;
-    return node_of_rank(run, node);
+    return node_of_rank(&run->view.last_completed, node);
 }
 
 static void write_text(struct key_writer *out)
@@ -63,7 +52,7 @@ bool status_find_writer(const struct engine_space *space, const struct run *run,
             !torch_key_writer_of_round(name, &out->torch))
             return false;
         if (round == run->view.last_completed.round)
-            out->node = node_of_rank(run, out->torch.rank);
+            out->node = node_of_rank(&run->view.last_completed, out->torch.rank);
     } else {
         if (!torch_key_writer_of_worker(key, &out->torch))
             return false;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/torch/torch_state.h"
 #include "rdzv/config/config_file.h"
 #include "store/memory/xalloc.h"
 
@@ -156,9 +157,9 @@ struct topology *topology_read(const char *file, char error[TOPOLOGY_ERROR_MAX])
 
 bool topology_matches(const char *pattern, struct slice name)
 {
-    char text[TOPOLOGY_NAME_MAX + 1];
+    char text[TORCH_ADDR_MAX + 1];
 
-    if (name.len > TOPOLOGY_NAME_MAX)
+    if (name.len > TORCH_ADDR_MAX)
         return false;
     memcpy(text, name.ptr, name.len);
     text[name.len] = '\0';

@@ -100,16 +100,6 @@ static bool put_edited(struct step *s)
     return step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) - s->value.len);
 }
 
-static void note_admitted(struct step *s, size_t nodes, size_t waiting)
-{
-    struct note *note = explain_note(s, NOTE_NODES_ADMITTED);
-
-    note->number = nodes;
-    note->admitted = waiting;
-    note->reason = "all nodes that are connected have joined or wait, at least as many as the last "
-                   "round had";
-}
-
 bool admit_waiting(struct step *s, uint64_t wanted)
 {
     const struct run *run = s->run;
@@ -128,6 +118,9 @@ bool admit_waiting(struct step *s, uint64_t wanted)
     if (!put_edited(s))
         return false;
     if (!v->unread)
-        note_admitted(s, nodes, waiting);
+        explain_note(s, NOTE_NODES_ADMITTED, nodes,
+                     "all nodes that are connected have joined or wait, at least as many as the "
+                     "last round had")
+            ->admitted = waiting;
     return true;
 }

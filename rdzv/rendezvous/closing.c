@@ -30,22 +30,13 @@ static bool ends_with(struct slice text, struct slice end)
     return text.len >= end.len && slice_equal(slice_from(text, text.len - end.len), end);
 }
 
-void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name,
-                      bool exists)
+static void note_role(struct step *s, const struct policy_event *event)
 {
-    if (!slice_starts_with(name, slice_str(TORCH_ROLE_KEYS)))
-        return;
     s->run->shares_roles = true;
-    if (exists && round == s->run->view.state.round)
+    if (event->exists && event->round == s->run->view.state.round)
         loss_on_rejoin(s);
-    if (ends_with(name, slice_str(".FIN"))) /* it has read the roles of all */
-        a->workers_round = round;
-}
-
-void closing_note_read(struct agent *a, int64_t round, struct slice name)
-{
-    if (slice_starts_with(name, slice_str(TORCH_RANKS_KEYS)))
-        a->workers_round = round;
+    if (ends_with(event->round_key, slice_str(".FIN"))) /* it has read the roles of all */
+        event->agent->workers_round = event->round;
 }
 
 /* Another agent is in a completed round, and has not asked to close the run. */
@@ -132,14 +123,29 @@ void closing_recall_finished(struct run *run, struct agent *a, int64_t round)
 
 /* Torch's agents write no key of a round that has not begun: if it counted, each agent that
  * finishes later would seem to have finished an older round, and would wait for nobody. */
-void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name)
+static void note_finished(struct step *s, struct agent *a, int64_t round)
 {
-    if (!slice_starts_with(name, slice_str(TORCH_EXIT_KEYS)) || round > s->run->view.state.round)
+    if (round > s->run->view.state.round)
         return;
     closing_recall_finished(s->run, a, round);
     resume_hint_keep(s, a);
     if (round < s->run->finishing.round) /* other nodes have finished a later round */
         placeholder_keys_put_exit(s, round);
+}
+
+void closing_note_key(struct step *s, const struct policy_event *event)
+{
+    struct slice name = event->round_key;
+
+    if (event->kind == AGENT_GET_ROUND_KEY) {
+        if (slice_starts_with(name, slice_str(TORCH_RANKS_KEYS)))
+            event->agent->workers_round = event->round;
+        return;
+    }
+    if (event->kind == AGENT_SET_ROUND_KEY && slice_starts_with(name, slice_str(TORCH_ROLE_KEYS)))
+        note_role(s, event);
+    if (slice_starts_with(name, slice_str(TORCH_EXIT_KEYS)))
+        note_finished(s, event->agent, event->round);
 }
 
 /* A node without an agent is lost. An open run has taken it out by now, if it may; a closed one has
@@ -186,16 +192,14 @@ static void note_released(struct step *s)
     size_t nodes = torch_state_participants(&run->view.last_completed);
     size_t lost =
         is_round_over(run) || nodes < run->finishing.count ? 0 : nodes - run->finishing.count;
-    struct note *note;
 
     if (lost == 0 && !is_round_over(run))
         return;
-    note = explain_note(s, NOTE_EXIT_BARRIER_ENDED);
-    note->round = run->finishing.round;
-    note->number = lost;
-    note->reason = lost == 0 ? "the other nodes have met again without those that have ended well"
-                             : "the other nodes are lost, so those that have ended well wait no "
-                               "longer";
+    explain_note(s, NOTE_EXIT_BARRIER_ENDED, lost,
+                 lost == 0 ? "the other nodes have met again without those that have ended well"
+                           : "the other nodes are lost, so those that have ended well wait no "
+                             "longer")
+        ->round = run->finishing.round;
 }
 
 void closing_on_tick(struct step *s)
@@ -255,25 +259,31 @@ static bool counts_now(const struct run *run)
     return !run->settings->close_needs_all || !others_are_in(run, NULL);
 }
 
-bool closing_settle(struct step *s)
+bool closing_close(struct step *s)
 {
-    enum close_kept kept = s->run->close_kept;
-    bool counts = kept != CLOSE_NOT_KEPT && counts_now(s->run);
-    struct torch_state *next;
+    struct torch_state *next = step_is_open(s) ? step_edit(s) : NULL;
 
-    closing_forget(s->run);
-    if (kept == CLOSE_NOT_KEPT || !step_is_open(s))
+    if (next == NULL)
         return false;
-    next = counts ? step_edit(s) : NULL;
-    if (next == NULL) {
-        explain_close(s, NOTE_CLOSE_IGNORED, NULL);
-        return false;
-    }
     next->closed = true;
     if (!step_put_edited(s, 0))
         return false;
     explain_close(s, NOTE_RUN_ENDED, NULL);
     s->out->counters.runs_closed++;
-    loss_clear_mark(s);
     return true;
+}
+
+bool closing_settle(struct step *s)
+{
+    bool is_kept = s->run->close_kept != CLOSE_NOT_KEPT && step_is_open(s);
+    bool counts = is_kept && counts_now(s->run);
+
+    closing_forget(s->run);
+    if (counts && closing_close(s)) {
+        loss_clear_mark(s);
+        return true;
+    }
+    if (is_kept && !counts)
+        explain_close(s, NOTE_CLOSE_IGNORED, NULL);
+    return false;
 }

@@ -154,20 +154,32 @@ struct policy_now driver_now(const struct live_run *run)
     };
 }
 
-/* --- The end of a run. --- */
+/* --- Records. --- */
 
-static struct slice hosts_key(struct slice id, char name[sizeof RUN_HOSTS_KEY + RUN_ID_MAX])
+const struct run_record *driver_find_record(const struct rendezvous_space *home, const char *prefix,
+                                            struct slice name)
 {
-    snprintf(name, sizeof RUN_HOSTS_KEY + RUN_ID_MAX, RUN_HOSTS_KEY "%.*s", (int)id.len,
-             (const char *)id.ptr);
-    return slice_str(name);
+    uint8_t key[RUN_RECORD_KEY_MAX];
+
+    return run_records_find(&home->space->store->runs, run_record_key(prefix, name, key));
 }
+
+enum store_status driver_apply_record(const struct rendezvous_space *home, const char *prefix,
+                                      struct slice name, struct command command)
+{
+    uint8_t key[RUN_RECORD_KEY_MAX];
+    struct store_result result;
+
+    command.key = run_record_key(prefix, name, key);
+    engine_apply(home->rdzv->engine, home->space, &command, &result);
+    return result.status;
+}
+
+/* --- The end of a run. --- */
 
 struct slice driver_ended_hosts(const struct rendezvous_space *home, struct slice id)
 {
-    char name[sizeof RUN_HOSTS_KEY + RUN_ID_MAX];
-    const struct run_record *record =
-        run_records_find(&home->space->store->runs, hosts_key(id, name));
+    const struct run_record *record = driver_find_record(home, RUN_HOSTS_KEY, id);
 
     if (record == NULL || engine_wall_ns(home->rdzv->engine) / 1000000 - record->round / 1000 >=
                               (int64_t)home->rdzv->settings.ended_job_ttl_ms)
@@ -178,15 +190,11 @@ struct slice driver_ended_hosts(const struct rendezvous_space *home, struct slic
 bool driver_keep_hosts(const struct rendezvous_space *home, struct slice id, struct slice hosts,
                        int64_t at_us)
 {
-    char name[sizeof RUN_HOSTS_KEY + RUN_ID_MAX];
     const struct command command = {.kind = hosts.len == 0 ? COMMAND_RUN_DELETE : COMMAND_RUN_PUT,
-                                    .key = hosts_key(id, name),
                                     .value = hosts,
                                     .number = at_us};
-    struct store_result result;
 
-    engine_apply(home->rdzv->engine, home->space, &command, &result);
-    return result.status == STORE_OK;
+    return driver_apply_record(home, RUN_HOSTS_KEY, id, command) == STORE_OK;
 }
 
 void driver_end_run(struct live_run *run, const char *end, const char *why, int64_t at_us)

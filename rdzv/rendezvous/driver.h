@@ -110,6 +110,13 @@ void driver_free_run(struct live_run *run);
 /* Frees the run if it has no key and no agent, and no step and no walk needs the run. */
 bool driver_free_if_unused(struct live_run *run);
 
+/* The record of the space that is named so behind that prefix; NULL: none. */
+const struct run_record *driver_find_record(const struct rendezvous_space *home, const char *prefix,
+                                            struct slice name);
+/* Carries out a COMMAND_RUN_… about that record, without a key. */
+enum store_status driver_apply_record(const struct rendezvous_space *home, const char *prefix,
+                                      struct slice name, struct command command);
+
 #define RUN_ID_MAX 256 /* bytes of an id, of which ends are kept */
 
 /* If the last job of that id has ended well of late, the hosts that must not begin it again, as

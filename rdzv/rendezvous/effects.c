@@ -7,7 +7,6 @@
 #include "rdzv/net/probe.h"
 #include "rdzv/rendezvous/driver.h"
 #include "rdzv/rendezvous/explain.h"
-#include "rdzv/rendezvous/ranks.h"
 
 #define SWEPT_AT_A_TIME 512
 
@@ -72,21 +71,20 @@ static void put_record(struct live_run *run, const struct view_record *record)
 
 static void put_ranks(struct live_run *run, struct slice ranks)
 {
-    uint8_t key[RANKS_KEY_MAX];
+    uint8_t key[RUN_RECORD_KEY_MAX];
 
-    apply_command(run, &(struct command){.kind = COMMAND_RUN_PUT,
-                                         .key = ranks_key(run->run.view.node.key, key),
-                                         .value = ranks});
+    apply_command(
+        run, &(struct command){.kind = COMMAND_RUN_PUT,
+                               .key = run_record_key(RUN_RANKS_KEY, run->run.view.node.key, key),
+                               .value = ranks});
 }
 
 static void delete_record(struct live_run *run)
 {
-    uint8_t key[RANKS_KEY_MAX];
-
     apply_command(run,
                   &(struct command){.kind = COMMAND_RUN_DELETE, .key = run->run.view.node.key});
-    apply_command(run, &(struct command){.kind = COMMAND_RUN_DELETE,
-                                         .key = ranks_key(run->run.view.node.key, key)});
+    driver_apply_record(run->home, RUN_RANKS_KEY, run->run.view.node.key,
+                        (struct command){.kind = COMMAND_RUN_DELETE});
 }
 
 static void forget_key(struct live_run *run, struct slice key)

@@ -10,14 +10,15 @@
 #define RANK_TEXT_MAX 128
 #define END_TEXT_MAX  512
 
-struct note *explain_note(struct step *s, enum note_kind kind)
+struct note *explain_note(struct step *s, enum note_kind kind, uint64_t number, const char *reason)
 {
     static struct note nowhere;
     struct note *note = (struct note *)(void *)step_alloc(s, sizeof *note);
 
     if (note == NULL)
         return &nowhere;
-    *note = (struct note){.kind = kind, .round = s->run->view.state.round};
+    *note = (struct note){
+        .kind = kind, .round = s->run->view.state.round, .number = number, .reason = reason};
     step_emit(s, POLICY_NOTE)->note = note;
     return note;
 }
@@ -37,7 +38,7 @@ static const char *explain_agent(struct step *s, const struct agent *a)
 
 struct note *explain_note_node(struct step *s, enum note_kind kind, const struct torch_node *node)
 {
-    struct note *note = explain_note(s, kind);
+    struct note *note = explain_note(s, kind, 0, NULL);
 
     note->agent = run_agent_of(s->run, node);
     note->node = explain_node(s, node);
@@ -105,24 +106,14 @@ static void note_nodes(struct step *s, const struct agent *by)
     }
 }
 
-static const struct torch_node *node_of_rank(const struct torch_state *state, int64_t rank)
-{
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].participant && state->nodes[i].rank == rank)
-            return &state->nodes[i];
-    }
-    return NULL;
-}
-
 /* "0=node-a 1=node-b …", the first few. */
 static void note_complete(struct step *s)
 {
     const struct torch_state *now = &s->run->view.state;
-    struct note *note = explain_note(s, NOTE_ROUND_COMPLETE);
+    struct note *note = explain_note(s, NOTE_ROUND_COMPLETE, torch_state_participants(now), NULL);
     char *text = (char *)step_alloc(s, (size_t)RANKS_SHOWN * RANK_TEXT_MAX);
     size_t at = 0;
 
-    note->number = torch_state_participants(now);
     note->text = text;
     if (text == NULL)
         return;
@@ -140,10 +131,9 @@ static void note_complete(struct step *s)
 static void note_last_call(struct step *s)
 {
     const struct torch_state *now = &s->run->view.state;
-    struct note *note = explain_note(s, NOTE_LAST_CALL);
+    struct note *note = explain_note(s, NOTE_LAST_CALL, torch_state_participants(now), NULL);
     int64_t left_us;
 
-    note->number = torch_state_participants(now);
     if (!__builtin_sub_overflow(now->deadline_us, s->now->wall_ns / 1000, &left_us))
         note->ms = left_us / 1000;
 }
@@ -157,7 +147,7 @@ void explain_change(struct step *s, const struct agent *by)
         (before->count == 0 && joined > 0))
         s->run->joined = joined;
     if (before->count == 0 && now->count != 0 && now->round == 0)
-        explain_note(s, NOTE_RUN_STARTED);
+        explain_note(s, NOTE_RUN_STARTED, 0, NULL);
     note_nodes(s, by);
     if (now->has_deadline && !before->has_deadline)
         note_last_call(s);
@@ -209,7 +199,7 @@ static void explain_end(struct step *s, struct note *note, const struct agent *b
 
 void explain_close(struct step *s, enum note_kind kind, const struct agent *by)
 {
-    struct note *note = explain_note(s, kind);
+    struct note *note = explain_note(s, kind, 0, NULL);
 
     note->by = by;
     note->by_node = explain_agent(s, by);

@@ -58,9 +58,9 @@ struct note {
 /* Writes the note of that run R as one line of the log. */
 void explain_log(const char *space, struct slice run, const struct note *note);
 
-/* An empty note among the outputs, in which `kind` and `round` are filled; never NULL: when memory
+/* An empty note among the outputs, in which these and `round` are filled; never NULL: when memory
  * is short, the note goes nowhere. */
-struct note *explain_note(struct step *s, enum note_kind kind);
+struct note *explain_note(struct step *s, enum note_kind kind, uint64_t number, const char *reason);
 /* The same about a node: fills in its agent, its text, and its role, also as `previous`. */
 struct note *explain_note_node(struct step *s, enum note_kind kind, const struct torch_node *node);
 

@@ -36,13 +36,9 @@ static void end_agents(struct step *s, const struct agent_list *agents, const ch
 static void forget(struct step *s, const char *reason)
 {
     struct run *run = s->run;
-    bool closed = run->view.state.closed;
-    struct note *note;
 
     step_emit(s, POLICY_FORGET_RUN)->key = run->view.node.key;
-    note = explain_note(s, NOTE_RUN_FORGOTTEN);
-    note->closed = closed;
-    note->reason = reason;
+    explain_note(s, NOTE_RUN_FORGOTTEN, 0, reason)->closed = run->view.state.closed;
     forget_end_run(s);
 }
 

@@ -27,17 +27,7 @@ bool last_call_may_admit(const struct run *run)
 /* Every connected agent has joined, so no agent is about to join. */
 static bool all_have_joined(const struct run *run, size_t participants)
 {
-    const struct agent *a;
-
-    if (steering_agents(run) > participants)
-        return false;
-    TAILQ_FOREACH(a, &run->agents, entry) {
-        const struct torch_node *node = run_node_of(run, a);
-
-        if ((node == NULL || !node->participant) && !steering_is_aside(run, a, node))
-            return false;
-    }
-    return true;
+    return steering_agents(run) <= participants && !steering_is_any_outside(run);
 }
 
 static bool is_in_last_call(const struct step *s)
@@ -84,14 +74,12 @@ static void end_now(struct step *s, uint64_t wanted)
 {
     int64_t now_us = s->now->wall_ns / 1000;
     size_t participants = s->run->view.participants;
-    struct note *note;
 
     if (last_call_is_over(s, 0) || participants < wanted ||
         !all_have_joined(s->run, participants) || !put_deadline(s, now_us))
         return;
-    note = explain_note(s, NOTE_LAST_CALL_ENDED);
-    note->number = participants;
-    note->reason = "all nodes that are connected have joined, as many as the round is to have";
+    explain_note(s, NOTE_LAST_CALL_ENDED, participants,
+                 "all nodes that are connected have joined, as many as the round is to have");
 }
 
 bool last_call_end(struct step *s)

@@ -119,13 +119,12 @@ static const char *lost_nodes(struct step *s)
 
 static void notify_survivors(struct step *s, const char *why)
 {
-    struct note *note = explain_note(s, NOTE_NODES_RESTARTED);
+    struct note *note =
+        explain_note(s, NOTE_NODES_RESTARTED, torch_state_participants(&s->run->view.state), why);
 
-    note->number = torch_state_participants(&s->run->view.state);
     note->text = lost_nodes(s);
     note->action = "the others end their workers and meet again: with a successor, or without the "
                    "lost node after the last call (--regroup-wait)";
-    note->reason = why;
     s->out->counters.restarts_asked++;
 }
 
@@ -316,18 +315,6 @@ void loss_on_start(struct step *s, bool agents_return)
         loss_clear_mark(s);
 }
 
-static void note_lost(struct step *s, size_t gone)
-{
-    struct note *note;
-
-    if (gone == 0)
-        return;
-    note = explain_note(s, NOTE_NODES_LOST);
-    note->number = gone;
-    note->reason = "rdzvd was started again, and their agents have not come back: only a relay "
-                   "connects again";
-}
-
 /* With a port of the run's own, the workers' store has gone with the daemon: the round is over, and
  * a newly started agent must not take itself for its predecessor in that round. */
 static bool drops_absent(const struct policy_settings *settings)
@@ -348,7 +335,10 @@ void loss_on_restore(struct step *s)
     gone = drops_absent(s->run->settings) ? take_out_absent(s->run, next) : 0;
     missed = (was_meeting || torch_state_participants(next) < before) &&
              s->run->settings->restart_on_loss != RESTART_NEVER;
-    note_lost(s, gone);
+    if (gone != 0)
+        explain_note(s, NOTE_NODES_LOST, gone,
+                     "rdzvd was started again, and their agents have not come back: only a relay "
+                     "connects again");
     s->run->must_meet = s->run->must_meet || was_meeting;
     if (was_meeting && missed && have_to_meet(s->run, next) && torch_state_waiting(next) != 0)
         set_mark(next); /* the nodes that wait may leave before each agent has polled */
@@ -361,19 +351,6 @@ void loss_on_restore(struct step *s)
 
 /* --- Nodes that are lost without the end of a connection. --- */
 
-static bool is_any_outside(const struct run *run)
-{
-    const struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry) {
-        const struct torch_node *node = run_node_of(run, a);
-
-        if ((node == NULL || !node->participant) && !steering_is_aside(run, a, node))
-            return true;
-    }
-    return false;
-}
-
 /* For so long at least, a node must be silent to be taken out. UINT64_MAX: it stays. Without
  * --silent-node-timeout, a lost node has its place again if its agent comes back, and the others
  * are notified after a minute. A node that asks for a place does not wait so long: in an open
@@ -381,7 +358,7 @@ static bool is_any_outside(const struct run *run)
 static uint64_t patience_ms(const struct run *run)
 {
     if (run->settings->silent_node_ms != 0 || !run->view.state.complete || run->view.waiting != 0 ||
-        is_any_outside(run))
+        steering_is_any_outside(run))
         return 0;
     return run->settings->restart_on_loss == RESTART_WHEN_SILENT ? run->settings->silent_restart_ms
                                                                  : UINT64_MAX;

@@ -235,16 +235,16 @@ static size_t count_late(const struct run *run, uint64_t now_ms)
 
 static void note_open(struct step *s, size_t late)
 {
-    struct note *note = explain_note(s, NOTE_MEETING);
+    struct note *note =
+        explain_note(s, NOTE_MEETING, s->run->view.participants,
+                     late == 0 ? "a node waits, and the agents of all participants poll"
+                               : "a node waits, and an agent has not polled in its usual interval");
 
-    note->number = s->run->view.participants;
     note->late = late;
     note->ms = s->run->held[HELD_GATHERED] == 0
                    ? 0
                    : (int64_t)clock_elapsed_ms(s->run->meeting.since_ms, s->now->ms);
     note->node = explain_node(s, meeting_waiting(s));
-    note->reason = late == 0 ? "a node waits, and the agents of all participants poll"
-                             : "a node waits, and an agent has not polled in its usual interval";
 }
 
 /* `by`: an agent whose poll completes the meeting and that is answered in this step; or NULL. */

@@ -9,7 +9,6 @@
 #define NODE_KEY   RUN_ORDER_KEY "node/"
 #define RUN_KEY    RUN_ORDER_KEY "run/"
 #define ORDER_TEXT 1024 /* bytes of an order in JSON */
-#define KEY_MAX    (sizeof NODE_KEY + OPERATOR_NAME_MAX)
 
 static const char *const words[] = {
     [OPERATOR_CORDON] = "cordon",   [OPERATOR_EVICT] = "evict", [OPERATOR_UNCORDON] = "uncordon",
@@ -25,23 +24,6 @@ bool operator_verb_read(struct slice word, enum operator_verb *verb)
             return true;
     }
     return false;
-}
-
-/* 0: the name is too long, so no order has it. */
-static size_t order_key(const char *prefix, struct slice name, char key[KEY_MAX])
-{
-    if (name.len > OPERATOR_NAME_MAX)
-        return 0;
-    return (size_t)snprintf(key, KEY_MAX, "%s%.*s", prefix, (int)name.len, (const char *)name.ptr);
-}
-
-static struct run_record *find_order(const struct rendezvous_space *home, const char *prefix,
-                                     struct slice name)
-{
-    char key[KEY_MAX];
-    size_t len = order_key(prefix, name, key);
-
-    return run_records_find(&home->space->store->runs, (struct slice){(uint8_t *)key, len});
 }
 
 /* --- From the records to the policy. --- */
@@ -88,7 +70,7 @@ void operator_restore(struct rendezvous_space *home)
 
 void operator_restore_run(struct live_run *run)
 {
-    const struct run_record *record = find_order(run->home, RUN_KEY, run->run.view.id);
+    const struct run_record *record = driver_find_record(run->home, RUN_KEY, run->run.view.id);
 
     if (record != NULL)
         run->run.orders.word = record->port == OPERATOR_HOLD ? ORDER_HOLD : ORDER_CLOSE;
@@ -99,15 +81,7 @@ void operator_restore_run(struct live_run *run)
 static enum store_status remove_order(struct rendezvous_space *home, const char *prefix,
                                       struct slice name)
 {
-    char key[KEY_MAX];
-    const struct command command = {
-        .kind = COMMAND_RUN_DELETE,
-        .key = {(uint8_t *)key, order_key(prefix, name, key)},
-    };
-    struct store_result result;
-
-    engine_apply(home->rdzv->engine, home->space, &command, &result);
-    return result.status;
+    return driver_apply_record(home, prefix, name, (struct command){.kind = COMMAND_RUN_DELETE});
 }
 
 void operator_forget_run(struct live_run *run)
@@ -122,11 +96,9 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
                                    const struct operator_order *o)
 {
     int64_t now_us = engine_wall_ns(home->rdzv->engine) / 1000;
-    char key[KEY_MAX];
     uint8_t text[ORDER_TEXT];
     struct writer w = {.ptr = text, .cap = sizeof text};
     struct command put = {.kind = COMMAND_RUN_PUT, .port = (uint16_t)o->verb, .number = now_us};
-    struct store_result result;
 
     json_open(&w, '{');
     json_member_str(&w, "order", words[o->verb]);
@@ -137,10 +109,8 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
     writer_u8(&w, '}');
     if (w.len > w.cap)
         return STORE_FULL;
-    put.key = (struct slice){(uint8_t *)key, order_key(prefix, o->name, key)};
     put.value = (struct slice){text, w.len};
-    engine_apply(home->rdzv->engine, home->space, &put, &result);
-    return result.status;
+    return driver_apply_record(home, prefix, o->name, put);
 }
 
 /* --- Orders. --- */
@@ -185,7 +155,7 @@ struct operator_answer operator_order_node(struct engine_space *space,
     if (o->name.len == 0 || o->name.len > OPERATOR_NAME_MAX)
         return refuse(400, "Name a node by its host, or by a pattern such as node-1*");
     if (!undoes && home->cordons.count >= OPERATOR_CORDONS &&
-        find_order(home, NODE_KEY, o->name) == NULL)
+        driver_find_record(home, NODE_KEY, o->name) == NULL)
         return refuse(409, "The space has as many cordons as it may have: use a pattern");
     status = undoes ? remove_order(home, NODE_KEY, o->name) : put_order(home, NODE_KEY, o);
     if (status == STORE_OK && !read_cordons(home))

@@ -173,24 +173,12 @@ static void polled(struct step *s, const struct policy_event *event)
         agent_view_poll(s, a);
 }
 
-static void set_round_key(struct step *s, const struct policy_event *event)
+static void uses_round_key(struct step *s, const struct policy_event *event)
 {
     asked(s, event);
-    closing_note_set(s, event->agent, event->round, event->round_key, event->exists);
-    closing_note_finished(s, event->agent, event->round, event->round_key);
-    worker_store_intercept_set(s, event);
-}
-
-static void get_round_key(struct step *s, const struct policy_event *event)
-{
-    asked(s, event);
-    closing_note_read(event->agent, event->round, event->round_key);
-}
-
-static void add_round_key(struct step *s, const struct policy_event *event)
-{
-    asked(s, event);
-    closing_note_finished(s, event->agent, event->round, event->round_key);
+    closing_note_key(s, event);
+    if (event->kind == AGENT_SET_ROUND_KEY)
+        worker_store_intercept_set(s, event);
 }
 
 /* --- The run. --- */
@@ -310,9 +298,9 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [AGENT_COMPARE_SET] = asked_to_compare,
     [AGENT_POLLED] = polled,
     [AGENT_ASKED] = asked,
-    [AGENT_GET_ROUND_KEY] = get_round_key,
-    [AGENT_SET_ROUND_KEY] = set_round_key,
-    [AGENT_ADD_ROUND_KEY] = add_round_key,
+    [AGENT_GET_ROUND_KEY] = uses_round_key,
+    [AGENT_SET_ROUND_KEY] = uses_round_key,
+    [AGENT_ADD_ROUND_KEY] = uses_round_key,
     [RUN_RESTORED] = restored,
     [RUN_RETURNED] = returned,
     [RUN_CHANGED] = changed,

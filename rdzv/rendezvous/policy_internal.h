@@ -109,14 +109,12 @@ bool resume_hint_read(struct slice memo, struct resume_hint *out);
 
 /* --- closing.c --- */
 
-/* The agent sets a key of that round, which may exist already; or has read one. An agent that sets
- * its role once more takes its place in the round again. */
-void closing_note_set(struct step *s, struct agent *a, int64_t round, struct slice name,
-                      bool exists);
-void closing_note_read(struct agent *a, int64_t round, struct slice name);
-/* The agent has set, or added to, a key of that round: its workers may have ended well. */
-void closing_note_finished(struct step *s, struct agent *a, int64_t round, struct slice name);
-/* The same was so before a start of the daemon. */
+/* The agent sets a key of a round, adds to it, or has read it. An agent that sets its role once
+ * more takes its place in the round again; after a key of the exit barrier, its workers have ended
+ * well.
+ */
+void closing_note_key(struct step *s, const struct policy_event *event);
+/* They had, before a start of the daemon. */
 void closing_recall_finished(struct run *run, struct agent *a, int64_t round);
 /* Once a second, since it searches all nodes: if all agents without finished workers are lost, the
  * finished agents wait for them no longer. */
@@ -133,6 +131,9 @@ enum close_verdict closing_judge(const struct step *s, const struct agent *a);
 /* The agent asks to close the run. False: it may not, or not yet. */
 bool closing_ask(struct step *s, struct agent *a);
 void closing_forget(struct run *run);
+/* Closes the run, at the wish of no agent that is named. False: it is closed already, or no memory.
+ */
+bool closing_close(struct step *s);
 /* All agents are back that come back after a start: what waits is judged. True: the run is closed.
  */
 bool closing_settle(struct step *s);
@@ -210,6 +211,8 @@ void loss_set_aside(struct step *s, bool meets);
 bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own);
 /* So many agents of the run are not aside. */
 size_t steering_agents(const struct run *run);
+/* The node of one of them is not in the round. */
+bool steering_is_any_outside(const struct run *run);
 /* So many nodes of the last complete round may be in the next one. */
 size_t steering_wanted(const struct run *run);
 /* So many others are shown to an agent that is aside: MAX, as far as is known. */

@@ -13,7 +13,6 @@
 
 #include "rdzv/config/topology.h"
 #include "store/memory/account.h"
-#include "store/run_record.h"
 
 /* Instead of ranks. */
 #define RANK_NEW  (-1)
@@ -33,15 +32,6 @@ struct ranking {
     struct seat **by_rank;
     size_t count;
 };
-
-struct slice ranks_key(struct slice run_key, uint8_t out[RANKS_KEY_MAX])
-{
-    const size_t front = sizeof RUN_RANKS_KEY - 1;
-
-    memcpy(out, RUN_RANKS_KEY, front);
-    memcpy(out + front, run_key.ptr, run_key.len);
-    return (struct slice){out, front + run_key.len};
-}
 
 /* --- What is kept of the ranks. --- */
 

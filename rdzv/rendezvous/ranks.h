@@ -9,10 +9,6 @@
 #include "proto/torch/torch_state.h"
 #include "rdzv/config/elastic_settings.h"
 
-/* The key of that record, of the run with this key. */
-#define RANKS_KEY_MAX 8300 /* bytes; a key of c10d has 8192 at most */
-struct slice ranks_key(struct slice run_key, uint8_t out[RANKS_KEY_MAX]);
-
 /* Gives the participants the ranks 0 … n-1. They have ranks in torch's order, which they keep if
  * memory is short. */
 void ranks_assign(const struct policy_settings *settings, struct slice kept,

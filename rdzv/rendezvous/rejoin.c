@@ -82,14 +82,8 @@ void rejoin_take_back(struct step *s, struct agent *a)
 
 static void hold(struct step *s, struct agent *a, const char *why)
 {
-    struct note *note;
-
-    if (s->run->held[HELD_REJOIN] == 0) { /* one note for all agents that wait at the same time */
-        note = explain_note(s, NOTE_AGENTS_WAITING);
-        note->agent = a;
-        note->number = s->run->settings->closed_run_wait_ms;
-        note->reason = why;
-    }
+    if (s->run->held[HELD_REJOIN] == 0) /* one note for all agents that wait at the same time */
+        explain_note(s, NOTE_AGENTS_WAITING, s->run->settings->closed_run_wait_ms, why)->agent = a;
     if (a->rejoins_since_ms == 0)
         a->rejoins_since_ms = s->now->ms;
     agent_hold(s, a, HELD_REJOIN);
@@ -173,7 +167,7 @@ void rejoin_reject_overdue(struct step *s)
 {
     struct run *run = s->run;
     uint64_t count = 0;
-    struct note *note;
+    const char *why;
     struct agent *a;
 
     if (!is_closed(run) && !run->awaits_others)
@@ -188,14 +182,12 @@ void rejoin_reject_overdue(struct step *s)
     }
     if (count == 0)
         return;
-    note = explain_note(s, NOTE_AGENTS_REJECTED);
-    note->number = count;
-    note->closed = is_closed(run);
-    note->reason = run->awaits_others
-                       ? "the job has ended well, and no other host has begun it again: rdzvctl "
-                         "forget, or another --rdzv-id, begins it at once"
-                   : TAILQ_EMPTY(&run->agents)
-                       ? "--closed-run-wait is over, and --closed-run-ttl is not"
-                       : "--closed-run-wait is over, and agents that were in the closed run are "
-                         "still connected";
+    why = run->awaits_others
+              ? "the job has ended well, and no other host has begun it again: rdzvctl "
+                "forget, or another --rdzv-id, begins it at once"
+          : TAILQ_EMPTY(&run->agents)
+              ? "--closed-run-wait is over, and --closed-run-ttl is not"
+              : "--closed-run-wait is over, and agents that were in the closed run are still "
+                "connected";
+    explain_note(s, NOTE_AGENTS_REJECTED, count, why)->closed = is_closed(run);
 }

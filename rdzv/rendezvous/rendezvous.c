@@ -2,7 +2,6 @@
  * of runs that clients have set. See rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
-#include "rdzv/rendezvous/ranks.h"
 #include "store/session/session.h"
 
 void rendezvous_add_spaces(struct rendezvous *r)
@@ -140,13 +139,12 @@ void rendezvous_fini(struct rendezvous *r)
 /* What the store keeps of the run beside its keys. */
 static void restore_record(struct live_run *run)
 {
-    const struct run_records *records = &run->home->space->store->runs;
-    const struct run_record *found = run_records_find(records, run->run.view.node.key), *ranks;
+    struct slice name = run->run.view.node.key;
+    const struct run_record *found = driver_find_record(run->home, "", name);
+    const struct run_record *ranks = driver_find_record(run->home, RUN_RANKS_KEY, name);
     struct view_record record;
     struct worker_store *w;
-    uint8_t key[RANKS_KEY_MAX];
 
-    ranks = run_records_find(records, ranks_key(run->run.view.node.key, key));
     if (ranks != NULL)
         run_view_set_ranks(&run->run.view, ranks->address);
     if (found == NULL)

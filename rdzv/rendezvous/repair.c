@@ -5,14 +5,13 @@
 static void note_repaired(struct step *s, const struct agent *a, const char *action,
                           const char *reason)
 {
-    struct note *note = explain_note(s, NOTE_NODE_REPAIRED);
+    struct note *note = explain_note(s, NOTE_NODE_REPAIRED, 0, reason);
 
     s->out->counters.runs_repaired++;
     note->agent = a;
     note->node = explain_node(s, &a->node);
     note->round = a->round;
     note->action = action;
-    note->reason = reason;
 }
 
 enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };

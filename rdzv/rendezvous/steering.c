@@ -16,32 +16,21 @@
  *
  * Before 2.3 there is no redundancy list: a node that is kept out is shown a full round, and its
  * agent ends when its join_timeout is over. */
-#include <fnmatch.h>
-
+#include "rdzv/config/topology.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
-
-static bool has_cordons(const struct run *run)
-{
-    return run->orders.cordons != NULL && run->orders.cordons->count != 0;
-}
 
 /* A view with more nodes would take too much memory. */
 #define OTHERS_MOST 10240
 
 bool run_keeps_out(const struct run *run, const struct torch_node *node)
 {
-    const struct run_orders *orders = &run->orders;
-    char host[TORCH_ADDR_MAX + 1];
+    const struct cordons *cordons = run->orders.cordons;
 
-    if (orders->word == ORDER_HOLD)
+    if (run->orders.word == ORDER_HOLD)
         return true;
-    if (!has_cordons(run) || node->addr.len > TORCH_ADDR_MAX)
-        return false;
-    memcpy(host, node->addr.ptr, node->addr.len);
-    host[node->addr.len] = '\0';
-    for (size_t i = 0; i < orders->cordons->count; i++) {
-        if (fnmatch(orders->cordons->patterns[i], host, 0) == 0)
+    for (size_t i = 0; cordons != NULL && i < cordons->count; i++) {
+        if (topology_matches(cordons->patterns[i], node->addr))
             return true;
     }
     return false;
@@ -55,7 +44,8 @@ bool steering_is_aside(const struct run *run, const struct agent *a, const struc
 
 static bool is_any_kept_out(const struct run *run)
 {
-    return run->orders.word == ORDER_HOLD || has_cordons(run);
+    return run->orders.word == ORDER_HOLD ||
+           (run->orders.cordons != NULL && run->orders.cordons->count != 0);
 }
 
 size_t steering_agents(const struct run *run)
@@ -68,6 +58,19 @@ size_t steering_agents(const struct run *run)
     TAILQ_FOREACH(a, &run->agents, entry)
         aside += steering_is_aside(run, a, run_node_of(run, a));
     return run->agent_count - aside;
+}
+
+bool steering_is_any_outside(const struct run *run)
+{
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        const struct torch_node *node = run_node_of(run, a);
+
+        if ((node == NULL || !node->participant) && !steering_is_aside(run, a, node))
+            return true;
+    }
+    return false;
 }
 
 size_t steering_wanted(const struct run *run)
@@ -174,16 +177,9 @@ void steering_begin_empty(struct step *s, struct agent *a, const struct intent *
 
 static void close_run(struct step *s)
 {
-    struct torch_state *next = step_is_open(s) ? step_edit(s) : NULL;
-
-    if (next == NULL)
-        return;
-    next->closed = true;
-    if (!step_put_edited(s, 0))
+    if (!closing_close(s))
         return;
     s->run->failed = true; /* so all agents learn it at once */
-    explain_close(s, NOTE_RUN_ENDED, NULL);
-    s->out->counters.runs_closed++;
     loss_end_run(s);
 }
 

@@ -198,7 +198,7 @@ struct slice policy_agent_place(const struct run *run, const struct policy_event
 /* The space has no room now: the tick tries again. */
 static void note_full(struct step *s)
 {
-    explain_note(s, NOTE_WORKER_STORE_FAILED)->reason = "the space is full, see --space-limit";
+    explain_note(s, NOTE_WORKER_STORE_FAILED, 0, "the space is full, see --space-limit");
 }
 
 static void postpone(struct step *s, enum worker_endpoint_state next)
@@ -208,15 +208,6 @@ static void postpone(struct step *s, enum worker_endpoint_state next)
     if (e->state == ENDPOINT_RESTS)
         note_full(s);
     endpoint_enter(e, next);
-}
-
-static void note_assigned(struct step *s, const char *address, uint16_t port, const char *reason)
-{
-    struct note *note = explain_note(s, NOTE_WORKER_STORE_ASSIGNED);
-
-    note->text = address;
-    note->number = port;
-    note->reason = reason;
 }
 
 static bool has_proposal(const struct worker_endpoint *e)
@@ -241,7 +232,7 @@ static void decide_worker0(struct step *s, const char *reason)
         return;
     if (worker_store != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = worker_store;
-    explain_note(s, NOTE_WORKER_STORE_EXTERNAL)->reason = reason;
+    explain_note(s, NOTE_WORKER_STORE_EXTERNAL, 0, reason);
     worker_store_release(s);
 }
 
@@ -263,7 +254,7 @@ static void decide_rdzvd(struct step *s)
     if (address == NULL)
         return;
     endpoint_rest(s);
-    note_assigned(s, address, record.port, reason);
+    explain_note(s, NOTE_WORKER_STORE_ASSIGNED, record.port, reason)->text = address;
 }
 
 /* --- Agent 0 is lost before it has said anything. ---
@@ -394,7 +385,7 @@ static void open_store(struct step *s, bool moved)
     if (old != 0)
         step_emit(s, POLICY_DROP_WORKER_STORE)->worker_store = old;
     if (address != NULL && reason != NULL)
-        note_assigned(s, address, record.port, reason);
+        explain_note(s, NOTE_WORKER_STORE_ASSIGNED, record.port, reason)->text = address;
 }
 
 void worker_store_on_completed(struct step *s, struct agent *by)

@@ -46,17 +46,18 @@ static const struct run_record *record_of(const struct model_run *r)
 
 static const struct run_record *ranks_of(const struct model_run *r)
 {
-    uint8_t key[RANKS_KEY_MAX];
+    uint8_t key[RUN_RECORD_KEY_MAX];
 
-    return run_records_find(&r->space->space->runs, ranks_key(slice_str(r->key), key));
+    return run_records_find(&r->space->space->runs,
+                            run_record_key(RUN_RANKS_KEY, slice_str(r->key), key));
 }
 
 static void put_ranks(struct model_run *r, struct slice ranks)
 {
-    uint8_t key[RANKS_KEY_MAX];
+    uint8_t key[RUN_RECORD_KEY_MAX];
 
     apply(r->space, &(struct command){.kind = COMMAND_RUN_PUT,
-                                      .key = ranks_key(slice_str(r->key), key),
+                                      .key = run_record_key(RUN_RANKS_KEY, slice_str(r->key), key),
                                       .value = ranks});
 }
 
