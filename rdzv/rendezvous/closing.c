@@ -39,16 +39,10 @@ static void note_role(struct step *s, const struct policy_event *event)
         event->agent->workers_round = event->round;
 }
 
-/* Another agent is in a completed round, and has not asked to close the run. */
-static bool others_are_in(const struct run *run, const struct agent *a)
+/* Agent `b` is in a completed round, and has not asked to close the run. */
+static bool is_in(const struct run *, const struct agent *b)
 {
-    const struct agent *b;
-
-    TAILQ_FOREACH(b, &run->agents, entry) {
-        if (b != a && b->nodes != 0 && !b->closes)
-            return true;
-    }
-    return false;
+    return b->nodes != 0 && !b->closes;
 }
 
 /* Agent `b` has workers in the newest round, has joined, or waits. */
@@ -60,12 +54,14 @@ static bool goes_on(const struct run *run, const struct agent *b)
                                                              node->redundant)));
 }
 
-static bool others_go_on(const struct run *run, const struct agent *a)
+/* One of the agents other than `a` is so. */
+static bool any_other(const struct run *run, const struct agent *a,
+                      bool (*is_so)(const struct run *run, const struct agent *b))
 {
     const struct agent *b;
 
     TAILQ_FOREACH(b, &run->agents, entry) {
-        if (b != a && goes_on(run, b))
+        if (b != a && is_so(run, b))
             return true;
     }
     return false;
@@ -93,9 +89,9 @@ static bool may_close(const struct run *run, const struct agent *a)
 enum close_verdict closing_judge(const struct step *s, const struct agent *a)
 {
     const struct run *run = s->run;
-    bool go_on = others_go_on(run, a), may_go_on = others_may_go_on(run);
+    bool go_on = any_other(run, a, goes_on), may_go_on = others_may_go_on(run);
 
-    if (run->settings->close_needs_all && others_are_in(run, a))
+    if (run->settings->close_needs_all && any_other(run, a, is_in))
         return CLOSE_IGNORED;
     if (run->settings->close_needs_all && may_go_on)
         return CLOSE_WAITS;
@@ -255,8 +251,8 @@ void closing_forget(struct run *run)
 static bool counts_now(const struct run *run)
 {
     if (run->close_kept == CLOSE_KEPT_OTHER)
-        return !others_go_on(run, NULL);
-    return !run->settings->close_needs_all || !others_are_in(run, NULL);
+        return !any_other(run, NULL, goes_on);
+    return !run->settings->close_needs_all || !any_other(run, NULL, is_in);
 }
 
 bool closing_close(struct step *s)

@@ -15,19 +15,11 @@ struct run_view *rendezvous_next(const struct engine_space *space, const struct 
 struct run_view *rendezvous_find(const struct engine_space *space, struct slice id)
 {
     const struct rendezvous_space *home = space->rendezvous;
-    const size_t prefix = strlen(TORCH_RUN_PREFIX);
-    uint8_t *key = NULL;
-    struct run_view *v;
+    uint8_t key[RUN_RECORD_KEY_MAX];
+    struct run_view *v = NULL;
 
     if (home != NULL)
-        key = account_request(ACCOUNT_ANSWERS, ACCOUNT_SMALL, prefix + id.len);
-    if (key == NULL)
-        return NULL;
-    memcpy(key, TORCH_RUN_PREFIX, prefix);
-    if (id.len != 0)
-        memcpy(key + prefix, id.ptr, id.len);
-    v = run_views_find(&home->runs, (struct slice){key, prefix + id.len});
-    account_free(ACCOUNT_ANSWERS, key, prefix + id.len);
+        v = run_views_find(&home->runs, run_record_key(TORCH_RUN_PREFIX, id, key));
     return v != NULL && v->exists ? v : NULL;
 }
 

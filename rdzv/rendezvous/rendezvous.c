@@ -146,7 +146,7 @@ static void restore_record(struct live_run *run)
     struct worker_store *w;
 
     if (ranks != NULL)
-        run_view_set_ranks(&run->run.view, ranks->address);
+        run_view_keep(&run->run.view.ranks, ranks->address);
     if (found == NULL)
         return;
     record = (struct view_record){.placement = found->placement,

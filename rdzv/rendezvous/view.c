@@ -104,28 +104,26 @@ void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *
     *state = (struct torch_state){0};
 }
 
-bool run_view_set_record(struct run_view *v, const struct view_record *record)
-{
-    uint8_t *address =
-        account_heap_copy(ACCOUNT_RUNS, ACCOUNT_SMALL, record->address.ptr, record->address.len);
-
-    if (address == NULL)
-        return false;
-    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->record.address.ptr);
-    v->record = *record;
-    v->record.address.ptr = address;
-    return true;
-}
-
-bool run_view_set_ranks(struct run_view *v, struct slice ranks)
+bool run_view_keep(struct slice *kept, struct slice bytes)
 {
     uint8_t *copy =
-        account_heap_copy(ACCOUNT_RUNS, account_class_of(ranks.len), ranks.ptr, ranks.len);
+        account_heap_copy(ACCOUNT_RUNS, account_class_of(bytes.len), bytes.ptr, bytes.len);
 
     if (copy == NULL)
         return false;
-    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->ranks.ptr);
-    v->ranks = (struct slice){copy, ranks.len};
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)kept->ptr);
+    *kept = (struct slice){copy, bytes.len};
+    return true;
+}
+
+bool run_view_set_record(struct run_view *v, const struct view_record *record)
+{
+    struct slice address = v->record.address;
+
+    if (!run_view_keep(&address, record->address))
+        return false;
+    v->record = *record;
+    v->record.address = address;
     return true;
 }
 

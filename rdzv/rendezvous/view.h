@@ -71,8 +71,9 @@ void run_view_take(struct run_view *v, struct slice value, struct torch_state ne
 /* Copies the record. False: no memory, nothing has changed. */
 bool run_view_set_record(struct run_view *v, const struct view_record *record);
 
-/* Copies what is kept of the ranks. False: no memory, nothing has changed. */
-bool run_view_set_ranks(struct run_view *v, struct slice ranks);
+/* Makes *kept, owned and of ACCOUNT_RUNS, a copy of these bytes. False: no memory, nothing has
+ * changed. */
+bool run_view_keep(struct slice *kept, struct slice bytes);
 
 /* The record says something: the store keeps it. */
 bool run_view_has_record(const struct run_view *v);

@@ -480,17 +480,6 @@ static int place_set_by(const struct run_view *v, const struct policy_event *eve
     return PLACES;
 }
 
-static bool propose(struct worker_endpoint *e, int place, struct slice value)
-{
-    uint8_t *copy = account_heap_copy(ACCOUNT_RUNS, ACCOUNT_SMALL, value.ptr, value.len);
-
-    if (copy == NULL)
-        return false;
-    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)e->proposed[place].ptr);
-    e->proposed[place] = (struct slice){copy, value.len};
-    return true;
-}
-
 /* Asks the host of agent 0 whether a process listens where it says that the store is. */
 static void ask(struct step *s, struct agent *agent0)
 {
@@ -519,7 +508,8 @@ void worker_store_intercept_set(struct step *s, const struct policy_event *event
     if (place == PLACES ||
         (event->round < v->last_completed.round && /* which may be without its keys */
          !put_record_places(s, POLICY_PUT_IF_ABSENT, event->round, &v->record)) ||
-        (v->record.placement == WORKER_STORE_UNKNOWN && !propose(e, place, event->desired))) {
+        (v->record.placement == WORKER_STORE_UNKNOWN &&
+         !run_view_keep(&e->proposed[place], event->desired))) {
         step_emit(s, POLICY_PASS);
         return;
     }

@@ -368,7 +368,7 @@ static void set_record(const struct model_run *r, struct run_view *v)
 {
     const struct run_record *kept = record_of(r), *ranks = ranks_of(r);
 
-    if (ranks != NULL && !run_view_set_ranks(v, ranks->address))
+    if (ranks != NULL && !run_view_keep(&v->ranks, ranks->address))
         abort();
     if (kept != NULL &&
         !run_view_set_record(v, &(struct view_record){kept->placement, kept->address, kept->port,

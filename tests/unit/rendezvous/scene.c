@@ -328,7 +328,7 @@ void scene_restart(struct scene *s, bool agents_return)
     if (s->has_record)
         assert_true(run_view_set_record(&s->run.view, &s->record));
     if (s->ranks.ptr != NULL)
-        assert_true(run_view_set_ranks(&s->run.view, s->ranks));
+        assert_true(run_view_keep(&s->run.view.ranks, s->ranks));
     s->share = PORT_IS_FREE;
     scene_step(s, (struct policy_event){.kind = RUN_RESTORED, .agents_return = agents_return});
 }
