@@ -117,7 +117,9 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
                       int64_t now_us);
 
 /* The keys that clients wait for which belong to no run; prints nothing if there are none. */
-void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us);
+/* Prints the orders of operators in the space; of one run, those about it and about nodes. */
+void status_print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us);
+void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space);
 
 /* "joining", "last call, 12 s left" */
 void status_state(const cJSON *run, char *out, size_t size);

@@ -330,6 +330,8 @@ static void status_as_text(const struct view *view, const struct shown_run *runs
             fputc('\n', stdout);
         status_print_run(stdout, view->ctl, runs[i].space, runs[i].run, view->now_us);
     }
+    cJSON_ArrayForEach(space, view->spaces)
+        status_print_orders(stdout, view->ctl, space, view->now_us);
     if (view->ctl->arg_count > 0)
         return;
     if (count == 0) {
@@ -340,8 +342,7 @@ static void status_as_text(const struct view *view, const struct shown_run *runs
                count);
         print_scope(view);
     }
-    cJSON_ArrayForEach(space, view->spaces)
-        status_print_rest(stdout, view->ctl, space, view->now_us);
+    cJSON_ArrayForEach(space, view->spaces) status_print_rest(stdout, view->ctl, space);
 }
 
 /* The run that was asked for; of several, in as many spaces, a list. */

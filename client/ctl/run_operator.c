@@ -201,14 +201,19 @@ enum ctl_exit run_order(const struct ctl *ctl)
     if (!is_end_confirmed(ctl, space))
         return CTL_USAGE;
     gethostname(host, sizeof host - 1);
-    snprintf(by, sizeof by, "%.60s@%s", getenv("USER") == NULL ? "" : getenv("USER"), host);
+    snprintf(by, sizeof by, "uid %u@%s", (unsigned)getuid(), host);
+    if (getenv("USER") != NULL && getenv("USER")[0] != '\0')
+        snprintf(by, sizeof by, "%.60s@%s", getenv("USER"), host);
     path = path_in_space(space, is_node ? "/nodes/" : "/runs/", ctl->args[0]);
     path = with_parameter(path, "order", word);
     path = with_parameter(with_parameter(path, "by", by), "reason",
                           ctl->reason == NULL ? "" : ctl->reason);
     code = http_json(ctl, "PUT", path, &json);
     free(path);
-    if (code == CTL_FINE)
+    if (code == CTL_FINE && is_node)
+        printf("%s: the store has the order to %s it; nodes with such a host now: %ld\n",
+               ctl->args[0], word, member_number(json, "nodes"));
+    else if (code == CTL_FINE)
         printf("%s: the store has the order to %s it\n", ctl->args[0], word);
     cJSON_Delete(json);
     return code;

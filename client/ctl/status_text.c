@@ -425,8 +425,7 @@ static void cell_about(struct table *t, const cJSON *order, const char *member)
     table_cell(t, member_text(order, has_member(order, "run") ? "run" : "node"));
 }
 
-/* Orders of operators that hold until they are taken back. */
-static void print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)
+void status_print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)
 {
     static const struct table_column columns[] = {
         {"ORDER", "order", cell_text}, {"ABOUT", NULL, cell_about},     {"FOR", "since", cell_age},
@@ -442,11 +441,10 @@ static void print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, i
     table_show(out, "  ", columns, orders, NULL, now_us, ctl->colour);
 }
 
-void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)
+void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space)
 {
     const char *name = member_text(space, "name");
 
-    print_orders(out, ctl, space, now_us);
     if (cJSON_GetArraySize(member_item(space, "absent_keys")) == 0 &&
         cJSON_GetArraySize(member_item(space, "barriers")) == 0 &&
         cJSON_GetArraySize(member_item(space, "hints")) == 0)

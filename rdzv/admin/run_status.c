@@ -207,8 +207,8 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
             count_node(f, &v->state.nodes[i], out);
     }
     there = out->participants + out->waiting;
-    if (v->state.closed || is_left(f))
-        return; /* all are to go, or have gone */
+    if (v->state.closed || is_left(f) || (f->run != NULL && f->run->orders.word == ORDER_HOLD))
+        return; /* all are to go, have gone, or wait on order */
     if (v->is_state && v->has_completed)
         add_absent(f, &out->missing);
     out->missing_count = out->missing.count;

@@ -65,7 +65,7 @@ static void read_text(const struct http_request *r, const char *name, char out[T
 }
 
 static void reply_order(const struct http_request *r, struct operator_answer answer,
-                        struct slice word, struct slice name)
+                        bool is_about_node, struct slice word, struct slice name)
 {
     struct reply_body body;
 
@@ -77,6 +77,8 @@ static void reply_order(const struct http_request *r, struct operator_answer ans
     json_open(&body.w, '{');
     json_member(&body.w, "order", word);
     json_member(&body.w, "about", name);
+    if (is_about_node)
+        json_member_u64(&body.w, "nodes", answer.nodes);
     writer_str(&body.w, "}\n");
     reply_body_send(r, &ok, &body);
 }
@@ -107,7 +109,7 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
     order.by = whole;
     reply_order(r,
                 run == NULL ? operator_order_node(space, &order) : operator_order_run(run, &order),
-                word, name);
+                run == NULL, word, name);
 }
 
 /* --- A run. --- */

@@ -3,7 +3,9 @@
 #include <stdio.h>
 
 #include "proto/json.h"
+#include "rdzv/config/topology.h"
 #include "rdzv/engine/log.h"
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
 #define NODE_KEY   RUN_ORDER_KEY "node/"
@@ -130,7 +132,7 @@ static struct operator_answer answer_of(enum store_status status)
     case STORE_READ_ONLY:
         return refuse(503, "The store takes no changes at present");
     case STORE_ABSENT:
-        return refuse(404, "There is no such order");
+        return refuse(404, "There is no such order; rdzvctl status lists those that hold");
     default:
         return refuse(503, "The store has no memory for the order");
     }
@@ -143,6 +145,22 @@ static void log_order(const struct rendezvous_space *home, const struct operator
               log_str("reason", o->reason), log_str("by", o->by));
 }
 
+/* In all runs of the space. */
+static size_t count_nodes(const struct rendezvous_space *home, struct slice pattern)
+{
+    char text[OPERATOR_NAME_MAX + 1];
+    const struct run_view *v;
+    size_t count = 0;
+
+    snprintf(text, sizeof text, "%.*s", (int)pattern.len, (const char *)pattern.ptr);
+    TAILQ_FOREACH(v, &home->runs.list, order) {
+        for (size_t i = 0; i < v->state.count; i++)
+            count += node_role(&v->state.nodes[i]) != NULL && !loss_is_mark(&v->state.nodes[i]) &&
+                     topology_matches(text, v->state.nodes[i].addr);
+    }
+    return count;
+}
+
 struct operator_answer operator_order_node(struct engine_space *space,
                                            const struct operator_order *o)
 {
@@ -152,7 +170,8 @@ struct operator_answer operator_order_node(struct engine_space *space,
 
     if (home == NULL)
         return refuse(409, "rdzvd runs with --elastic-fixes=off");
-    if (o->name.len == 0 || o->name.len > OPERATOR_NAME_MAX)
+    if (o->name.len == 0 || o->name.len > OPERATOR_NAME_MAX ||
+        memchr(o->name.ptr, '/', o->name.len) != NULL)
         return refuse(400, "Name a node by its host, or by a pattern such as node-1*");
     if (!undoes && home->cordons.count >= OPERATOR_CORDONS &&
         driver_find_record(home, NODE_KEY, o->name) == NULL)
@@ -166,7 +185,7 @@ struct operator_answer operator_order_node(struct engine_space *space,
     driver_step_space(home, (struct policy_event){.kind = RUN_ORDERED,
                                                   .order = RUN_ORDER_KEEP_OUT,
                                                   .evicts = o->verb == OPERATOR_EVICT});
-    return answer_of(STORE_OK);
+    return (struct operator_answer){.status = 200, .nodes = count_nodes(home, o->name)};
 }
 
 /* What the order cannot do is refused, in one sentence. NULL: it can. */
@@ -182,6 +201,9 @@ static const char *why_not(const struct run *run, enum operator_verb verb)
         return "No node of the run has joined yet";
     if (state->closed)
         return "The run is closed already; rdzvctl forget frees its id";
+    if (run->orders.word == ORDER_HOLD)
+        return verb == OPERATOR_CLOSE ? NULL
+                                      : "The run is on hold already; rdzvctl release ends that";
     if (verb == OPERATOR_RESTART && !state->complete)
         return "The nodes of the run are meeting already";
     if (verb == OPERATOR_HOLD && !state->has_redundancy)

@@ -74,6 +74,7 @@ struct operator_order {
 struct operator_answer {
     unsigned status; /* of HTTP: 200, or the order was refused, and nothing has changed */
     const char *why; /* NULL: it was not */
+    size_t nodes;    /* of an order about nodes: so many nodes have such a host now */
 };
 
 /* False: no order has that word. */

@@ -20,9 +20,6 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
-/* A view with more nodes would take too much memory. */
-#define OTHERS_MOST 10240
-
 bool run_keeps_out(const struct run *run, const struct torch_node *node)
 {
     const struct cordons *cordons = run->orders.cordons;
@@ -84,6 +81,9 @@ size_t steering_wanted(const struct run *run)
 }
 
 /* --- MAX. --- */
+
+/* A view with more nodes would take too much memory. */
+#define OTHERS_MOST 10240
 
 static uint64_t least_of(const struct run *run, const struct agent *a)
 {

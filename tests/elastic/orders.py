@@ -27,6 +27,7 @@ def orders(server):
 
 def gives(server, what, word, more=""):
     status, answer = order(server, what, word, more)
+    answer.pop("nodes", None)
     same((status, answer), (200, {"order": word, "about": what.partition("/")[2]}), word)
 
 
@@ -42,6 +43,7 @@ def only_operators_give_orders_and_wrong_ones_get_a_sentence():
                                           ("runs/job", "stop", 400, "restart, hold, release or close"),
                                           ("nodes/a", "hold", 400, "cordon, evict or uncordon"),
                                           ("nodes/" + 256 * "a", "cordon", 400, "by its host"),
+                                          ("nodes/a/100/0", "cordon", 400, "by its host"),
                                           ("nodes/a", "uncordon", 404, "no such order"),
                                           ("runs/none", "restart", 404, "No such run"),
                                           ("runs/job", "release", 409, "not on hold")]:
@@ -123,3 +125,20 @@ def an_agent_that_asks_for_a_place_without_end_is_closed():
         except (OSError, EOFError):
             pass
         server.wait_log("event=dropped .*reason=.*a MAX above")
+
+
+@case
+def an_order_says_how_many_nodes_it_is_about_and_a_run_on_hold_misses_none():
+    with daemon("--expect=2") as server:
+        agents = meet(server.port, "job", ["a1", "a2"])
+        for pattern, nodes in [("a*", 2), ("a1", 1), ("b", 0), ("[a", 0)]:
+            same(order(server, "nodes/" + pattern, "cordon")[1]["nodes"], nodes, pattern)
+        gives(server, "nodes/a*", "uncordon")
+        gives(server, "runs/job", "hold")
+        run, _ = status_of(server.port)
+        same((run["missing_count"], "release" in " ".join(run["hints"])), (0, True), "a held run")
+        for word in "restart", "hold":
+            status, answer = order(server, "runs/job", word)
+            check(status == 409 and "on hold already" in answer["message"], answer)
+        gives(server, "runs/job", "release")
+        del agents

@@ -250,6 +250,8 @@ static bool is_settled(const struct job *job)
     }
     if (job->again_ms != 0 || job->finishes)
         return false;
+    if (job->run->run.awaits_others) /* only its spares are left, which wait for another host */
+        return train == 0;
     if (alive < job->settings.min_nodes)
         return train == 0;
     return in == (alive < job->settings.max_nodes ? alive : job->settings.max_nodes) &&
