@@ -115,7 +115,7 @@ void run_records_clear(struct run_records *r, bool all)
 
     for (record = TAILQ_FIRST(&r->list); record != NULL; record = next) {
         next = TAILQ_NEXT(record, order);
-        if (all || slice_starts_with(record->node.key, slice_str("/")))
+        if (all || !run_record_outlives_reset(record))
             record_remove(r, record);
     }
 }

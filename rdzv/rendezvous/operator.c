@@ -50,6 +50,8 @@ static bool read_cordons(struct rendezvous_space *home)
         return false;
     account_heap_free(ACCOUNT_RUNS, home->cordons.patterns);
     home->cordons = (struct cordons){.patterns = patterns};
+    if (count == 0)
+        return true;
     text = (char *)(patterns + count);
     TAILQ_FOREACH(record, &home->space->store->runs.list, order) {
         struct slice name = record->node.key;
