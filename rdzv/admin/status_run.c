@@ -49,6 +49,8 @@ void status_node_write(struct writer *w, const struct run_facts *f, const struct
         json_member_time(w, "heartbeat", node->heartbeat_us);
     if (run_status_is_silent(f, node))
         writer_str(w, ",\"silent\":true");
+    if (f->run != NULL && run_keeps_out(f->run, node))
+        writer_str(w, ",\"kept_out\":true");
     write_peer(w, f, node);
     writer_u8(w, '}');
 }

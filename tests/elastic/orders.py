@@ -104,8 +104,9 @@ def a_node_that_is_kept_out_waits_outside_whatever_its_max():
                 check(steps < 40, "MAX %d is not found" % most)
                 for agent in agents:
                     same(len(agent.read().wait_list), 0, "nodes that others see wait")
-            nodes = {n["addr"]: n["role"] for n in status_of(server.port)[0]["nodes"]}
-            same(nodes["c"], "spare", "c")
+            nodes = {n["addr"]: n["role"] + (", kept out" if n.get("kept_out") else "")
+                     for n in status_of(server.port)[0]["nodes"]}
+            same(nodes, {"a": "participant", "b": "participant", "c": "spare, kept out"}, "roles")
             gives(server, "nodes/c", "uncordon")
             c.read()
             check(decides(c, most) or most == 2, "it sees a free place")
