@@ -7,10 +7,10 @@
  * The lists are plain keys of c10d below RELAY_KEYS, which a session of this relay reads and
  * writes, so a generation is as durable as the store, and a restart of the store ends nothing:
  *
- *     restart                the newest generation, as a decimal number
- *     restart/G/here         each relay of generation G: "N ID NAME\n", ID being new in each
- * process restart/G/seen         the same, appended when N names are in `here` restart/G/runs
- * exists when N names are in `seen`: the run has started
+ *     restart          the newest generation, as a decimal number
+ *     restart/G/here   a line of each relay of generation G: "N ID NAME". Each process has a new ID
+ *     restart/G/seen   the same, appended when `here` has N names
+ *     restart/G/runs   exists when `seen` has N names: the run has started
  *
  * Two lists, since a relay may be gone before the last one comes: only relays that still live
  * append to `seen`. A relay whose line is not among those that complete `seen` comes too late for
@@ -39,8 +39,8 @@ struct restart {
     struct slice *names;          /* N names of a list, and room for as many missing ones */
 };
 
-/* `relay` and `name` outlive it. `name`: of this node, the same in all its processes, and in no
- * other node. */
+/* `relay` and `name` outlive it. `name` names this node: each process of the node has the same
+ * name, and each other node has another one. */
 void restart_init(struct restart *r, struct relay *relay, uint32_t nodes, const char *name);
 void restart_fini(struct restart *r);
 

@@ -54,7 +54,7 @@ static bool goes_on(const struct run *run, const struct agent *b)
                                                              node->redundant)));
 }
 
-/* One of the agents other than `a` is so. */
+/* True if is_so() is true of an agent of the run other than `a`. */
 static bool any_other(const struct run *run, const struct agent *a,
                       bool (*is_so)(const struct run *run, const struct agent *b))
 {

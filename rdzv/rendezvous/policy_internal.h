@@ -209,11 +209,11 @@ void loss_set_aside(struct step *s, bool meets);
 /* An operator keeps out the node of the agent, and that is neither in the round nor waits. `own`:
  * as run_node_of(). */
 bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own);
-/* So many agents of the run are not aside. */
+/* The number of connected agents that are not aside. */
 size_t steering_agents(const struct run *run);
-/* The node of one of them is not in the round. */
+/* True if such an agent has no node among the participants. */
 bool steering_is_any_outside(const struct run *run);
-/* So many nodes of the last complete round may be in the next one. */
+/* The number of nodes of the last complete round that no operator keeps out. */
 size_t steering_wanted(const struct run *run);
 /* So many others are shown to an agent that is aside: MAX, as far as is known. */
 size_t steering_others(const struct run *run, const struct agent *a);

@@ -36,7 +36,7 @@ struct ranking {
 /* --- What is kept of the ranks. --- */
 
 #define KEPT_HEAD 32u /* rank, pid, local id, bytes of the address */
-#define KEPT_MORE 64u /* nodes that are in no round now: so many, and as many as are in it */
+#define KEPT_MORE 64u /* nodes outside the round that are kept, beside one for each participant */
 
 static bool next_kept(struct slice *rest, struct torch_node *out)
 {

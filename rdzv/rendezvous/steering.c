@@ -99,7 +99,6 @@ static uint64_t least_of(const struct run *run, const struct agent *a)
 size_t steering_others(const struct run *run, const struct agent *a)
 {
     uint64_t least = least_of(run, a);
-
     uint64_t others = (least + a->max_most) / 2;
 
     if (a->max_most == 0)

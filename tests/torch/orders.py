@@ -3,8 +3,7 @@
     orders.py [--torch NAME]... [--all] [--tell] [--logs DIR]
 
 Three agents train with --max-restarts=0, and from torch 2.3 on a fourth one is a spare. `rdzvctl` takes a node out, lets
-it back, starts all workers again, holds the job longer than its join_timeout, lets it go on after rdzvd was killed, and
-closes it. Workers (peers.py) are in a collective all the time, so each one that does not end in the same moment as the
+it back, starts all workers again, holds the job longer than its join_timeout, lets it go on, and closes it. Workers (peers.py) are in a collective all the time, so each one that does not end in the same moment as the
 others fails, which ends its agent.
 """
 
