@@ -11,6 +11,7 @@
 #define GENERATION_KEY RELAY_KEYS "restart"
 #define NOT_THERE      "-" /* COMPARE_SET returns the expected value of a key that has none */
 #define ANSWER_MAX     (4u << 20)
+#define NODES_A_TICK   128u /* each of N relays reads N lines: the more, the more seldom */
 #define NAMES_SHOWN    8u
 #define NAME_SHOWN_MAX 60
 
@@ -356,8 +357,9 @@ void restart_flush(struct restart *r)
 void restart_tick(struct restart *r)
 {
     if (r->relay == NULL || r->session == NULL || r->step != WAITS || r->stage == RESTART_RUNS ||
-        !r->relay->link)
+        !r->relay->link || ++r->ticks <= r->nodes / NODES_A_TICK)
         return;
+    r->ticks = 0;
     relay_leave(r->session);
     if (begin_session(r))
         find_generation(r);

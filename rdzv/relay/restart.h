@@ -25,6 +25,7 @@ struct restart {
     struct relay *relay; /* NULL: there is no --exit-on-restart */
     const char *name;    /* of this node */
     uint32_t nodes;      /* N */
+    uint32_t ticks;      /* since the lists were read for /startz */
     uint64_t id;
     uint64_t generation;
     uint8_t stage; /* enum restart_stage */
