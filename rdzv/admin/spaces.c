@@ -145,7 +145,7 @@ static void handle_run(const struct http_request *r, struct engine_space *space,
     struct run_view *run = rendezvous_find(space, id);
     bool deletes = r->head->method == HTTP_DELETE;
 
-    if (run == NULL && deletes && etcd_runs_forget(space, id))
+    if (run == NULL && deletes && etcd_runs_forget(http_engine(r), space, id))
         reply_removed(r, "run", id, 1);
     else if (run == NULL && deletes && rendezvous_forget_ended(space, id))
         reply_removed(r, "run", id, 0);

@@ -105,6 +105,11 @@ struct key_writer {
     char text[512];                /* "rank 3 of default_pg, on node-b (pid 7), in …" */
 };
 
+/* The node of a worker. Most jobs have the same number of workers on each node, so the rank tells
+ * the node; the node's own keys prove it. NULL: they do not. */
+const struct torch_node *status_node_of_worker(const struct run *run, const struct keymap *keys,
+                                               int64_t rank);
+
 /* False: the key is no well-known one. `run`: of the clients that wait; NULL: of none. `is_agents`:
  * they are agents. */
 bool status_find_writer(const struct engine_space *space, const struct run *run, struct slice key,

@@ -132,10 +132,26 @@ static void write_agent(struct writer *w, const struct run *run, const struct ag
         json_member_i64(w, "rank", node->rank);
 }
 
+/* Its rank tells its node, even if several nodes share a host. */
+static void write_worker(struct writer *w, struct waits *all, struct conn *c)
+{
+    const struct worker_place *place = status_place_of(all->places, all->place_count, c);
+    int64_t rank = (int64_t)c10d_session(c)->rank - 1;
+    const struct torch_node *node =
+        rank < 0 || all->run == NULL
+            ? NULL
+            : status_node_of_worker(all->run, &all->barriers.space->store->keys, rank);
+
+    if (node != NULL || place != NULL)
+        json_member(w, "node", node != NULL ? node->addr : place->node->addr);
+    if (node != NULL)
+        json_member_i64(w, "pid", node->pid);
+    if (rank >= 0)
+        json_member_i64(w, "rank", rank);
+}
+
 static void write_wait(struct writer *w, struct waits *all, const struct listed_wait *l)
 {
-    const struct worker_place *place =
-        status_place_of(all->places, all->place_count, l->waiter->wake.owner);
     const struct engine *e = all->engine;
     uint64_t waited_ms = clock_elapsed_ms(l->waiter->since_ms, engine_now_ms(e)), absent;
     char peer[CONN_PEER_MAX];
@@ -148,8 +164,8 @@ static void write_wait(struct writer *w, struct waits *all, const struct listed_
     json_member_time(w, "since", engine_wall_ns(e) / 1000 - (int64_t)waited_ms * 1000);
     if (l->agent != NULL)
         write_agent(w, all->run, l->agent);
-    else if (place != NULL)
-        json_member(w, "node", place->node->addr);
+    else
+        write_worker(w, all, l->waiter->wake.owner);
     writer_u8(w, '}');
 }
 
@@ -235,6 +251,22 @@ void status_waits_write_run(struct writer *w, const struct engine_space *space,
     write_workers(w, space, run);
 }
 
+static void write_rank_hint(struct writer *w, const struct engine_space *space)
+{
+    for (int i = 0; i < ENGINE_RANKS; i++) {
+        char text[200];
+
+        if (space->rank_writers[i] < 2)
+            continue;
+        snprintf(text, sizeof text,
+                 "%u connected clients are rank %d of " TORCH_DEFAULT_GROUP
+                 ": two jobs use one store, or two workers have the same RANK",
+                 space->rank_writers[i], i);
+        json_item(w, slice_str(text));
+        return;
+    }
+}
+
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
                               const struct engine *engine)
 {
@@ -246,6 +278,7 @@ void status_waits_write_space(struct writer *w, const struct engine_space *space
     if (all.barriers.is_crowded)
         json_item(w, slice_str("more clients have arrived at a barrier than there are: two jobs, "
                                "or keys of an earlier attempt"));
+    write_rank_hint(w, space);
     if (space->old_keys > 0 && space->c10d_sessions > 0 && rendezvous_next(space, NULL) == NULL &&
         engine->options.space_idle_timeout_ms == 0)
         json_item(w, slice_str("there are keys of clients that had all gone, and new clients read "

@@ -7,9 +7,7 @@
 
 #include "rdzv/admin/status.h"
 
-/* Most jobs have the same number of workers on each node, so the rank tells the node; the node's
- * own keys prove it. NULL: they do not. */
-static const struct torch_node *node_of_worker(const struct run *run, const struct keymap *keys,
+const struct torch_node *status_node_of_worker(const struct run *run, const struct keymap *keys,
                                                int64_t rank)
 {
     int64_t size = status_count_node_workers(run, keys, 0), node = size == 0 ? 0 : rank / size;
@@ -57,7 +55,7 @@ bool status_find_writer(const struct engine_space *space, const struct run *run,
         if (!torch_key_writer_of_worker(key, &out->torch))
             return false;
         if (run != NULL && slice_is(out->torch.group, TORCH_DEFAULT_GROUP))
-            out->node = node_of_worker(run, &space->store->keys, out->torch.rank);
+            out->node = status_node_of_worker(run, &space->store->keys, out->torch.rank);
     }
     write_text(out);
     return true;

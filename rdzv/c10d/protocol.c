@@ -24,6 +24,8 @@ static void end_c10d(struct conn *c)
     c10d_drop_watches(c);
     if (hooks->unbind != NULL && (s->role == C10D_AGENT || s->role == C10D_WORKER))
         hooks->unbind(hooks->arg, c);
+    if (s->role == C10D_PLAIN && s->rank > 0 && s->rank <= ENGINE_RANKS)
+        conn_space(c)->rank_writers[s->rank - 1]--;
     s->role = C10D_UNBOUND;
     engine_session_ended(c10d_of(c)->engine, conn_space(c));
 }

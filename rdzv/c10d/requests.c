@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "proto/torch/torch_keys.h"
+
 #define WATCHES_MAX 1024u /* of one connection: each change of a key walks them */
 
 #define EVENTS_AT_A_TIME 256
@@ -169,6 +171,20 @@ static void handle_append(struct conn *c, const struct c10d_request *req)
     c10d_apply(c, &command, &result);
 }
 
+/* A worker writes its own key of the group of all ranks before it waits for the keys of others. */
+static void note_rank(struct conn *c, struct slice key)
+{
+    struct c10d_session *s = c10d_session(c);
+    struct torch_key_writer writer;
+
+    if (s->rank != 0 || !slice_starts_with(key, slice_str("/" TORCH_DEFAULT_GROUP "/")) ||
+        !torch_key_writer_of_worker(key, &writer) || !slice_is(writer.group, TORCH_DEFAULT_GROUP))
+        return;
+    s->rank = (uint32_t)writer.rank + 1;
+    if (s->role == C10D_PLAIN && s->rank <= ENGINE_RANKS)
+        conn_space(c)->rank_writers[writer.rank]++;
+}
+
 /* Changes that are not answered. */
 static void handle_silent(struct conn *c, const struct c10d_request *req)
 {
@@ -181,7 +197,8 @@ static void handle_silent(struct conn *c, const struct c10d_request *req)
         .kind = kinds[req->op], .key = req->key, .value = req->value, .items = req->items};
     struct store_result result;
 
-    c10d_apply(c, &command, &result);
+    if (c10d_apply(c, &command, &result) && req->op == C10D_SET)
+        note_rank(c, req->key);
 }
 
 static void handle_count_keys(struct conn *c, const struct c10d_request *)

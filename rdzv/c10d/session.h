@@ -39,6 +39,8 @@ struct c10d_session {
     uint8_t role;    /* enum c10d_role */
     uint8_t busy;    /* enum c10d_busy */
     bool pinged;     /* has sent PING: a client of torch 2.5 or later */
+    uint32_t rank; /* of a worker, plus 1, as the first key tells that only its rank writes; 0: not
+                      known */
 };
 
 /* What a hook did with a request of an agent. */

@@ -69,6 +69,8 @@ struct engine_options {
     struct engine_journal journal;
 };
 
+#define ENGINE_RANKS 8 /* the lowest ranks: two jobs, or two groups of nodes, share these */
+
 /* A space as the daemon sees it. Lives as long as the engine. */
 struct engine_space {
     TAILQ_ENTRY(engine_space) entry;
@@ -78,8 +80,10 @@ struct engine_space {
                                the first session, and after the keys were forgotten */
     uint64_t old_keys; /* c10d keys that were there when a session began, after all earlier ones
                           had ended */
-    void *rendezvous;  /* what rendezvous/ keeps of this space; its own */
-    void *etcd_runs;   /* the same of etcd_runs/ */
+    uint32_t rank_writers[ENGINE_RANKS]; /* c10d sessions outside all runs that have written the key
+                                            of that rank of torch's group of all ranks */
+    void *rendezvous;                    /* what rendezvous/ keeps of this space; its own */
+    void *etcd_runs;                     /* the same of etcd_runs/ */
 
     /* For relay/: the number of loaded sessions that no relay has opened yet; and whether the
      * rendezvous still waits for this number to become 0. */

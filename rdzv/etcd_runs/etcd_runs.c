@@ -81,8 +81,10 @@ void etcd_runs_unpin(struct run_view *v)
 static bool forget_run(struct engine *engine, struct engine_space *space, const struct run_view *v,
                        const char *reason)
 {
-    const struct command command = {
-        .kind = COMMAND_TREE_DELETE, .key = v->node.key, .now_ns = engine_wall_ns(engine)};
+    const struct command command = {.kind = COMMAND_TREE_DELETE,
+                                    .key = v->node.key,
+                                    .now_ns = engine_wall_ns(engine),
+                                    .recursive = true};
     struct store_result result;
 
     log_event(LOG_INFO, "run_forgotten", log_str("space", space->store->name),
@@ -92,13 +94,24 @@ static bool forget_run(struct engine *engine, struct engine_space *space, const 
     return result.status == STORE_OK;
 }
 
-bool etcd_runs_forget(struct engine_space *space, struct slice id)
+bool etcd_runs_forget(struct engine *engine, struct engine_space *space, struct slice id)
 {
-    struct run_view *v = etcd_runs_next(space, NULL);
+    struct run_view *v = etcd_runs_next(space, NULL), directory = {.id = id};
+    char path[1024];
+    int len;
 
     while (v != NULL && !(v->exists && slice_equal(v->id, id)))
         v = TAILQ_NEXT(v, order);
-    return v != NULL && forget_run(etcd_run_of(v)->runs->home->engine, space, v, "on request");
+    if (v == NULL) {
+        len = snprintf(path, sizeof path, "/torchelastic/p2p/run_%.*s", (int)id.len,
+                       (const char *)id.ptr);
+        directory.node.key = (struct slice){(const uint8_t *)path, (size_t)len};
+        if ((size_t)len >= sizeof path ||
+            tree_peek(&space->store->tree, directory.node.key) == NULL)
+            return false;
+        v = &directory;
+    }
+    return forget_run(engine, space, v, "on request");
 }
 
 bool etcd_runs_facts(struct run_view *v, struct run_facts *out)

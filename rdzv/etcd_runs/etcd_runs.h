@@ -116,8 +116,9 @@ void etcd_runs_tick(struct etcd_rendezvous *r);
 /* The run of a space behind `v`; NULL: the first one. Returns NULL: no more. */
 struct run_view *etcd_runs_next(const struct engine_space *space, const struct run_view *v);
 
-/* Deletes the key of the run R, so that agents may begin it anew. False: there is none. */
-bool etcd_runs_forget(struct engine_space *space, struct slice id);
+/* Deletes the key of the run R, or its directory of torch's backend `etcd`, so that agents may
+ * begin it anew. False: there is none. */
+bool etcd_runs_forget(struct engine *engine, struct engine_space *space, struct slice id);
 
 /* The run is pinned no more: frees it if it has ended, and nothing else pins it. */
 void etcd_runs_unpin(struct run_view *v);

@@ -222,6 +222,17 @@ def runs_over_etcd_are_shown():
 
 
 @case
+def a_run_of_torchs_backend_etcd_is_forgotten_with_its_directory():
+    path = "/torchelastic/p2p/run_job"
+    with daemon() as server:
+        etcd_put(server.port, path + "/rdzv/active_version", '{"status": "closed"}')
+        etcd_put(server.port, path + "s/rdzv/active_version", '{"status": "closed"}')
+        for status in (200, 404):
+            same(http_request(server.port, "DELETE", "/rdzv/v1/spaces/default/runs/job")[0], status, "DELETE")
+        same([http_request(server.port, "GET", "/v2/keys" + path + end)[0] for end in ("", "s")], [404, 200], "runs")
+
+
+@case
 def runs_over_etcd_are_there_after_a_restart():
     with tempfile.TemporaryDirectory() as folder:
         data = "--data-dir=" + os.path.join(folder, "data")

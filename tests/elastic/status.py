@@ -243,7 +243,14 @@ def the_status_names_the_writer_of_a_key_that_workers_wait_for():
              [("/default_pg/0//cpu//0/3", "b", "rank 3 of default_pg, on b (pid 100), in init_process_group()"),
               ("/default_pg/0//cuda//0", "a", "rank 0 of default_pg, on a (pid 100), at its first collective"),
               ("/mine", None, None)], "writers")
+        same([w.get("rank") for w in run["waits"]], [None] * 3, "ranks")
         same((run["workers_connected"], run["workers"]), (3, 4), "workers")
+        for rank in (1, 2):
+            workers.append(Peer(server.port))
+            workers[-1].set(b"/default_pg/0//cpu//0/%d" % rank, b"its address")
+            workers[-1].wait(b"/default_pg/0//cpu//0/3")
+        run = await_status(server.port, lambda r: len(r["waits"]) == 5)[0]
+        same(sorted((w["rank"], w["node"]) for w in run["waits"] if "rank" in w), [(1, "a"), (2, "b")], "their ranks")
         log = server.wait_log(r"event=workers_wait .*", timeout=60)[0].group()
         check("/default_pg/0//cuda//0" in log and "rank 0 of default_pg, on a" in log, log)
 
@@ -502,6 +509,22 @@ def the_status_reports_two_agents_that_claim_one_node():
               and second.name in hints[0], hints)
         first.close()
         await_status(server.port, lambda r: not any("two agents" in h for h in r["hints"]))
+
+
+@case
+def two_connected_clients_of_one_rank_are_a_hint():
+    """Without torchrun: two jobs, or nodes that were started with the same RANK."""
+    with daemon() as server:
+        peers = [Peer(server.port) for _ in range(3)]
+        for rank, peer in zip((0, 1, 1), peers):
+            same(await_space(server.port, lambda s: True)["hints"], [], "one client for each rank")
+            peer.set(b"/default_pg/0//cpu//0/%d" % rank, b"its address")
+            peer.wait(b"/default_pg/0//cpu//0/2")
+        space = await_space(server.port, lambda s: s["waits_count"] == 3)
+        same(sorted(w["rank"] for w in space["waits"]), [0, 1, 1], "ranks")
+        check(len(space["hints"]) == 1 and "2 connected clients are rank 1 of default_pg" in space["hints"][0], space)
+        peers[1].close()
+        await_space(server.port, lambda s: s["hints"] == [])
 
 
 @case

@@ -327,6 +327,15 @@ def links_lead_somewhere():
             check(not anchor or anchor in anchors(target), "%s: no heading %s" % (path, link))
 
 
+@case
+def each_alert_leads_to_its_section():
+    rules = read(os.path.join("deploy", "monitoring", "rules.yaml"))
+    alerts = re.findall(r"- alert: (\w+)$", rules, re.M)
+    path = os.path.join("deploy", "monitoring", "README.md")
+    same(re.findall(r"runbook: (.*)$", rules, re.M), ["%s#%s" % (path, name.lower()) for name in alerts], "runbooks")
+    check(alerts and {name.lower() for name in alerts} <= anchors(path), "alerts without a section in " + path)
+
+
 # Files of torch, of users and of systemd, which documents name as well.
 FOREIGN_FILES = re.compile(r"(/etc/|\.|.*[*<{$…]|.*[A-Z]{3}|(.*/)?(api|local_elastic_agent|dynamic_rendezvous|"
                            r"c10d_rendezvous_backend)\.py$)")

@@ -12,7 +12,7 @@ sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("support", "elas
 from agents import Agent, meet  # noqa: E402
 from c10d import modern  # noqa: E402
 from cases import check  # noqa: E402
-from servers import free_port  # noqa: E402
+from servers import OPERATOR, free_port  # noqa: E402
 from troubleshooting_scene import TORCH, WORKER, checked, joined, python_worker, row, trains, wait_until  # noqa: E402
 
 
@@ -65,6 +65,20 @@ def closed_over_etcd(r, scene):
     scene.agent(store.port, backend="etcd-v2").end()
     r.see(scene.agent(store.port, backend="etcd-v2").end())
     r.show(store=store.port)
+
+
+@row("RendezvousClosedError, over etcd, at the start")
+def closed_over_torch_etcd(r, scene):
+    store = scene.rdzvd()
+    scene.agent(store.port, backend="etcd").end()
+    r.see(scene.agent(store.port, backend="etcd").end())
+    r.show(store=store.port)
+    c = http.client.HTTPConnection("127.0.0.1", store.port, timeout=20)
+    c.request("DELETE", "/rdzv/v1/spaces/default/runs/RUN", headers=OPERATOR)  # as rdzvctl forget does
+    check(c.getresponse().status == 200, "forgotten")
+    c.close()
+    again = scene.agent(store.port, backend="etcd", worker="echo begins again").end()
+    check("begins again" in again, again)
 
 
 @row("RendezvousConnectionError, wait timeout")
