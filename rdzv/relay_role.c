@@ -50,7 +50,7 @@ static bool relay_end_iteration(struct server *s)
     return forwards_flush(&s->forwards);
 }
 
-/* What clients have sent before they went is confirmed, or --drain-timeout ends it. */
+/* What clients have sent before they went is confirmed, or the time to drain ends. */
 static bool relay_may_stop(struct server *s)
 {
     return forwards_are_done(&s->forwards);

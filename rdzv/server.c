@@ -57,9 +57,8 @@ static void on_tick(evutil_socket_t, short, void *arg)
 
 /* --- The end. --- */
 
-/* --drain-timeout is over: cuts off the clients that do not read their answers, and gives the role
- * role->end_ms() to finish.
- */
+/* The time to drain is over: cuts off the clients that do not read their answers, and gives the
+ * role role->end_ms() to finish. */
 static void on_drain_timeout(evutil_socket_t, short, void *arg)
 {
     struct server *s = arg;
@@ -71,10 +70,10 @@ static void on_drain_timeout(evutil_socket_t, short, void *arg)
     }
     log_event(LOG_WARN, "drain_timeout", log_u64("connections", s->net.conn_count),
               log_str("reason", s->net.conn_count > 0
-                                    ? "they did not read their answers within --drain-timeout"
-                                    : "what clients had sent was not kept within --drain-timeout"));
+                                    ? "they did not read their answers in time"
+                                    : "what clients had sent was not kept in time"));
     s->cut_off = true;
-    transport_close_open(&s->net, "it did not read its answers within --drain-timeout");
+    transport_close_open(&s->net, "it did not read its answers before rdzvd ended");
     if (!evutil_timerisset(&more) || !net_add_event(&s->drain, &more))
         s->stop = true;
 }

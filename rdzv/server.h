@@ -52,7 +52,7 @@ struct role {
     /* Called when the daemon begins to stop, before all connections are closed. NULL: no action. */
     void (*stop)(struct server *s);
 
-    /* --drain-timeout is over and clients were cut off: milliseconds that may_stop() may still
+    /* The time to drain is over and clients were cut off: milliseconds that may_stop() may still
      * take. 0, or NULL: it need not be awaited. */
     uint64_t (*end_ms)(const struct server *s);
 
@@ -102,8 +102,8 @@ struct server {
     struct signals signals;
     struct event tick;       /* once a second: log, deadlines, idle exit */
     struct event stdin_ends; /* with --exit-with-stdin */
-    struct event drain;      /* the end of --drain-timeout */
-    bool cut_off; /* at the end of --drain-timeout, clients with unread answers were cut off */
+    struct event drain;      /* the end of the time to drain */
+    bool cut_off;            /* at the end of that time, clients with unread answers were cut off */
     int exit_code;
     bool stop;
     bool restart;

@@ -287,7 +287,7 @@ static enum parse_result begin_c10d(const struct protocol *p, struct conn *c, st
         progress->need = size;
     else if (result == PARSE_BAD)
         *why = in.ptr[0] <= 8 ? "c10d without a handshake (torch 2.0 and before), or a bad "
-                                "VALIDATE; see --c10d-legacy"
+                                "VALIDATE; see --disable=c10d-legacy"
                               : "no protocol spoken here begins so";
     if (result != PARSE_DONE)
         return result;

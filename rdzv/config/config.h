@@ -56,7 +56,8 @@ void cidr_list_free(struct cidr_list *list);
 /* `address` is as struct cidr has it. */
 bool cidr_list_has(const struct cidr_list *list, const uint8_t address[16]);
 
-/* The names of --disable, for support; no help and no document has them. */
+/* The names of --disable; no help has them, and only the first one is in a document. */
+#define CONFIG_C10D_LEGACY        "c10d-legacy"
 #define CONFIG_CLOSE_FROM_MEMBERS "close-from-members"
 #define CONFIG_DROP_DISCONNECTED  "drop-disconnected"
 #define CONFIG_END_LAST_CALL      "end-last-call"
@@ -210,7 +211,7 @@ struct config {
     char *allow;              /* as given; NULL: anybody may connect */
     struct cidr_list allowed; /* who may, beside this machine */
 
-    bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it */
+    bool legacy; /* accept c10d's legacy version (torch 1.9 to 2.0), or refuse it: --disable */
     uint64_t space_idle_timeout_ms; /* 0: off */
     uint64_t session_timeout_ms;    /* of sessions without their relay */
     uint64_t exit_when_idle_ms;     /* 0: off */

@@ -86,6 +86,7 @@ void config_finish_elastic(struct config *c)
 {
     struct policy_settings *e = &c->elastic;
 
+    c->legacy = !config_disables(c, CONFIG_C10D_LEGACY);
     e->close_from_members = !config_disables(c, CONFIG_CLOSE_FROM_MEMBERS);
     e->drop_disconnected = !config_disables(c, CONFIG_DROP_DISCONNECTED);
     e->end_last_call = !config_disables(c, CONFIG_END_LAST_CALL);

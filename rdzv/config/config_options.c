@@ -14,10 +14,11 @@ static const char *const sync_names[] = {"always", "batch", "off", NULL};
 static const char *const restart_names[] = {"off", "closed", "silent", NULL};
 const char *const rank_order_names[] = {"torch", "natural", "keep", "table", NULL};
 static const char *const client_cert_names[] = {"required", "optional", NULL};
-#define DISABLE_NAMES \
-    CONFIG_CLOSE_FROM_MEMBERS ", " CONFIG_DROP_DISCONNECTED ", " CONFIG_END_LAST_CALL
-static const char *const disable_names[] = {CONFIG_CLOSE_FROM_MEMBERS, CONFIG_DROP_DISCONNECTED,
-                                            CONFIG_END_LAST_CALL, NULL};
+#define DISABLE_NAMES                                                               \
+    CONFIG_C10D_LEGACY ", " CONFIG_CLOSE_FROM_MEMBERS ", " CONFIG_DROP_DISCONNECTED \
+                       ", " CONFIG_END_LAST_CALL
+static const char *const disable_names[] = {CONFIG_C10D_LEGACY, CONFIG_CLOSE_FROM_MEMBERS,
+                                            CONFIG_DROP_DISCONNECTED, CONFIG_END_LAST_CALL, NULL};
 static const char *const log_level_names[] = {"debug", "info", "warn", "error", NULL};
 
 #define AT(member) offsetof(struct config, member)
@@ -42,7 +43,6 @@ const struct option config_options[] = {
     {ROW("listen", OPTION_LISTEN, listeners, "ADDR:PORT[/SPACE]",
          "serve here, or unix:/PATH; repeatable"),
      .group = "Listening"},
-    {SWITCH("c10d-legacy", legacy, "accept the c10d version of torch 1.9 to 2.0")},
 
     {TEXT("cert", tls.cert, "FILE", "serve TLS with this certificate and its chain, as PEM"),
      .group = "TLS", .left_out = "there is no TLS"},
@@ -79,6 +79,7 @@ const struct option config_options[] = {
     {COUNT("exit-on-restart", exit_on_restart,
            "exit with this when a relay of the run (--expect) starts anew"),
      .most = 255, .may_be_off = true},
+    {TEXT("name", name, "NAME", "the node's name there; as an etcd, the member's")},
 
     {TEXT("allow", allow, "NETWORKS", "who may connect, beside this machine: 10.0.0.0/8,fd00::/8"),
      .group = "Who may do what", .check = config_check_allow, .without = "anybody"},
@@ -96,8 +97,7 @@ const struct option config_options[] = {
     {NAMES("relay-names", tls.relay_names, "SPACE=NAME,...",
            "relays of SPACE need a certificate with this name"),
      .without = "no space does"},
-    {ROW("cors", OPTION_ORIGINS, cors, "ORIGINS", "origins whose pages may read answers; * is any"),
-     .without = "none"},
+    {ROW("cors", OPTION_ORIGINS, cors, "ORIGINS", NULL)}, /* etcd's, and documented there */
     {NAMES("host-whitelist", host_whitelist, "NAMES", "Host headers to answer, * is any"),
      .without = "any, on loopback its own"},
 
@@ -136,8 +136,7 @@ const struct option config_options[] = {
               "exit after this time without use, once there was use"),
      .may_be_off = true},
     {SWITCH("exit-with-stdin", exit_with_stdin, NULL)}, /* for programs that start rdzvd */
-    {DURATION("drain-timeout", drain_timeout_ms, "after SIGTERM, time for queued replies to leave"),
-     .may_be_off = true},
+    {DURATION("drain-timeout", drain_timeout_ms, NULL), .may_be_off = true}, /* for the same */
 
     {SWITCH("elastic-fixes", elastic.fixes,
             "repair elastic jobs, or be a plain store like torch's"),
@@ -187,8 +186,7 @@ const struct option config_options[] = {
     {SWITCH("close-needs-all", elastic.close_needs_all,
             "a run closes only when all its agents ask (torch 2.3-2.7)"),
      .on_relay = RELAY_IGNORES},
-    {NAMES("disable", disabled, DISABLE_NAMES, NULL), .choices = disable_names,
-     .on_relay = RELAY_IGNORES},
+    {NAMES("disable", disabled, DISABLE_NAMES, NULL), .choices = disable_names},
 
     {SIZE("value-limit", limits.value_max, "a c10d value"), .group = "Limits", .least = 1},
     {SIZE("output-limit", limits.output_max, "unread replies of one client; above, it is dropped"),
@@ -210,9 +208,7 @@ const struct option config_options[] = {
     {CHOICE("log-level", log_level, log_level_names, "debug|info|warn|error",
             "the lowest level that is logged")},
 
-    {TEXT("name", name, "NAME", "this member's name in /v2/members"), .group = "As an etcd"},
-    {ROW("advertise-client-urls", OPTION_URLS, advertise_client_urls, "URLS",
-         "what /v2/members and /v2/machines say")},
+    {ROW("advertise-client-urls", OPTION_URLS, advertise_client_urls, "URLS", NULL)},
 
     {ROW("config", OPTION_FILE, config_file, "FILE",
          "read settings from YAML; the names are those of the flags"),

@@ -9,7 +9,6 @@
 static void set_defaults(struct config *c)
 {
     *c = (struct config){
-        .legacy = true,
         .session_timeout_ms = 45000,
         .drain_timeout_ms = 5000,
         .sync = CONFIG_SYNC_BATCH,

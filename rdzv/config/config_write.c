@@ -255,14 +255,13 @@ static void write_may_be_off(FILE *out)
 
 void config_write_help(FILE *out, const struct config *config)
 {
-    fputs(
-        "Usage: rdzvd [--FLAG=VALUE ...]\n"
-        "\n"
-        "A rendezvous store: torch's c10d TCPStore and etcd's v2 API on one port.\n"
-        "Reads RDZVD_* variables like flags (RDZVD_DATA_DIR is --data-dir); a flag wins. Accepts\n"
-        "etcd's flags, ETCD_* variables and --config-file too; called as `etcd` it starts as "
-        "one.\n",
-        out);
+    fputs("Usage: rdzvd [--FLAG=VALUE ...]\n"
+          "\n"
+          "A rendezvous store: torch's c10d TCPStore and etcd's v2 API on one port.\n"
+          "Reads RDZVD_* variables like flags (RDZVD_DATA_DIR is --data-dir); a flag wins.\n"
+          "Accepts all flags of etcd 3.4, such as --advertise-client-urls and --cors, ETCD_*\n"
+          "variables and --config-file; called as `etcd` it starts as one.\n",
+          out);
     for (size_t i = 0; i < config_option_count; i++) {
         const struct option *o = &config_options[i];
         char text[UNITS_TEXT_MAX];

@@ -32,7 +32,7 @@ TESTS = os.path.join("tests", "README.md")
 
 # Options in the daemon's documents that are not rdzvd's: those of torchrun, and of etcd.
 FOREIGN = re.compile(r"--(nnodes|nproc-per-node|local-addr|max-restarts|monitor-interval|rdzv[-_]\w+|enable-v2|"
-                     r"config-file|"
+                     r"config-file|advertise-client-urls|cors|"
                      r"listen-(client|metrics)-urls|cert-file|key-file|trusted-ca-file|client-cert-auth|"
                      r"client-crl-file|client-cert-allowed-hostname|"
                      r"auto-compaction-\w+|max-request-bytes|max-txn-ops)$")
@@ -193,7 +193,7 @@ def the_table_of_the_rendezvous_has_each_file():
     same(named, {name[:-2] for name in os.listdir(folder) if name.endswith(".c")}, "files of rdzv/rendezvous")
 
 
-UNLISTED = {"exit-with-stdin"}  # options for programs that start rdzvd
+UNLISTED = {"exit-with-stdin", "disable"}  # options for programs that start rdzvd, and for support
 
 
 @case

@@ -70,7 +70,7 @@ static void every_flag_reaches_its_place(void **state)
     (void)state;
     parse_well(&(struct start){.words = {"--listen=127.0.0.1:0/jobA", "-space-idle-timeout", "30s",
                                          "--exit-when-idle=5m", "--exit-with-stdin=on",
-                                         "--drain-timeout=off", "--c10d-legacy=off",
+                                         "--drain-timeout=off", "--disable=c10d-legacy",
                                          "--log-format=json", "--log-level=warn"}},
                &c);
     assert_string_equal(listeners(&c), "127.0.0.1:0/jobA");
@@ -85,8 +85,7 @@ static void every_flag_reaches_its_place(void **state)
 
     parse_well(&(struct start){.words = {"--value-limit=2KiB", "--output-limit=5KiB",
                                          "--connection-limit=6", "--memory-limit=7MiB",
-                                         "--space-limit=off", "--request-timeout=9s",
-                                         "--c10d-legacy=true"}},
+                                         "--space-limit=off", "--request-timeout=9s"}},
                &c);
     assert_int_equal(c.limits.value_max, 2048);
     assert_int_equal(c.limits.output_max, 5120);
@@ -417,7 +416,7 @@ static void the_command_line_wins_over_the_file(void **state)
 {
     static const char file[] =
         "# a comment\nspace-idle-timeout: 9s\nlisten: [\"*:1\", '*:2/b']\nname: 5\n"
-        "cors: [http://a:1, 'http://b:2']\nc10d-legacy: false\n";
+        "cors: [http://a:1, 'http://b:2']\ndisable: c10d-legacy\n";
     struct config c;
 
     (void)state;

@@ -162,7 +162,7 @@ static void a_meaningless_setting_is_refused_with_a_hint(void **state)
         {"elastic-fixes", "", "off"},
         {"close-needs-all", "maybe", "on"},
         {"restart-on-loss", "always", "closed"},
-        {"disable", "end-last-call,all", "\"all\": is none of close-from-members"},
+        {"disable", "end-last-call,all", "\"all\": is none of c10d-legacy, close-from-members"},
         {"silent-node-timeout", "5s", "6s at least: torch's agents send a heartbeat each 5s"},
         {"silent-node-timeout", "0", "6s"},
         {"regroup-wait", "1s", "2"},

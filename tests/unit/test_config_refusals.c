@@ -258,7 +258,7 @@ static const struct {
     {{.words = {"--connection-limit=99999999999999999999999"}},
      2,
      "--connection-limit: \"99999999999999999999999\": must be from 0 to 4294967295"},
-    {{.words = {"--c10d-legacy=maybe"}}, 2, "--c10d-legacy: \"maybe\": must be one of on|off"},
+    {{.words = {"--elastic-fixes=maybe"}}, 2, "--elastic-fixes: \"maybe\": must be one of on|off"},
     {{.words = {"--log-level=trace"}},
      2,
      "--log-level: \"trace\": must be one of debug|info|warn|error"},
@@ -699,7 +699,7 @@ static void random_command_lines_end_well(void **state)
                                          "--log-level=debug",
                                          "--proxy=on",
                                          "--snapshot-count=5",
-                                         "--c10d-legacy",
+                                         "--elastic-fixes",
                                          "off",
                                          "=",
                                          "--="};

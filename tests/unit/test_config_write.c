@@ -25,7 +25,7 @@ static void settings_in_effect_read_back(void **state)
         {.words = {"--listen=localhost:1/a", "--listen=[::]:2", "--listen=0.0.0.0:2",
                    "--listen=*:0", "--listen=host.name:3"}},
         {.words = {"--space-idle-timeout=90500ms", "--value-limit=1.5MiB", "--space-limit=off",
-                   "--c10d-legacy=off", "--log-format=json", "--log-level=error"}},
+                   "--disable=c10d-legacy", "--log-format=json", "--log-level=error"}},
         {.words = {"--name=quo\"te\\ \n\x7f \xc3\xbc: #x", "--data-dir=/d d", "--cors=http://a:1",
                    "--host-whitelist=a,b", "--advertise-client-urls=http://b:1,http://a:1"}},
         {.words = {"/etcd"}},

@@ -86,7 +86,7 @@ def settings(seed):
              "--idle-run-ttl=%s" % rng.choice(("1d", "1m")),
              "--close-needs-all=%s" % rng.choice(("off", "off", "on")),
              "--elastic-fixes=%s" % rng.choice(("on", "on", "on", "off")),
-             "--c10d-legacy=%s" % rng.choice(("on", "on", "off")),
+             *rng.choice(([], [], ["--disable=c10d-legacy"])),
              "--session-timeout=%s" % rng.choice(("1s", "3s")),
              "--space-idle-timeout=%s" % rng.choice(("off", "off", "200ms")),
              "--log-level=%s" % rng.choice(("info", "info", "debug")),

@@ -2,7 +2,7 @@ r"""Reads *.wire files, plays of named connections against one server, into stat
 It opens no socket: run.py acts the plays out.
 
     # A comment says why. A line that begins with a blank goes on with the line before.
-    flags: --c10d-legacy=off            the daemon of this file gets these flags, behind FLAGS of run.py
+    flags: --disable=c10d-legacy            the daemon of this file gets these flags, behind FLAGS of run.py
     space: other                    ... and one listener more, into the space of this name
 
     case M21: WAIT for two keys     each case has a fresh space of its own
