@@ -72,6 +72,9 @@ enum relay_kind {
     RELAY_ENDED,     /* store: it has ended the session, and why, as text; relay: CLOSE */
     RELAY_PING,      /* relay: answered by RELAY_PONG with the same number */
     RELAY_PONG,      /* store */
+    RELAY_RESTART,   /* both, with --exit-on-restart: see rdzv/relay/restart.h. number: a generation
+                        of the run; flags: enum restart_stage; payload: of a relay, u32 N and the
+                        name of its node, of a store, a text for /startz, or nothing */
     RELAY_KINDS,
 };
 
@@ -106,14 +109,6 @@ void relay_put_head(uint8_t out[RELAY_HEAD_SIZE], const struct relay_frame *fram
  * *size is the frame's length. PARSE_MORE: there have to be *size bytes. PARSE_BAD: no frame, or
  * one longer than RELAY_PAYLOAD_MAX. */
 enum parse_result relay_parse(struct slice in, struct relay_frame *out, size_t *size);
-
-/* Keys of relays themselves, in the space of their clients (rdzv/relay/restart.h). Neither agents
- * nor workers use them. */
-#define RELAY_KEYS "/rdzvd.relay/"
-static inline bool relay_key_is_own(struct slice key)
-{
-    return slice_starts_with(key, slice_str(RELAY_KEYS));
-}
 
 /* Whether a connection opens as a relay's. PARSE_MORE: it may, with *size bytes. */
 enum parse_result relay_detect(struct slice in, size_t *size);

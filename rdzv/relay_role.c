@@ -25,28 +25,28 @@ static int relay_role_begin(struct server *s)
     const char *name =
         strcmp(config->name, CONFIG_DEFAULT_NAME) == 0 ? s->forwards.host_name : config->name;
 
-    if (config->exit_on_restart != 0)
-        restart_init(&s->forwards.restart, &s->forwards.list[0].relay,
-                     config->elastic.expected_nodes, name);
+    if (config->exit_on_restart != 0) {
+        s->forwards.restart = (struct restart){.name = name,
+                                               .nodes = config->elastic.expected_nodes,
+                                               .stage = RESTART_WAITS,
+                                               .says = "waiting for the relays of the run"};
+        s->forwards.list[0].upstream.restart = &s->forwards.restart;
+    }
     return forwards_start(&s->forwards) ? 0 : -1;
 }
 
 static void relay_role_tick(struct server *s)
 {
     forwards_tick(&s->forwards);
-    restart_tick(&s->forwards.restart);
 }
 
 /* The clients' requests are confirmed before the exit, as after SIGTERM. */
 static bool relay_end_iteration(struct server *s)
 {
-    restart_flush(&s->forwards.restart);
     if (s->forwards.restart.is_due && !s->net.draining) {
         s->exit_code = (int)s->config->exit_on_restart;
         server_drain(s, "none: its run starts again");
     }
-    if (s->net.draining)
-        restart_leave(&s->forwards.restart);
     return forwards_flush(&s->forwards);
 }
 
@@ -58,7 +58,6 @@ static bool relay_may_stop(struct server *s)
 
 static void relay_role_fini(struct server *s)
 {
-    restart_fini(&s->forwards.restart);
     forwards_fini(&s->forwards);
 }
 

@@ -24,7 +24,7 @@ struct health_check {
 struct health_checks {
     struct health_check list[CHECKS_MAX];
     size_t count;
-    char upstream[UPSTREAM_SAYS_MAX], nodes[RESTART_SAYS_MAX]; /* room for texts of checks */
+    char upstream[UPSTREAM_SAYS_MAX]; /* room for the text of a check */
 };
 
 static void reply_checks(const struct http_request *r, const char *name,
@@ -179,11 +179,9 @@ void relay_startz_handle(const struct http_request *r)
     struct health_checks checks;
 
     check_relay(r, &checks);
-    if (restart->relay != NULL) {
-        bool started = restart_has_started(restart, checks.nodes);
-
-        checks.list[checks.count++] = (struct health_check){"nodes", started, checks.nodes};
-    }
+    if (restart->nodes != 0)
+        checks.list[checks.count++] = (struct health_check){
+            "nodes", restart->stage == RESTART_RUNS && !restart->is_due, restart->says};
     reply_probe(r, "startz", &checks);
 }
 

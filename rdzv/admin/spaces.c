@@ -10,6 +10,7 @@
 #include "rdzv/etcd_runs/etcd_runs.h"
 #include "rdzv/http/access.h"
 #include "rdzv/http/reply.h"
+#include "rdzv/relay/restart.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
 static const struct reply ok = {.status = 200, .content_type = HTTP_JSON, .no_store = true};
@@ -83,9 +84,23 @@ static void reply_order(const struct http_request *r, struct operator_answer ans
     reply_body_send(r, &ok, &body);
 }
 
-/* `run`: the order must be about it; NULL: about the nodes of that name. */
+/* The relays of a run in place make all its containers start again, agents or none. */
+static struct operator_answer order_run(struct engine_space *space,
+                                        const struct operator_order *order)
+{
+    struct run_view *run = rendezvous_find(space, order->name);
+
+    if (order->verb == OPERATOR_RESTART && link_restart_order(space)) {
+        operator_log(space, order);
+        return (struct operator_answer){.status = 200};
+    }
+    return run != NULL ? operator_order_run(run, order)
+                       : (struct operator_answer){.status = 404, .why = "No such run"};
+}
+
+/* About the run of that name, or the nodes. */
 static void handle_order(const struct http_request *r, struct engine_space *space,
-                         struct run_view *run, struct slice name)
+                         bool is_about_node, struct slice name)
 {
     struct operator_order order = {.name = name};
     char reason[TEXT_MAX + 1], by[TEXT_MAX + 1], whole[TEXT_MAX + CONN_PEER_MAX + 8];
@@ -94,10 +109,10 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
 
     url_find_param((struct slice){0}, r->query, "order", &word);
     if (!operator_verb_read(word, &order.verb) ||
-        operator_is_about_node(order.verb) != (run == NULL)) {
+        operator_is_about_node(order.verb) != is_about_node) {
         reply_message(r, 400,
-                      run == NULL ? "Say ?order=cordon, evict or uncordon"
-                                  : "Say ?order=restart, hold, release or close",
+                      is_about_node ? "Say ?order=cordon, evict or uncordon"
+                                    : "Say ?order=restart, hold, release or close",
                       HTTP_ETCD_NONE);
         return;
     }
@@ -107,9 +122,8 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
              conn_peer(r->conn, peer));
     order.reason = reason;
     order.by = whole;
-    reply_order(r,
-                run == NULL ? operator_order_node(space, &order) : operator_order_run(run, &order),
-                run == NULL, word, name);
+    reply_order(r, is_about_node ? operator_order_node(space, &order) : order_run(space, &order),
+                is_about_node, word, name);
 }
 
 /* --- A run. --- */
@@ -149,12 +163,12 @@ static void handle_run(const struct http_request *r, struct engine_space *space,
         reply_removed(r, "run", id, 1);
     else if (run == NULL && deletes && rendezvous_forget_ended(space, id))
         reply_removed(r, "run", id, 0);
+    else if (r->head->method == HTTP_PUT && (run != NULL || slice_is(id, space->store->name)))
+        handle_order(r, space, false, id);
     else if (run == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
     else if (deletes)
         reply_removed(r, "run", id, rendezvous_forget(run));
-    else if (r->head->method == HTTP_PUT)
-        handle_order(r, space, run, id);
     else
         reply_node(r, run);
 }
@@ -206,7 +220,7 @@ static void handle_below(const struct http_request *r, struct slice path)
             handle_run(r, space, slice_from(rest, strlen(runs)));
     } else if (slice_starts_with(rest, slice_str(nodes))) {
         if ((space = find_space_for(r, name, "PUT")) != NULL)
-            handle_order(r, space, NULL, slice_from(rest, strlen(nodes)));
+            handle_order(r, space, true, slice_from(rest, strlen(nodes)));
     } else {
         reply_not_found(r);
     }

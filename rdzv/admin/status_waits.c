@@ -1,6 +1,5 @@
 /* Waiting clients and their keys, as JSON. See status.h for the contract. */
 #include "proto/json.h"
-#include "proto/relay.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/engine/log.h"
 
@@ -73,21 +72,13 @@ static bool is_of_run(struct conn *c)
     return c10d_session(c)->role == C10D_AGENT && a->run->run.view.exists;
 }
 
-/* With --exit-on-restart, each relay waits for as long as its run runs. */
-static bool is_of_relay(const struct waiter *waiter)
-{
-    return waiter->count == 1 && waiter->links[0].at != NULL &&
-           relay_key_is_own(waiter->links[0].at->node.key);
-}
-
 /* The clients that wait there: they are owned by connections. */
 static void note_waiters(struct waits *all, const struct keymap *m)
 {
     const struct waiter *waiter;
 
     TAILQ_FOREACH(waiter, &m->open_waiters, entry) {
-        if (waiter->wake.kind == WAKE_WAITER && !is_of_run(waiter->wake.owner) &&
-            !is_of_relay(waiter))
+        if (waiter->wake.kind == WAKE_WAITER && !is_of_run(waiter->wake.owner))
             note_wait(all, m, waiter, NULL);
     }
 }

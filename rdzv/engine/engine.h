@@ -84,6 +84,7 @@ struct engine_space {
                                             of that rank of torch's group of all ranks */
     void *rendezvous;                    /* what rendezvous/ keeps of this space; its own */
     void *etcd_runs;                     /* the same of etcd_runs/ */
+    void *restart;                       /* the same of relay/restart.c */
 
     /* For relay/: the number of loaded sessions that no relay has opened yet; and whether the
      * rendezvous still waits for this number to become 0. */

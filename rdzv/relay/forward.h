@@ -10,7 +10,6 @@
 #include "rdzv/net/certificate.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/relay/http_pass.h"
-#include "rdzv/relay/restart.h"
 #include "rdzv/relay/upstream.h"
 
 #define FORWARD_HOST_NAME_ROOM 256

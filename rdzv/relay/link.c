@@ -15,6 +15,7 @@
 #include "rdzv/net/tls.h"
 #include "rdzv/relay/hello.h"
 #include "rdzv/relay/link_session.h"
+#include "rdzv/relay/restart.h"
 #include "rdzv/relay/upstream.h"
 #include "store/session/session.h"
 
@@ -230,7 +231,7 @@ static void tick_waiting(struct relay_links *all, uint64_t now)
  * may come back, if no other replica leads. */
 static bool is_sent_on(struct relay_link *link, const struct relay_frame *frame)
 {
-    if ((frame->kind != RELAY_HELLO && frame->kind != RELAY_PING) ||
+    if ((frame->kind != RELAY_HELLO && frame->kind != RELAY_PING && frame->kind != RELAY_RESTART) ||
         !engine_is_cut_off(link->all->engine))
         return false;
     send_on(link, "this replica is cut off from etcd: another one may lead");
@@ -306,6 +307,8 @@ static const char *take_frame(struct relay_link *link, const struct relay_frame 
     case RELAY_PING:
         relay_link_put(link, &(struct relay_frame){.kind = RELAY_PONG, .number = frame->number});
         return NULL;
+    case RELAY_RESTART:
+        return link_restart_take(link, frame);
     default:
         return "a frame that no relay sends";
     }
@@ -378,6 +381,7 @@ static void lose_link(struct relay_link *link)
     struct relay_links *all = link->all;
     bool at_once = TAILQ_EMPTY(&all->lost) && link->channels.count <= DETACHED_AT_ONCE;
 
+    link_restart_leave(link);
     link->peer_left = link->conn->peer_left;
     link->lost_ms = engine_lived_ms(all->engine);
     link->conn = NULL;
@@ -585,6 +589,7 @@ void relay_links_tick(struct relay_links *all)
     if (engine_is_cut_off(all->engine))
         all->cut_off_ms = now;
     tick_waiting(all, now);
+    link_restart_tick(all->engine);
     give_up_absent(all, now);
 
     for (size_t i = 0; i < ENDED_AT_A_TIME && (s = TAILQ_FIRST(&all->detached)) != NULL; i++) {
@@ -649,4 +654,5 @@ void relay_links_fini(struct relay_links *all)
     while (!TAILQ_EMPTY(&all->lost))
         free_lost_link(TAILQ_FIRST(&all->lost));
     table_fini(&all->sessions);
+    link_restart_fini(all->engine);
 }

@@ -90,8 +90,9 @@ struct relay_link {
     bool waits;
     uint64_t waits_since_ms; /* engine_lived_ms() */
     char name[CONN_VIA_MAX];
-    uint64_t lost_ms; /* engine_lived_ms() */
-    bool peer_left;   /* the relay's side has closed it */
+    uint64_t lost_ms;             /* engine_lived_ms() */
+    bool peer_left;               /* the relay's side has closed it */
+    struct restart_node *restart; /* of a relay with --exit-on-restart; NULL: of none */
 };
 
 /* Queued bytes, and the request that they answer. */

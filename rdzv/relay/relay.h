@@ -80,9 +80,7 @@ struct relay_client {
     TAILQ_ENTRY(relay_client) helds; /* in relay->held, if held == HELD_BY_ALL */
     struct table_node node;          /* in relay->channels, except in SESSION_AWAY */
     struct relay *relay;
-    const struct relay_calls *calls; /* the relay's, unless the caller of relay_client_new() sets
-                                        others */
-    void *client;                    /* NULL: gone; CLOSE follows when all requests are confirmed */
+    void *client; /* NULL: gone; CLOSE follows when all requests are confirmed */
     struct relay_request_list requests;
     size_t silent, silent_bytes;   /* of these: requests without an answer */
     struct relay_request *filling; /* the last request, while its bytes are being copied */

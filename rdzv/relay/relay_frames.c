@@ -238,7 +238,7 @@ static void collect_answer(struct relay_client *s, const struct relay_frame *fra
 static bool deliver_answer(struct relay_client *s, const struct relay_frame *frame)
 {
     struct answer_so_far *a = &s->answer;
-    const struct relay_calls *calls = s->calls;
+    const struct relay_calls *calls = s->relay->calls;
 
     if (a->number == frame->number && a->failed)
         return false;
@@ -375,7 +375,7 @@ static void deliver_desired(struct relay_client *s, const struct relay_request *
     size_t skip = q->value_at, left = q->value_len;
 
     bytes_put_u64(len, q->value_len);
-    s->calls->answer(s->client, (struct slice){len, sizeof len});
+    s->relay->calls->answer(s->client, (struct slice){len, sizeof len});
     for (uint32_t i = 0; left > 0; i++) {
         struct slice piece = blob_slice(q->pieces[i]);
 
@@ -387,7 +387,7 @@ static void deliver_desired(struct relay_client *s, const struct relay_request *
         piece.len = piece.len < left ? piece.len : left;
         skip = 0;
         left -= piece.len;
-        s->calls->answer(s->client, piece);
+        s->relay->calls->answer(s->client, piece);
     }
 }
 

@@ -53,7 +53,6 @@ struct relay_client *relay_client_new(struct relay *r, enum c10d_version version
     if (s == NULL)
         return NULL;
     s->relay = r;
-    s->calls = r->calls;
     s->client = client;
     s->id = next_id(r);
     s->version = (uint8_t)version;
@@ -143,7 +142,7 @@ void relay_forget(struct relay_client *s)
 void relay_abandon(struct relay_client *s, enum drop_reason why, const char *reason)
 {
     void *client = s->client;
-    const struct relay_calls *calls = s->calls; /* `s` may be freed */
+    const struct relay_calls *calls = s->relay->calls; /* `s` may be freed */
 
     s->client = NULL;
     set_hold(s, HELD_NOT);
@@ -304,7 +303,7 @@ void relay_answer_cancel(struct relay_client *s)
 {
     const uint8_t canceled = C10D_WAIT_CANCELED;
 
-    s->calls->answer(s->client, (struct slice){&canceled, 1});
+    s->relay->calls->answer(s->client, (struct slice){&canceled, 1});
 }
 
 static struct relay_request *add_cancel(struct relay_client *s)
@@ -443,7 +442,7 @@ static void resume_client(struct relay_client *s)
 {
     set_hold(s, HELD_NOT);
     if (s->client != NULL)
-        s->calls->go_on(s->client);
+        s->relay->calls->go_on(s->client);
 }
 
 void relay_tick(struct relay *r)

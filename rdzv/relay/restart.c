@@ -4,410 +4,314 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "proto/c10d_client.h"
 #include "rdzv/engine/log.h"
-#include "store/memory/xalloc.h"
 
-#define GENERATION_KEY RELAY_KEYS "restart"
-#define NOT_THERE      "-" /* COMPARE_SET returns the expected value of a key that has none */
-#define ANSWER_MAX     (4u << 20)
-#define NODES_A_TICK   128u /* each of N relays reads N lines: the more, the more seldom */
 #define NAMES_SHOWN    8u
 #define NAME_SHOWN_MAX 60
 
-enum restart_step { ASKS_GENERATION, ASKS_RUNS, ASKS_BEFORE, READS, WAITS };
+/* --- Of a relay. --- */
 
-void restart_init(struct restart *r, struct relay *relay, uint32_t nodes, const char *name)
+struct relay_frame restart_frame(const struct restart *r, uint8_t room[RESTART_MESSAGE_MAX])
 {
-    *r = (struct restart){.relay = relay, .nodes = nodes, .name = name};
-    r->names = xcalloc(2 * (size_t)nodes, sizeof *r->names);
+    struct slice name = slice_str(r->name);
+
+    name.len = name.len < RESTART_NAME_MAX ? name.len : RESTART_NAME_MAX;
+    bytes_put_u32(room, r->nodes);
+    memcpy(room + 4, name.ptr, name.len);
+    return (struct relay_frame){.kind = RELAY_RESTART,
+                                .flags = r->stage,
+                                .number = r->generation,
+                                .payload = {room, 4 + name.len}};
 }
 
-void restart_fini(struct restart *r)
+bool restart_receive(struct restart *r, const struct relay_frame *frame)
 {
-    blob_unref(r->in);
-    blob_unref(r->list);
-    blob_unref(r->before);
-    free(r->names);
-    *r = (struct restart){0};
-}
-
-/* --- Lists. --- */
-
-struct line {
-    uint64_t nodes, id;
-    struct slice name;
-};
-
-static bool take_word(struct slice *text, uint8_t end, struct slice *out)
-{
-    const uint8_t *at = text->len == 0 ? NULL : memchr(text->ptr, end, text->len);
-
-    if (at == NULL)
-        return false;
-    *out = (struct slice){text->ptr, (size_t)(at - text->ptr)};
-    *text = slice_from(*text, out->len + 1);
-    return true;
-}
-
-static bool take_line(struct slice *text, struct line *out)
-{
-    struct slice nodes, id;
-
-    return take_word(text, ' ', &nodes) && slice_to_u64(nodes, UINT32_MAX, &out->nodes) &&
-           take_word(text, ' ', &id) && slice_to_u64(id, UINT64_MAX, &out->id) &&
-           take_word(text, '\n', &out->name);
-}
-
-static bool has_name(const struct slice *names, size_t count, struct slice name)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (slice_equal(names[i], name))
-            return true;
-    }
-    return false;
-}
-
-/* A list up to the line with the last of the N names, which lie in r->names. */
-struct roll {
-    size_t names;
-    bool has_us;     /* this process, and not only this name */
-    bool is_another; /* it is of a run with another N */
-};
-
-static struct roll read_roll(const struct restart *r)
-{
-    struct slice text = blob_slice(r->list);
-    struct roll roll = {0};
-    struct line line;
-
-    while (roll.names < r->nodes && take_line(&text, &line)) {
-        roll.is_another = roll.is_another || (roll.names == 0 && line.nodes != r->nodes);
-        roll.has_us = roll.has_us || line.id == r->id;
-        if (!has_name(r->names, roll.names, line.name))
-            r->names[roll.names++] = line.name;
-    }
-    return roll;
-}
-
-/* --- Requests: one at a time that is answered. --- */
-
-static void drop_session(struct restart *r)
-{
-    relay_leave(r->session);
-    r->session = NULL; /* the end of the iteration begins another one */
-}
-
-static void send_request(struct restart *r, const struct c10d_request *req)
-{
-    uint8_t bytes[1024];
-    struct writer w = {.ptr = bytes, .cap = sizeof bytes};
-    struct c10d_request own = *req;
-
-    if (r->session == NULL)
-        return;
-    c10d_write_request(&w, req);
-    own.value.ptr = bytes + w.len - own.value.len; /* the value comes last */
-    if (w.len > w.cap || relay_take(r->session, &own, bytes, w.len) != RELAY_TAKEN)
-        drop_session(r);
-}
-
-static void ask(struct restart *r, enum restart_step step, const struct c10d_request *req)
-{
-    r->step = (uint8_t)step;
-    r->op = (uint8_t)req->op;
-    send_request(r, req);
-}
-
-static struct slice stage_key(char text[64], uint64_t generation, int stage)
-{
-    static const char *const names[] = {"here", "seen", "runs"};
-
-    snprintf(text, 64, GENERATION_KEY "/%" PRIu64 "/%s", generation, names[stage]);
-    return slice_str(text);
-}
-
-/* CHECK or WAIT of a key. */
-static void ask_key(struct restart *r, enum restart_step step, enum c10d_op op, uint64_t generation,
-                    int stage)
-{
-    char text[64];
-    struct slice key = stage_key(text, generation, stage);
-    uint8_t items[128];
-    struct writer w = {.ptr = items, .cap = sizeof items};
-
-    c10d_write_blob(&w, key);
-    ask(r, step, &(struct c10d_request){.op = op, .key = key, .count = 1, .items = {items, w.len}});
-}
-
-static void ask_compare(struct restart *r, enum restart_step step, struct slice key,
-                        const char *expected, const char *desired)
-{
-    ask(r, step,
-        &(struct c10d_request){.op = C10D_COMPARE_SET,
-                               .key = key,
-                               .expected = slice_str(expected),
-                               .value = slice_str(desired)});
-}
-
-static void append_line(struct restart *r)
-{
-    char key[64], line[512];
-
-    snprintf(line, sizeof line, "%" PRIu32 " %" PRIu64 " %.400s\n", r->nodes, r->id, r->name);
-    send_request(r, &(struct c10d_request){.op = C10D_APPEND,
-                                           .key = stage_key(key, r->generation, r->stage),
-                                           .value = slice_str(line)});
-}
-
-/* --- Steps. --- */
-
-/* A store that has lost its state gets the generation back from the relays that run. */
-static void find_generation(struct restart *r)
-{
-    char own[24];
-
-    r->stage = r->stage == RESTART_RUNS ? RESTART_RUNS : RESTART_HERE;
-    snprintf(own, sizeof own, "%" PRIu64, r->generation == 0 ? 1 : r->generation);
-    ask_compare(r, ASKS_GENERATION, slice_str(GENERATION_KEY), "", own);
-}
-
-static void begin_generation(struct restart *r)
-{
-    char now[24], next[24];
-
-    r->stage = RESTART_HERE;
-    snprintf(now, sizeof now, "%" PRIu64, r->generation);
-    snprintf(next, sizeof next, "%" PRIu64, r->generation + 1);
-    ask_compare(r, ASKS_GENERATION, slice_str(GENERATION_KEY), now, next);
-}
-
-/* Nothing waits here, not even if the store has lost the list. */
-static void read_list(struct restart *r, enum restart_step step, uint64_t generation, int stage)
-{
-    char key[64];
-
-    ask_compare(r, step, stage_key(key, generation, stage), NOT_THERE, NOT_THERE);
-}
-
-/* The lists before are read no more: those of the newest two generations stay. */
-static void run_generation(struct restart *r)
-{
-    char key[64];
-
-    if (r->stage != RESTART_RUNS)
-        log_event(LOG_INFO, "restart_started", log_u64("generation", r->generation),
-                  log_u64("nodes", r->nodes), log_str("node", r->name));
-    r->stage = RESTART_RUNS;
-    append_line(r);
-    for (int stage = RESTART_HERE; r->generation > 1 && stage < RESTART_RUNS; stage++)
-        send_request(r, &(struct c10d_request){.op = C10D_SET,
-                                               .key = stage_key(key, r->generation - 1, stage)});
-    ask_key(r, WAITS, C10D_WAIT, r->generation + 1, RESTART_HERE);
-}
-
-static void on_generation(struct restart *r, struct slice value)
-{
-    uint64_t generation = 0;
-
-    slice_to_u64(value, UINT64_MAX - 1, &generation);
-    if (r->stage == RESTART_RUNS && generation != r->generation) {
-        r->is_due = true;
-    } else if (r->stage == RESTART_RUNS) {
-        run_generation(r);
-    } else if (generation == r->generation) { /* it may run by now, with this relay */
-        read_list(r, READS, generation, r->stage);
-    } else {
-        r->generation = generation;
-        ask_key(r, ASKS_RUNS, C10D_CHECK, generation, RESTART_RUNS);
-    }
-}
-
-static void on_list(struct restart *r)
-{
-    struct roll roll = read_roll(r);
-    bool is_complete = roll.names == r->nodes;
-
-    if (roll.is_another || (is_complete && r->stage == RESTART_SEEN && !roll.has_us)) {
-        begin_generation(r);
-    } else if (!is_complete && roll.has_us) {
-        ask_key(r, WAITS, C10D_WAIT, r->generation, r->stage + 1);
-    } else if (is_complete && r->stage == RESTART_SEEN) {
-        run_generation(r);
-    } else {
-        if (!is_complete) {
-            append_line(r);
-        } else {
-            blob_unref(r->before);
-            r->before = blob_ref(r->list);
-            r->stage = RESTART_SEEN;
-        }
-        read_list(r, READS, r->generation, r->stage);
-    }
-}
-
-static void keep_list(struct blob **to, struct slice value)
-{
-    blob_unref(*to);
-    *to = slice_is(value, NOT_THERE) ? NULL : blob_new(ACCOUNT_ANSWERS, value);
-}
-
-static void on_answer(struct restart *r, const struct c10d_reply *reply)
-{
-    switch ((enum restart_step)r->step) {
-    case ASKS_GENERATION:
-        on_generation(r, reply->value);
-        break;
-    case ASKS_RUNS:
-        if (reply->number == C10D_READY)
-            begin_generation(r);
-        else
-            read_list(r, ASKS_BEFORE, r->generation - 1, RESTART_SEEN);
-        break;
-    case ASKS_BEFORE:
-        keep_list(&r->before, reply->value);
-        read_list(r, READS, r->generation, r->stage);
-        break;
-    case READS:
-        keep_list(&r->list, reply->value);
-        on_list(r);
-        break;
-    case WAITS:
-        r->is_due = r->stage == RESTART_RUNS;
-        if (!r->is_due)
-            read_list(r, READS, r->generation, r->stage);
-        break;
-    }
-}
-
-/* --- The session. --- */
-
-/* Called while frames arrive: the step follows at the end of the iteration. */
-static void on_bytes(void *client, struct slice bytes)
-{
-    struct restart *r = client;
-    struct blob *old = r->in;
-    size_t len = blob_slice(old).len;
-
-    r->in = len + bytes.len > ANSWER_MAX ? NULL : blob_alloc(ACCOUNT_ANSWERS, len + bytes.len);
-    if (r->in == NULL) {
-        r->step = WAITS; /* the tick reads again */
-    } else {
-        struct writer w = {.ptr = r->in->bytes, .cap = r->in->len};
-
-        writer_slice(&w, blob_slice(old));
-        writer_slice(&w, bytes);
-    }
-    blob_unref(old);
-}
-
-static void on_piece(void *client, struct blob *piece)
-{
-    on_bytes(client, blob_slice(piece));
-}
-
-/* The store has lost what this session has written, or memory was short. */
-static void on_session_end(void *client, enum drop_reason, const char *)
-{
-    struct restart *r = client;
-
-    r->session = NULL;
-}
-
-static const struct relay_calls restart_calls = {
-    .answer = on_bytes, .answer_blob = on_piece, .end = on_session_end};
-
-static bool begin_session(struct restart *r)
-{
-    const struct peer none = {0};
-
-    blob_unref(r->in);
-    r->in = NULL;
-    r->session = relay_client_new(r->relay, C10D_MODERN, &none, &none, r);
-    if (r->session == NULL)
-        return false;
-    r->session->calls = &restart_calls;
-    r->id = r->id == 0 ? r->session->id : r->id;
-    return true;
-}
-
-void restart_flush(struct restart *r)
-{
-    const struct c10d_reply_limits limits = {.value_max = ANSWER_MAX, .reply_max = ANSWER_MAX};
-    struct c10d_progress progress = {0};
-    struct blob *in = r->in;
-    struct c10d_reply reply;
-    size_t size;
-
-    if (r->relay == NULL || r->has_left || r->is_due)
-        return;
-    if (r->session == NULL) {
-        if (begin_session(r))
-            find_generation(r);
-    } else if (in != NULL && c10d_parse_reply(blob_slice(in), (enum c10d_op)r->op, 1, &limits,
-                                              &progress, &reply, &size) == PARSE_DONE) {
-        r->in = NULL;
-        on_answer(r, &reply);
-        blob_unref(in);
-    }
-}
-
-/* A relay that waits for others looks again, so that /startz names those that are missing now, and
- * that a store without its state gets the lists back. The new session leaves the WAIT behind. */
-void restart_tick(struct restart *r)
-{
-    if (r->relay == NULL || r->session == NULL || r->step != WAITS || r->stage == RESTART_RUNS ||
-        !r->relay->link || ++r->ticks <= r->nodes / NODES_A_TICK)
-        return;
-    r->ticks = 0;
-    relay_leave(r->session);
-    if (begin_session(r))
-        find_generation(r);
-}
-
-void restart_leave(struct restart *r)
-{
-    if (r->session != NULL)
-        relay_abandon(r->session, DROP_UPSTREAM, "the relay stops");
-    r->has_left = true;
-}
-
-/* --- /startz. --- */
-
-/* The names of the list before that are not among the first `here` of r->names. */
-static size_t find_missing(const struct restart *r, size_t here)
-{
-    struct slice rest = blob_slice(r->before), *missing = r->names + r->nodes;
-    struct line line;
-    size_t count = 0;
-
-    while (count < r->nodes && take_line(&rest, &line)) {
-        if (!has_name(r->names, here, line.name) && !has_name(missing, count, line.name))
-            missing[count++] = line.name;
-    }
-    return count;
-}
-
-bool restart_has_started(const struct restart *r, char text[RESTART_SAYS_MAX])
-{
-    size_t here = read_roll(r).names, missing = find_missing(r, here);
-    const struct slice *names = missing > 0 ? r->names + r->nodes : r->names;
-    size_t count = missing > 0 ? missing : here, len;
+    struct slice says = frame->payload;
 
     if (r->stage == RESTART_RUNS) {
-        snprintf(text, RESTART_SAYS_MAX, "generation %" PRIu64 " has started", r->generation);
-        return !r->is_due;
+        r->is_due = r->is_due || frame->number > r->generation;
+        return false;
     }
-    len = (size_t)snprintf(text, RESTART_SAYS_MAX, "%zu of %" PRIu32 " relays of the run are here",
-                           here, r->nodes);
-    for (size_t i = 0; i < count && i < NAMES_SHOWN; i++)
-        len += (size_t)snprintf(
-            text + len, RESTART_SAYS_MAX - len, "%s%.*s",
-            i > 0         ? ", "
-            : missing > 0 ? "; missing: "
-                          : ": ",
-            (int)(names[i].len < NAME_SHOWN_MAX ? names[i].len : NAME_SHOWN_MAX), names[i].ptr);
-    if (count > NAMES_SHOWN)
-        snprintf(text + len, RESTART_SAYS_MAX - len, " and %zu more", count - NAMES_SHOWN);
-    return false;
+    if (frame->number != r->generation)
+        r->stage = RESTART_WAITS;
+    r->generation = frame->number;
+    if (says.len != 0)
+        snprintf(r->says, sizeof r->says, "%.*s", (int)says.len, (const char *)says.ptr);
+    if (frame->flags == RESTART_ASKED || frame->flags == RESTART_RUNS)
+        r->stage = frame->flags;
+    if (r->stage == RESTART_RUNS) {
+        snprintf(r->says, sizeof r->says, "generation %" PRIu64 " has started", r->generation);
+        log_event(LOG_INFO, "restart_started", log_u64("generation", r->generation),
+                  log_u64("nodes", r->nodes), log_str("node", r->name));
+    }
+    return frame->flags == RESTART_ASKED;
+}
+
+/* --- Of a store. --- */
+
+struct restart_node {
+    struct table_node by_name;
+    TAILQ_ENTRY(restart_node) entry;
+    struct relay_link *link; /* NULL: RESTART_AWAY */
+    uint8_t stage;           /* enum restart_stage */
+    uint8_t name[];
+};
+
+struct restart_run {
+    struct table names;
+    TAILQ_HEAD(, restart_node) nodes; /* that are there, and up to N that are missing */
+    size_t counts[RESTART_STAGES];    /* nodes in each stage */
+    uint64_t generation;
+    uint32_t wanted; /* N, as the last relay has it */
+    bool has_started;
+    bool has_asked; /* all N relays, and none has come or gone since */
+    bool is_news;   /* relays that wait must hear which nodes are missing */
+};
+
+static void enter_stage(struct restart_run *run, struct restart_node *n, enum restart_stage next)
+{
+    run->counts[n->stage]--;
+    n->stage = (uint8_t)next;
+    run->counts[next]++;
+    run->is_news = true;
+}
+
+static size_t count_here(const struct restart_run *run)
+{
+    return run->counts[RESTART_WAITS] + run->counts[RESTART_ASKED];
+}
+
+static void notify(const struct restart_run *run, struct relay_link *link, enum restart_stage stage,
+                   const char *says)
+{
+    relay_link_put(link, &(struct relay_frame){.kind = RELAY_RESTART,
+                                               .flags = (uint8_t)stage,
+                                               .number = run->generation,
+                                               .payload = slice_str(says)});
+}
+
+static void forget_node(struct restart_run *run, struct restart_node *n)
+{
+    run->counts[n->stage]--;
+    TAILQ_REMOVE(&run->nodes, n, entry);
+    table_remove(&run->names, &n->by_name);
+    account_free(ACCOUNT_SESSIONS, n, sizeof *n + n->by_name.key.len);
+}
+
+/* Relays that have answered wait again; or, with RESTART_RUNS, run, and no node is missing. */
+static void notify_all(struct restart_run *run, enum restart_stage stage, const char *says)
+{
+    struct restart_node *n, *next;
+
+    for (n = TAILQ_FIRST(&run->nodes); n != NULL; n = next) {
+        next = TAILQ_NEXT(n, entry);
+        if (n->link != NULL)
+            notify(run, n->link, stage, says);
+        if (n->link == NULL && stage == RESTART_RUNS)
+            forget_node(run, n);
+        else if (n->stage == RESTART_ASKED)
+            enter_stage(run, n, stage == RESTART_RUNS ? RESTART_RUNS : RESTART_WAITS);
+    }
+}
+
+/* The relays of earlier generations exit. `has_started`: before this store knew of it. */
+static void begin_generation(struct restart_run *run, uint64_t generation, bool has_started)
+{
+    run->generation = generation;
+    run->has_started = has_started;
+    run->has_asked = false;
+    notify_all(run, RESTART_WAITS, "");
+}
+
+static void go_on(struct restart_run *run)
+{
+    if (run->has_started && count_here(run) > 0)
+        begin_generation(run, run->generation + 1, false);
+    if (run->has_started || count_here(run) < run->wanted)
+        return;
+    if (run->has_asked && run->counts[RESTART_WAITS] == 0) {
+        run->has_started = true;
+        notify_all(run, RESTART_RUNS, "");
+    } else if (!run->has_asked) {
+        run->has_asked = true;
+        notify_all(run, RESTART_ASKED, "");
+    }
+}
+
+/* NULL: no memory. */
+static struct restart_run *run_of(const struct relay_link *link)
+{
+    struct restart_run *run = link->space->restart;
+
+    if (run != NULL)
+        return run;
+    run = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *run);
+    if (run == NULL)
+        return NULL;
+    table_init(&run->names, ACCOUNT_SESSIONS, link->all->engine->options.seed, NULL);
+    TAILQ_INIT(&run->nodes);
+    run->generation = 1;
+    return link->space->restart = run;
+}
+
+/* NULL: no memory. */
+static struct restart_node *node_of(struct restart_run *run, struct slice name)
+{
+    struct restart_node *n = (void *)table_find(&run->names, name);
+
+    if (n != NULL)
+        return n;
+    n = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *n + name.len);
+    if (n == NULL)
+        return NULL;
+    memcpy(n->name, name.ptr, name.len);
+    n->by_name.key = (struct slice){n->name, name.len};
+    table_add(&run->names, &n->by_name);
+    TAILQ_INSERT_TAIL(&run->nodes, n, entry);
+    run->counts[RESTART_AWAY]++;
+    return n;
+}
+
+/* Another link of that node may be there: of this process or of the one before, and about to end.
+ * If it lives, its relay has the same name, and takes the place back within a second. */
+static void take_place(struct restart_run *run, struct restart_node *n, struct relay_link *link)
+{
+    if (n->link != NULL)
+        n->link->restart = NULL;
+    else
+        engine_use_began(link->all->engine);
+    n->link = link;
+    link->restart = n;
+    run->has_asked = false;
+    enter_stage(run, n, RESTART_WAITS);
+}
+
+static void take_stage(struct restart_run *run, struct relay_link *link, struct slice name,
+                       const struct relay_frame *frame)
+{
+    bool is_same, runs = frame->flags == RESTART_RUNS;
+    struct restart_node *n;
+
+    if (frame->number > run->generation ||
+        (runs && frame->number == run->generation && !run->has_started))
+        begin_generation(run, frame->number, runs);
+    is_same = frame->number == run->generation;
+    if (runs && !is_same) {
+        notify(run, link, RESTART_WAITS, "");
+        return;
+    }
+    runs = runs || (is_same && frame->flags == RESTART_ASKED && run->has_started);
+    if (!runs && run->has_started)
+        begin_generation(run, run->generation + 1, false);
+    n = node_of(run, name);
+    if (n == NULL)
+        return; /* the relay asks again */
+    if (n->link != link)
+        take_place(run, n, link);
+    else if (is_same && frame->flags == RESTART_ASKED && run->has_asked)
+        enter_stage(run, n, RESTART_ASKED);
+    if (runs) {
+        enter_stage(run, n, RESTART_RUNS);
+        notify(run, link, RESTART_RUNS, "");
+    }
+    go_on(run);
+}
+
+const char *link_restart_take(struct relay_link *link, const struct relay_frame *frame)
+{
+    struct slice name = slice_from(frame->payload, frame->payload.len < 4 ? 0 : 4);
+    struct restart_run *run;
+
+    if (frame->payload.len <= 4 || name.len > RESTART_NAME_MAX || frame->number > INT64_MAX)
+        return "a RESTART that no relay sends";
+    run = run_of(link);
+    if (run == NULL)
+        return NULL;
+    run->wanted = bytes_get_u32(frame->payload.ptr);
+    take_stage(run, link, name, frame);
+    return NULL;
+}
+
+void link_restart_leave(struct relay_link *link)
+{
+    struct restart_node *n = link->restart;
+    struct restart_run *run;
+
+    if (n == NULL)
+        return;
+    run = link->space->restart;
+    link->restart = NULL;
+    n->link = NULL;
+    run->has_asked = false;
+    enter_stage(run, n, RESTART_AWAY);
+    engine_use_ended(link->all->engine);
+    if (run->counts[RESTART_AWAY] > run->wanted || run->counts[RESTART_AWAY] > RELAY_CLIENTS_MAX)
+        forget_node(run, n);
+}
+
+bool link_restart_order(struct engine_space *space)
+{
+    struct restart_run *run = space->restart;
+
+    if (run == NULL || run->counts[RESTART_RUNS] == 0 || !run->has_started)
+        return false;
+    begin_generation(run, run->generation + 1, false);
+    return true;
+}
+
+/* Names the missing nodes; if none is known, those that are here. */
+static void say_missing(const struct restart_run *run, char says[RESTART_SAYS_MAX])
+{
+    size_t here = count_here(run), shown = 0;
+    size_t missing = run->counts[RESTART_AWAY] + run->counts[RESTART_RUNS];
+    const struct restart_node *n;
+    int len = snprintf(says, RESTART_SAYS_MAX, "%zu of %" PRIu32 " relays of the run are here",
+                       here, run->wanted);
+
+    TAILQ_FOREACH(n, &run->nodes, entry) {
+        bool is_here = n->stage == RESTART_WAITS || n->stage == RESTART_ASKED;
+        size_t name_len = n->by_name.key.len < NAME_SHOWN_MAX ? n->by_name.key.len : NAME_SHOWN_MAX;
+
+        if (is_here == (missing > 0) || shown++ >= NAMES_SHOWN)
+            continue;
+        len += snprintf(says + len, RESTART_SAYS_MAX - (size_t)len, "%s%.*s",
+                        shown > 1     ? ", "
+                        : missing > 0 ? "; missing: "
+                                      : ": ",
+                        (int)name_len, (const char *)n->name);
+    }
+    if (shown > NAMES_SHOWN)
+        snprintf(says + len, RESTART_SAYS_MAX - (size_t)len, " and %zu more", shown - NAMES_SHOWN);
+}
+
+void link_restart_tick(const struct engine *e)
+{
+    const struct engine_space *space;
+    char says[RESTART_SAYS_MAX];
+
+    TAILQ_FOREACH(space, &e->spaces, entry) {
+        struct restart_run *run = space->restart;
+
+        if (run == NULL || run->has_started || run->has_asked || !run->is_news)
+            continue;
+        run->is_news = false;
+        say_missing(run, says);
+        notify_all(run, RESTART_WAITS, says);
+    }
+}
+
+void link_restart_fini(const struct engine *e)
+{
+    const struct engine_space *space;
+
+    TAILQ_FOREACH(space, &e->spaces, entry) {
+        struct restart_run *run = space->restart;
+
+        if (run == NULL)
+            continue;
+        while (!TAILQ_EMPTY(&run->nodes))
+            forget_node(run, TAILQ_FIRST(&run->nodes));
+        table_fini(&run->names);
+        account_free(ACCOUNT_SESSIONS, run, sizeof *run);
+    }
 }

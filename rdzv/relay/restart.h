@@ -1,59 +1,63 @@
 /* Restarts in place (--exit-on-restart): the relays of a run, one for each node, start together and
- * end together. Each relay appends its name to a list in the space of its clients. The run has
- * started when all N relays are there. When a relay starts later, since the containers of its node
- * have ended, it begins the next generation, and the relays of the generation before exit: the
- * kubelet starts their containers again, and all meet in the new generation.
+ * end together. A space has one such run. Its store keeps the barrier, with one RELAY_RESTART frame
+ * for each event (proto/relay.h):
  *
- * The lists are plain keys of c10d below RELAY_KEYS, which a session of this relay reads and
- * writes, so a generation is as durable as the store, and a restart of the store ends nothing:
+ * Each relay sends its generation, the number N of nodes and the name of its node when it is
+ * welcomed, and once a second while it waits. When N nodes are there, the store asks all of them
+ * once more, since a relay may be gone before its link ends. When all have answered, the generation
+ * has started. If a relay comes later, the containers of its node have ended: the store begins the
+ * next generation, and the relays of the generation before exit. The kubelet starts their
+ * containers again, and all meet in the new generation.
  *
- *     restart          the newest generation, as a decimal number
- *     restart/G/here   a line of each relay of generation G: "N ID NAME". Each process has a new ID
- *     restart/G/seen   the same, appended when `here` has N names
- *     restart/G/runs   exists when `seen` has N names: the run has started
- *
- * Two lists, since a relay may be gone before the last one comes: only relays that still live
- * append to `seen`. A relay whose line is not among those that complete `seen` comes too late for
- * G: its name is there, but from the process before, and the others may have started with that. */
+ * A relay that was asked in the generation that has started was one of the N, so it misses nothing
+ * if its link ends before it hears of the start. A store keeps nothing on disk: after its start, or
+ * when another replica leads, the relays bring the generation with them. */
 #pragma once
 
-#include "rdzv/relay/relay.h"
+#include "rdzv/relay/link_session.h"
 
-enum restart_stage { RESTART_HERE, RESTART_SEEN, RESTART_RUNS };
-
-struct restart {
-    struct relay *relay; /* NULL: there is no --exit-on-restart */
-    const char *name;    /* of this node */
-    uint32_t nodes;      /* N */
-    uint32_t ticks;      /* since the lists were read for /startz */
-    uint64_t id;
-    uint64_t generation;
-    uint8_t stage; /* enum restart_stage */
-    uint8_t step;  /* what the session has asked for: an enum in restart.c */
-    uint8_t op;    /* enum c10d_op of that request */
-    bool is_due;   /* the next generation has begun: the relay must exit */
-    bool has_left;
-    struct relay_client *session; /* NULL: the store has lost it, or memory was short */
-    struct blob *in;              /* the answer, as far as it has come */
-    struct blob *list;            /* the last one that was read */
-    struct blob *before;          /* the complete list before that one; NULL: unknown */
-    struct slice *names;          /* N names of a list, and room for as many missing ones */
+enum restart_stage {
+    RESTART_AWAY,  /* of a store: the relay has no link */
+    RESTART_WAITS, /* for N nodes */
+    RESTART_ASKED, /* the relay has answered, in this generation */
+    RESTART_RUNS,  /* its generation has started */
+    RESTART_STAGES
 };
 
-/* `relay` and `name` outlive it. `name` names this node: each process of the node has the same
- * name, and each other node has another one. */
-void restart_init(struct restart *r, struct relay *relay, uint32_t nodes, const char *name);
-void restart_fini(struct restart *r);
+#define RESTART_NAME_MAX    400u
+#define RESTART_MESSAGE_MAX (4 + RESTART_NAME_MAX)
+#define RESTART_SAYS_MAX    600
 
-/* The end of an iteration, before the link sends. */
-void restart_flush(struct restart *r);
+/* --- Of a relay. --- */
 
-/* Once a second. */
-void restart_tick(struct restart *r);
+struct restart {
+    const char *name; /* of this node: each other node has another one */
+    uint32_t nodes;   /* N; 0: there is no --exit-on-restart */
+    uint8_t stage;    /* enum restart_stage */
+    bool is_due;      /* the next generation has begun: the relay must exit */
+    uint64_t generation;
+    char says[RESTART_SAYS_MAX]; /* for /startz */
+};
 
-/* The daemon stops: its session ends. */
-void restart_leave(struct restart *r);
+/* The frame for the store; its payload lies in `room`. */
+struct relay_frame restart_frame(const struct restart *r, uint8_t room[RESTART_MESSAGE_MAX]);
 
-/* For /startz: true if the run has started with this relay. Fills `text`, also then. */
-#define RESTART_SAYS_MAX 600
-bool restart_has_started(const struct restart *r, char text[RESTART_SAYS_MAX]);
+/* The store's frame. True: the relay must answer by restart_frame(). */
+bool restart_receive(struct restart *r, const struct relay_frame *frame);
+
+/* --- Of a store. --- */
+
+/* NULL, or why a relay would not send that. */
+const char *link_restart_take(struct relay_link *link, const struct relay_frame *frame);
+
+/* The link has ended. */
+void link_restart_leave(struct relay_link *link);
+
+/* An operator restarts the run. False: the space has no run in place, or it has not started. */
+bool link_restart_order(struct engine_space *space);
+
+/* Once a second: relays that wait hear which nodes are missing. */
+void link_restart_tick(const struct engine *e);
+
+/* All links have ended. */
+void link_restart_fini(const struct engine *e);

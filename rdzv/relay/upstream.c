@@ -356,6 +356,20 @@ static void say_hello(struct upstream *u)
     outq_put(&u->out, &u->net->pool, bytes, hello_write(bytes, &hello));
 }
 
+static void say_restart(struct upstream *u)
+{
+    uint8_t room[RESTART_MESSAGE_MAX];
+    const struct relay_frame frame = restart_frame(u->restart, room);
+
+    upstream_put_frame(u, &frame);
+}
+
+static void on_restart(struct upstream *u, const struct relay_frame *frame)
+{
+    if (u->restart != NULL && !u->net->draining && restart_receive(u->restart, frame))
+        say_restart(u);
+}
+
 static bool is_replica(const struct upstream *u)
 {
     return u->config->journal.url != NULL;
@@ -428,6 +442,8 @@ static void on_welcome(struct upstream *u, struct slice payload)
               log_u64("connections", u->relay->session_count),
               log_u64("unconfirmed", u->relay->pending_count));
     relay_link_up(u->relay, w);
+    if (u->restart != NULL)
+        say_restart(u);
     rdzv__relay_welcome__free_unpacked(w, NULL);
 }
 
@@ -482,6 +498,8 @@ static void upstream_on_frame(struct upstream *u, const struct relay_frame *fram
         on_refused(u, frame);
     else if (u->state == UPSTREAM_HELLO)
         upstream_fail(u, "the answer to HELLO is not WELCOME");
+    else if (frame->kind == RELAY_RESTART)
+        on_restart(u, frame);
     else if (frame->kind != RELAY_PONG)
         why = relay_receive(u->relay, frame);
     if (why != NULL)
@@ -680,6 +698,8 @@ static void look_alive(struct upstream *u)
 
 void upstream_tick(struct upstream *u)
 {
+    if (u->state == UPSTREAM_CONNECTED && u->restart != NULL && u->restart->stage != RESTART_RUNS)
+        say_restart(u);
     if (u->state == UPSTREAM_CONNECTED)
         look_alive(u);
     else if (u->state != UPSTREAM_LOOKS_UP && !evtimer_pending(&u->timer, NULL))

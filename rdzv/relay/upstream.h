@@ -7,6 +7,7 @@
 #include "rdzv/net/resolve.h"
 #include "rdzv/relay/hello.h"
 #include "rdzv/relay/relay.h"
+#include "rdzv/relay/restart.h"
 
 /* What a link waits for, in milliseconds. */
 struct upstream_times {
@@ -42,6 +43,7 @@ struct upstream_note {
 struct upstream {
     struct net *net;
     struct relay *relay;
+    struct restart *restart; /* NULL: there is no --exit-on-restart */
     const struct config *config;
     const char *space; /* of its clients, at the store */
     const struct certificate *tls_options;

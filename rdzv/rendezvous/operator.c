@@ -140,9 +140,9 @@ static struct operator_answer answer_of(enum store_status status)
     }
 }
 
-static void log_order(const struct rendezvous_space *home, const struct operator_order *o)
+void operator_log(const struct engine_space *space, const struct operator_order *o)
 {
-    log_event(LOG_WARN, "operator_order", log_str("space", home->space->store->name),
+    log_event(LOG_WARN, "operator_order", log_str("space", space->store->name),
               log_str("order", words[o->verb]), log_bytes("about", o->name),
               log_str("reason", o->reason), log_str("by", o->by));
 }
@@ -183,7 +183,7 @@ struct operator_answer operator_order_node(struct engine_space *space,
         status = STORE_NO_MEMORY;
     if (status != STORE_OK)
         return answer_of(status);
-    log_order(home, o);
+    operator_log(space, o);
     driver_step_space(home, (struct policy_event){.kind = RUN_ORDERED,
                                                   .order = RUN_ORDER_KEEP_OUT,
                                                   .evicts = o->verb == OPERATOR_EVICT});
@@ -232,7 +232,7 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
         status = put_order(run->home, RUN_KEY, o);
     if (status != STORE_OK)
         return answer_of(status);
-    log_order(run->home, o);
+    operator_log(run->home->space, o);
     if (o->verb != OPERATOR_RESTART)
         run->run.orders.word = o->verb == OPERATOR_HOLD    ? ORDER_HOLD
                                : o->verb == OPERATOR_CLOSE ? ORDER_CLOSE

@@ -87,6 +87,8 @@ static inline bool operator_is_about_node(enum operator_verb verb)
 struct operator_answer operator_order_node(struct engine_space *space,
                                            const struct operator_order *order);
 struct operator_answer operator_order_run(struct run_view *v, const struct operator_order *order);
+/* The event of an order; the two above log it. */
+void operator_log(const struct engine_space *space, const struct operator_order *order);
 /* Writes the member "orders": those that hold in the space, in the order in which they came. */
 void operator_orders_write(struct writer *w, const struct engine_space *space);
 

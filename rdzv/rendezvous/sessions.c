@@ -1,6 +1,5 @@
 /* Sessions of c10d as events of the policy: which session is an agent's or a worker's, and its
  * requests. */
-#include "proto/relay.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/rendezvous.h"
@@ -162,7 +161,7 @@ static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_
         note_reader(home, c, key);
     else if (torch_key_is_agents(key))
         bind_agent(home, c, key, op == C10D_COMPARE_SET);
-    else if (c10d_session(c)->role != C10D_RESUMED && !relay_key_is_own(key))
+    else if (c10d_session(c)->role != C10D_RESUMED)
         bind_worker(home, c);
 }
 
