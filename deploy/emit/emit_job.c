@@ -165,7 +165,10 @@ static bool check_settings(struct job_maker *m, const struct yaml_node *known,
 }
 
 static bool run_checks(struct job_maker *m, const struct yaml_node *list, enum diag_kind kind,
-                       const struct scope *s);
+                       const struct scope *s)
+{
+    return template_check(&m->template, list, kind, s, m->file);
+}
 
 /* The entries that are null in a mapping and in its nested mappings; NULL: none. */
 static struct yaml_node *nulls_of(struct arena *a, const struct yaml_node *settings)
@@ -370,48 +373,6 @@ static bool make_variables(struct job_maker *m)
     set_variable(m, "placement", yaml_get(m->placement, "placement"));
     return set_variables(m, m->placement, "first") && set_variables(m, m->platform, "let") &&
            set_variables(m, m->model, "let") && set_variables(m, m->placement, "let");
-}
-
-/* Whether the user has written it: settings that an input format or the model makes are in no file
- * of theirs, and those of a profile are in one that they can look at. */
-static bool is_written_by_user(const struct yaml_node *place)
-{
-    return place != NULL && place->file != NULL &&
-           !text_begins(place->file, "formats/", "platforms/", "placements/") &&
-           !text_is(place->file, "model.yaml", "parts.yaml");
-}
-
-/* Runs one entry of the lists `checks:` and `notes:`; `s` has the variable of the entry's $for. */
-static void run_one_check(struct job_maker *m, const struct yaml_node *check, enum diag_kind kind,
-                          const struct scope *s)
-{
-    const struct yaml_node *place, *text;
-
-    if (!expr_true(template_fill(&m->template, yaml_get(check, "if"), s)) || m->template.failed)
-        return;
-    place = template_fill(&m->template, yaml_get(check, "where"), s);
-    text = template_fill(&m->template, yaml_get(check, "message"), s);
-    if (m->template.failed || yaml_text(text) == NULL)
-        return;
-    if (is_written_by_user(place))
-        yaml_report(m->diag, kind, place, "%s", text->text);
-    else
-        diag_report(m->diag, kind, m->file, (struct yaml_mark){0, 1, 1}, "%s", text->text);
-}
-
-static bool run_checks(struct job_maker *m, const struct yaml_node *list, enum diag_kind kind,
-                       const struct scope *s)
-{
-    YAML_FOREACH(check, list) {
-        const struct yaml_node *loop = yaml_get(check, "$for");
-        struct template_loop l = {0};
-
-        if (loop == NULL)
-            run_one_check(m, check, kind, s);
-        while (loop != NULL && template_loop_next(&m->template, loop, s, &l))
-            run_one_check(m, check, kind, &l.scope);
-    }
-    return !m->template.failed;
 }
 
 static bool run_all_checks(struct job_maker *m, const char *key, enum diag_kind kind)

@@ -16,8 +16,10 @@ struct importer {
     const struct kube_object *job;
     const struct kube_pods *pods; /* of its workers */
     const struct kube_container *container;
-    const struct job_run *run; /* the first one there */
-    struct yaml_node *settings;
+    const struct job_run *run;  /* the first one there */
+    struct yaml_node *facts;    /* the variables of deploy/data/import.yaml */
+    bool writes_program;        /* the user file has mainProgram */
+    struct yaml_node *settings; /* NULL: none yet */
 };
 
 /* Finds the job and makes its settings. False: there is an error in diag. */
@@ -50,8 +52,9 @@ bool import_run(struct importer *m);
 
 /* --- The command. --- */
 
-/* Adds mainProgram, so that emit writes the command of torchrun, or command and args word by word,
- * where that would not mean the same. Returns whether it was mainProgram; errors are in diag. */
+/* Adds the facts mainProgram, so that emit writes the command of torchrun, or command and args word
+ * by word, where that would not mean the same; the others are null. Returns whether it was
+ * mainProgram; errors are in diag. */
 bool import_command(struct importer *m);
 
 /* Whether emit sets the option in every case, so that the user file has no place for it. */
@@ -60,28 +63,6 @@ bool import_is_of_rendezvous(enum torchrun_option o);
 /* The number that the setting `restarts` gets, instead of the option of a command that emit writes;
  * NULL: none. */
 const char *import_restarts(const struct importer *m);
-
-/* --- The settings of a store in its own pod: persistence and access. --- */
-
-/* Whether the relays of the run restart the containers of its pods (rdzv.restart). */
-bool import_restarts_in_place(struct importer *m);
-
-/* Whether the store is one of several replicas that keep their state in etcd. */
-bool import_is_replica(struct importer *m, const struct job_store *s);
-
-/* If the job has relays to one store that other files have: puts its placement into `rdzv`, and how
- * its relays get there. False: it has none. */
-bool import_relays(struct importer *m, struct yaml_node *rdzv);
-
-/* Puts the TLS of agents on etcd-v2 to such a store into `rdzv`, if emit has written it. */
-void import_client_tls(struct importer *m, struct yaml_node *rdzv);
-
-/* What emit calls the store's objects. */
-const char *import_store_name(struct importer *m);
-
-/* Puts into `rdzv` how the user wants the store's pod, unless that trains, too; and what a store of
- * its own has: name, volume, journal, replicas, relays, tls and adminToken. */
-void import_store(struct importer *m, const struct job_store *s, struct yaml_node *rdzv);
 
 /* --- What a user file cannot say of a manifest. --- */
 

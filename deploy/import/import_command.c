@@ -104,7 +104,7 @@ static void put_words(struct importer *m, const char *key, const struct yaml_nod
             yaml_append(&m->arena, list, item);
     }
     if (old != NULL)
-        import_put(m, m->settings, key, list);
+        import_put(m, m->facts, key, list);
 }
 
 /* --- Scripts. --- */
@@ -219,6 +219,8 @@ bool import_command(struct importer *m)
     const char *program = NULL, *rest;
     const struct yaml_node *text = words != NULL && script < count ? words[script].node : NULL;
 
+    FOREACH_WORD(fact, "mainProgram", "command", "args")
+        import_put_plain(m, m->facts, fact, "null");
     refuse_assignments(m);
     if (m->run->unread != NULL && m->run->args != NULL)
         import_error(m, m->run->unread->node,
@@ -235,8 +237,8 @@ bool import_command(struct importer *m)
                      "accelerate launch does not read the variables of torchrun that emit writes: "
                      "use rewrite, or torchrun");
     if (m->run->args == NULL || words == NULL) {
-        import_put(m, m->settings, "command", kube_field(m->container, "command"));
-        import_put(m, m->settings, "args", kube_field(m->container, "args"));
+        import_put(m, m->facts, "command", kube_field(m->container, "command"));
+        import_put(m, m->facts, "args", kube_field(m->container, "args"));
         return false;
     }
     if (text == NULL)
@@ -244,7 +246,7 @@ bool import_command(struct importer *m)
     else if (script + 1 == count)
         program = program_of_script(m, text);
     if (program != NULL && !m->run->args->is_other) {
-        import_put_text(m, m->settings, "mainProgram", program);
+        import_put_text(m, m->facts, "mainProgram", program);
         return true;
     }
     rest = text == NULL ? NULL : cut_script(m, text);

@@ -1,19 +1,13 @@
-/* The settings of a job: first those that have a name, then the rest of the pod and of its
- * container as patches. */
+/* Finds the job, and what the manifests say of it: deploy/data/import.yaml makes the user file of
+ * these facts. */
 #include "deploy/import/import.h"
 
 #include "deploy/kube/rdzv_conf.h"
+#include "deploy/template/files.h"
+#include "deploy/template/template.h"
 #include "deploy/yaml/options.h"
 
 #include <string.h>
-
-/* Puts a key, unless the collection is empty. */
-static void put_filled(struct importer *m, struct yaml_node *to, const char *key,
-                       const struct yaml_node *value)
-{
-    if (value->count > 0)
-        import_put(m, to, key, value);
-}
 
 /* --- The job. --- */
 
@@ -26,11 +20,6 @@ static const char *platform_of(const struct kube_object *o)
     if (o->type == KUBE_PYTORCHJOB && wrapper == KUBE_MCAD)
         return "appwrapper-v1beta1";
     return kube_platform(o->type);
-}
-
-static bool is_wrapped(const struct importer *m)
-{
-    return m->platform != NULL && strncmp(m->platform, "appwrapper", 10) == 0;
 }
 
 static bool import_find_job(struct importer *m)
@@ -72,7 +61,7 @@ const struct job_run *import_workers_run(const struct job_view *jobs, const stru
     return run;
 }
 
-/* --- Rendezvous. --- */
+/* --- The rendezvous. --- */
 
 /* A variable of which the id is made: emit brings its own. */
 static bool is_part_of_id(struct importer *m, const char *variable)
@@ -87,11 +76,10 @@ static bool is_part_of_id(struct importer *m, const char *variable)
 
 bool import_is_rendezvous(struct importer *m, const char *variable)
 {
-    bool command = yaml_get(m->settings, "mainProgram") != NULL;
     enum torchrun_option o = torchrun_option_of_variable(variable);
 
     return import_is_of_rendezvous(o) ||
-           (command && (o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE)) ||
+           (m->writes_program && (o == TORCHRUN_NNODES || o == TORCHRUN_NPROC_PER_NODE)) ||
            is_part_of_id(m, variable);
 }
 
@@ -102,12 +90,13 @@ const struct yaml_node *import_place(const struct importer *m, enum torchrun_opt
     return s->node != NULL ? s->node : m->job->node;
 }
 
-/* What the conf says to c10d; is_host is emit's. */
-static struct yaml_node *read_conf(struct importer *m)
+/* What the conf says to c10d, in `conf`, and all of its keys; is_host is emit's. */
+static void find_conf(struct importer *m)
 {
     const char *conf = job_text(m->run, TORCHRUN_RDZV_CONF);
     int backend = rdzv_conf_backend(m->run->backend);
-    struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
+    struct yaml_node *out = yaml_put_new(&m->arena, m->facts, "conf", YAML_MAPPING);
+    struct yaml_node *keys = yaml_put_new(&m->arena, m->facts, "confKeys", YAML_MAPPING);
     struct rdzv_conf_entry e;
     size_t at = 0;
     int readers;
@@ -117,6 +106,7 @@ static struct yaml_node *read_conf(struct importer *m)
         const char *key = arena_copy(&m->arena, conf + e.start, len);
         const char *value = arena_copy(&m->arena, conf + e.value_start, e.end - e.value_start);
 
+        import_put_text(m, keys, key, value);
         if (strcmp(key, "timeout") == 0 && (rdzv_conf_readers(key, len) & backend) != 0)
             key = "join_timeout"; /* as c10d calls it */
         readers = rdzv_conf_readers(key, strlen(key));
@@ -128,207 +118,68 @@ static struct yaml_node *read_conf(struct importer *m)
             import_note(m, import_place(m, TORCHRUN_RDZV_CONF),
                         "c10d does not read the conf key `%s`, so import leaves it out", key);
     }
-    return out->count > 0 ? out : NULL;
 }
 
-static const char *placement_of(struct importer *m, const struct job_store *s)
+static void put_number(struct importer *m, struct yaml_node *to, const char *key, long number)
 {
-    const struct kube_object *o = job_store_object(s);
-
-    if (import_is_replica(m, s))
-        return "replicas";
-    if (m->run->store->kind == JOB_STORE_RELAY)
-        return "relay";
-    if (o == m->job)
-        return s->container->init                 ? "sidecar"
-               : m->job->type == KUBE_JOBSET      ? "job"
-               : m->job->type == KUBE_VOLCANO_JOB ? "task"
-                                                  : NULL;
-    return kube_top(o) == kube_top(m->job) ? "pod" : "service";
+    yaml_put_number(&m->arena, to, key, number);
 }
 
-/* The name that job and store have in common, if it is another one than the job's. */
-static void read_instance(struct importer *m, const struct job_store *s)
+static void put_truth(struct importer *m, struct yaml_node *to, const char *key, bool truth)
 {
-    const struct kube_pods *p = s == NULL ? NULL : s->container->pods;
-    const char *label = p == NULL ? "" : kube_text(p->meta, "labels.rdzvd");
-    char first = m->job->name[0];
-
-    if (*label != '\0' && strcmp(label, m->job->name) != 0)
-        import_put_text(m, m->settings, "instance", label);
-    else if (*label == '\0' && first >= '0' && first <= '9') /* no Service can be called so */
-        import_put_text(m, m->settings, "instance", arena_text(&m->arena, "job-%s", m->job->name));
+    import_put_plain(m, to, key, truth ? "true" : "false");
 }
 
-/* The Service and the port by which agents or their relays find the store. */
-static void read_address(struct importer *m, const struct job_store *s, struct yaml_node *rdzv)
+/* What torchrun is told. */
+static void find_run(struct importer *m)
 {
+    static const char *const from[] = {[JOB_FROM_NOWHERE] = "nowhere",
+                                       [JOB_FROM_ENV] = "env",
+                                       [JOB_FROM_OPERATOR] = "operator",
+                                       [JOB_FROM_SCRIPT] = "script",
+                                       [JOB_FROM_FLAG] = "flag"};
+    struct yaml_node *run = yaml_put_new(&m->arena, m->facts, "run", YAML_MAPPING);
+    struct yaml_node *options = yaml_put_new(&m->arena, m->facts, "torchrun", YAML_MAPPING);
     const struct job_run *r = m->run;
-    const struct kube_object *service = r->target.service;
-    bool relay = r->store->kind == JOB_STORE_RELAY, c10d = strcmp(r->backend, "c10d") == 0;
-    long port = r->port;
-    const char *name =
-        job_store_object(s) == m->job ? import_store_name(m) : job_store_object(s)->name;
-    struct job_upstream up;
+    bool alone = m->job->type != KUBE_POD; /* else it is one of several */
 
-    if (relay && job_relay_upstream(&m->jobs, r->store, 0, &up)) {
-        if (port != (c10d ? up.port : 2379))
-            yaml_put_number(&m->arena, rdzv, "relayPort", port);
-        service = up.target.service;
-        port = up.port;
-        c10d = true; /* relays speak it to their store */
+    put_number(m, run, "low", r->nodes_min);
+    put_number(m, run, "high", r->nodes_max);
+    put_number(m, run, "pods", alone ? job_training_pods(&m->jobs, m->job) : -1);
+    put_number(m, run, "port", r->port);
+    put_truth(m, run, "elastic", job_is_elastic(r));
+    put_truth(m, run, "found", r->found);
+    put_truth(m, run, "hosted", r->hosted);
+    import_put_text(m, run, "host", r->host);
+    import_put_text(m, run, "backend", r->backend);
+    if (r->target.service != NULL)
+        import_put_text(m, run, "service", r->target.service->name);
+    for (enum torchrun_option o = 0; o < TORCHRUN_OPTIONS; o++) {
+        const struct job_setting *s = &r->settings[o];
+        struct yaml_node *option =
+            yaml_put_new(&m->arena, options, torchrun_option_name(o), YAML_MAPPING);
+
+        import_put_text(m, option, "from", from[s->from]);
+        import_put_plain(m, option, "value", s->value.known ? s->value.text : NULL);
+        put_truth(m, option, "known", s->value.known);
+        put_truth(m, option, "fields", s->value.field_count > 0);
+        import_put(m, option, "node", s->node);
+        import_put(m, option, "place", import_place(m, o));
     }
-    if (service != NULL && strcmp(service->name, name) != 0 &&
-        (s->container->init || job_store_object(s) != m->job))
-        import_put_text(m, rdzv, "serviceName", service->name);
-    if (port > 0 && port != (c10d ? 29400 : 2379))
-        yaml_put_number(&m->arena, rdzv, c10d ? "port" : "etcdPort", port);
 }
 
-/* At a store that other files have, over a protocol that emit knows. */
-static bool is_elsewhere(const struct job_run *r)
+/* --- Containers. --- */
+
+static struct yaml_node *fields_of(struct importer *m, const struct kube_container *c)
 {
-    return !r->found && !r->hosted && *r->host != '\0' && r->port > 0 &&
-           strchr(r->host, '$') == NULL && r->settings[TORCHRUN_RDZV_ENDPOINT].value.known &&
-           text_is(r->backend, "c10d", "etcd-v2");
+    struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
+
+    FOREACH_WORD(field, "envFrom", "image", "imagePullPolicy", "ports", "resources", "workingDir")
+        import_put(m, out, field, kube_field(c, field));
+    return out;
 }
 
-static void read_rdzv(struct importer *m)
-{
-    const struct job_store *s = job_store_behind(m->run->store);
-    struct yaml_node *rdzv = yaml_new(&m->arena, YAML_MAPPING);
-    const struct job_run *r = m->run;
-
-    read_instance(m, s);
-    if (import_restarts_in_place(m))
-        import_put_text(m, rdzv, "restart", "in-place");
-    if (s != NULL && s->kind == JOB_STORE_RDZVD && placement_of(m, s) != NULL) {
-        import_put_text(m, rdzv, "placement", placement_of(m, s));
-        import_put(m, rdzv, "image", kube_field(s->container, "image"));
-        import_put(m, rdzv, "imagePullPolicy", kube_field(s->container, "imagePullPolicy"));
-        import_put(m, rdzv, "resources", kube_field(s->container, "resources"));
-        read_address(m, s, rdzv);
-        import_store(m, s, rdzv);
-    } else if ((s != NULL || !import_relays(m, rdzv)) && is_elsewhere(r)) {
-        import_put_text(m, rdzv, "placement", "external");
-        import_put_text(m, rdzv, "endpoint", arena_text(&m->arena, "%s:%ld", r->host, r->port));
-        if (r->settings[TORCHRUN_RDZV_ID].value.known)
-            import_put_text(m, rdzv, "id", job_text(r, TORCHRUN_RDZV_ID));
-        import_client_tls(m, rdzv);
-        import_note(
-            m, import_place(m, TORCHRUN_RDZV_ENDPOINT),
-            "the job meets at %s, which is not in these files, and the user file leaves it there: "
-            "remove rdzv.placement, rdzv.endpoint and rdzv.id, and it gets a store of its own",
-            r->host);
-    }
-    import_put(m, rdzv, "conf", read_conf(m));
-    if (strcmp(r->backend, "etcd-v2") == 0 && rdzv->count > 0 &&
-        (s == NULL || s->kind == JOB_STORE_RDZVD))
-        import_put_text(m, rdzv, "protocol", "etcd-v2");
-    put_filled(m, m->settings, "rdzv", rdzv);
-}
-
-/* --- Numbers. --- */
-
-/* nprocPerNode, which emit's PyTorchJob has, too. */
-static bool is_told_by_operator(const struct importer *m)
-{
-    return m->run->settings[TORCHRUN_NPROC_PER_NODE].from == JOB_FROM_OPERATOR &&
-           (strcmp(m->platform, "pytorchjob") == 0 || is_wrapped(m));
-}
-
-static void read_numbers(struct importer *m, bool writes_command)
-{
-    const struct job_setting *procs = &m->run->settings[TORCHRUN_NPROC_PER_NODE];
-    long pods = job_training_pods(&m->jobs, m->job), low = m->run->nodes_min,
-         high = m->run->nodes_max;
-
-    if (m->job->type == KUBE_POD)
-        pods = -1; /* it is one of several */
-    if (low > 0 && high > low) {
-        struct yaml_node *nodes = yaml_put_new(&m->arena, m->settings, "nodes", YAML_MAPPING);
-
-        yaml_put_number(&m->arena, nodes, "min", low);
-        yaml_put_number(&m->arena, nodes, "max", high);
-    } else if (pods > 0 || high > 0) {
-        yaml_put_number(&m->arena, m->settings, "numPods", pods > 0 ? pods : high);
-    } else {
-        import_error(
-            m, m->job->node,
-            "import cannot tell the number of pods: write it into the manifest as a number");
-    }
-    if (kube_get(m->container->over, "numProcPerNode") != NULL)
-        import_put(m, m->settings, "procsPerNode", kube_get(m->container->over, "numProcPerNode"));
-    else if ((writes_command || is_told_by_operator(m)) && procs->from != JOB_FROM_NOWHERE &&
-             procs->value.known && *procs->value.text != '\0')
-        import_put_plain(m, m->settings, "procsPerNode", procs->value.text);
-}
-
-/* --- The container. --- */
-
-/* The operator told torchrun, and emit's job has no field for it: a variable does. */
-static void take_from_operator(struct importer *m, enum torchrun_option option,
-                               struct yaml_node *list)
-{
-    const struct job_setting *s = &m->run->settings[option];
-
-    if (s->from == JOB_FROM_OPERATOR && s->value.known)
-        kube_add_variable(&m->arena, list, torchrun_option_variable(option), s->value.text);
-}
-
-static const struct yaml_node *read_variables(struct importer *m)
-{
-    struct yaml_node *list = yaml_new(&m->arena, YAML_SEQUENCE), *item;
-
-    YAML_FOREACH(entry, kube_field(m->container, "env")) {
-        const char *name = kube_text(entry, "name");
-
-        if (import_is_rendezvous(m, name))
-            continue;
-        item = yaml_new(&m->arena, YAML_MAPPING);
-        import_put(m, item, "name", kube_get(entry, "name"));
-        import_put(m, item, "valueFrom", kube_get(entry, "valueFrom"));
-        if (kube_get(entry, "value") != NULL)
-            import_put(m, item, "value", kube_get(entry, "value"));
-        else if (kube_get(item, "valueFrom") == NULL)
-            import_put_text(m, item, "value", "");
-        yaml_append(&m->arena, list, item);
-    }
-    if (yaml_get(m->settings, "mainProgram") == NULL && !is_told_by_operator(m))
-        take_from_operator(m, TORCHRUN_NPROC_PER_NODE, list);
-    if (!job_is_elastic(m->run))
-        take_from_operator(m, TORCHRUN_MAX_RESTARTS, list);
-    return list->count > 0 ? list : NULL;
-}
-
-static void read_container(struct importer *m)
-{
-    struct yaml_node *rest =
-        yaml_without(&m->arena, m->container->node,
-                     WORDS("name", "image", "imagePullPolicy", "command", "args", "env",
-                           "resources", "envFrom", "workingDir", "ports"));
-
-    if (import_restarts_in_place(m))
-        rest = yaml_without(&m->arena, rest, WORDS("restartPolicy", "restartPolicyRules"));
-    import_put(m, m->settings, "workingDir", kube_field(m->container, "workingDir"));
-    if (m->container->over == NULL && strcmp(m->platform, "pytorchjob") != 0 && !is_wrapped(m))
-        import_put(m, m->settings, "containerName", kube_get(m->container->node, "name"));
-    import_put(m, m->settings, "environmentVariables", read_variables(m));
-    import_put(m, m->settings, "envFrom", kube_field(m->container, "envFrom"));
-    /* The ports, without those of the rendezvous. */
-    import_put(m, rest, "ports",
-               YAML_SELECT(&m->arena, port, YAML_FOREACH(port, kube_field(m->container, "ports")),
-                           kube_int(port, "containerPort", -1) != m->run->port &&
-                               !kube_is(port, "name", "rdzv")));
-    put_filled(m, rest, "resources",
-               yaml_without(&m->arena, kube_get(m->container->node, "resources"),
-                            WORDS("requests", "limits")));
-    put_filled(m, m->settings, "container", rest);
-}
-
-/* --- The pod. --- */
-
-/* Without rdzvd and relays, which emit writes itself. */
+/* The others of the pod. Without rdzvd and relays, which emit writes itself. */
 static const struct yaml_node *other_containers(struct importer *m, bool init)
 {
     return YAML_SELECT(&m->arena, c->node,
@@ -338,126 +189,232 @@ static const struct yaml_node *other_containers(struct importer *m, bool init)
                            job_store_kind(&m->arena, c) != JOB_STORE_RELAY);
 }
 
-static void read_pod(struct importer *m)
+/* The Secret and the key in it that are a file of the container; NULL: it is none. */
+static struct yaml_node *secret_key_at(struct importer *m, const struct kube_container *c,
+                                       const char *path)
 {
-    struct yaml_node *rest = yaml_without(
-        &m->arena, m->pods->spec,
-        WORDS("restartPolicy", "containers", "initContainers", "volumes", "priorityClassName"));
-    const struct yaml_node *priority = kube_get(m->pods->spec, "priorityClassName");
-
-    FOREACH_WORD(field, "hostNetwork", "hostIPC", "serviceAccountName", "nodeSelector",
-                 "tolerations", "schedulerName", "terminationGracePeriodSeconds",
-                 "imagePullSecrets") {
-        import_put(m, m->settings, field, kube_get(rest, field));
-        yaml_remove(rest, field);
-    }
-    if (priority != NULL && text_is(kube_text(priority, ""), "low", "default", "high"))
-        import_put(m, rest, "priorityClassName", priority); /* these would mean other names */
-    else if (priority != NULL)
-        import_put(m, m->settings, "priority", priority);
-    else if (is_wrapped(m))
-        import_put_plain(m, m->settings, "priority", "null");
-    import_put(m, m->settings, "initContainers", other_containers(m, true));
-    import_put(m, rest, "containers", other_containers(m, false));
-    import_put(m, rest, "volumes",
-               YAML_SELECT(&m->arena, volume,
-                           YAML_FOREACH(volume, kube_get(m->pods->spec, "volumes")),
-                           !text_is(kube_text(volume, "name"), "rdzvd-data", "rdzvd-client-tls")));
-    import_put_plain(m, m->settings, "shm", "false"); /* `volumes` has the job's /dev/shm */
-    if (m->job->type != KUBE_TRAINJOB || kube_get(m->pods->spec, "restartPolicy") != NULL)
-        import_put_text(m, m->settings, "restartPolicy", m->pods->restart);
-    put_filled(m, m->settings, "pod", rest);
-}
-
-/* --- Labels and the like. --- */
-
-#define QUEUE "kueue.x-k8s.io/queue-name"
-
-static void read_labels(struct importer *m)
-{
-    const struct kube_object *top = kube_top(m->job);
-    const struct yaml_node *labels = kube_get(top->node, "metadata.labels");
-    const struct yaml_node *queue = yaml_get(labels, QUEUE);
-
-    if (queue == NULL && m->job->type == KUBE_VOLCANO_JOB)
-        queue = kube_get(m->job->spec, "queue");
-    if (queue != NULL)
-        import_put(m, m->settings, "queueName", queue);
-    else if (is_wrapped(m) || m->job->type == KUBE_VOLCANO_JOB)
-        import_put_plain(m, m->settings, "queueName", "null");
-    put_filled(m, m->settings, "podLabels",
-               yaml_without(&m->arena, kube_get(m->pods->meta, "labels"), WORDS(QUEUE, "rdzvd")));
-    put_filled(m, m->settings, "podAnnotations",
-               yaml_without(&m->arena, kube_get(m->pods->meta, "annotations"), WORDS(NULL)));
-}
-
-static void read_job_fields(struct importer *m)
-{
-    const struct job_setting *restarts = &m->run->settings[TORCHRUN_MAX_RESTARTS];
-
-    FOREACH_WORD(ttl, "ttlSecondsAfterFinished", "runPolicy.ttlSecondsAfterFinished")
-        import_put(m, m->settings, "ttlSecondsAfterFinished", kube_get(m->job->spec, ttl));
-    if (m->job->type == KUBE_TRAINJOB)
-        import_put(m, m->settings, "ttlSecondsAfterFinished",
-                   kube_get(m->pods->part, "template.spec.ttlSecondsAfterFinished"));
-    if (m->job->type == KUBE_JOB)
-        import_put(m, m->settings, "podFailurePolicy", kube_get(m->job->spec, "podFailurePolicy"));
-    if (yaml_get(m->settings, "mainProgram") != NULL && import_restarts(m) != NULL) {
-        import_put_plain(m, m->settings, "restarts", import_restarts(m));
-        return;
-    }
-    /* Of an elastic job the setting says torchrun's number, too, and emit has a high one by itself.
-     */
-    if (job_is_elastic(m->run)) {
-        if (restarts->from == JOB_FROM_OPERATOR &&
-            strcmp(restarts->value.text, JOB_USUAL_RESTARTS) != 0)
-            import_put(m, m->settings, "restarts", restarts->node);
-        return;
-    }
-    if (m->job->type == KUBE_JOBSET)
-        import_put(m, m->settings, "restarts", kube_get(m->job->spec, "failurePolicy.maxRestarts"));
-    if (m->job->type == KUBE_VOLCANO_JOB && kube_int(m->job->spec, "maxRetry", 0) != 1000)
-        import_put(m, m->settings, "restarts", kube_get(m->job->spec, "maxRetry"));
-    if (m->job->type == KUBE_JOB && !import_restarts_in_place(m))
-        import_put(m, m->settings, "restarts", kube_get(m->job->spec, "backoffLimit"));
-}
-
-/* What of `resources` is a setting; NULL: nothing. */
-static const struct yaml_node *amounts(struct importer *m, const struct yaml_node *resources)
-{
+    const struct yaml_node *secret = kube_secret_at(c, path), *item;
     struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
+    const char *key = kube_base_name(path);
 
-    import_put(m, out, "requests", kube_get(resources, "requests"));
-    import_put(m, out, "limits", kube_get(resources, "limits"));
-    return out->count > 0 ? out : NULL;
+    if (secret == NULL)
+        return NULL;
+    item = kube_item(kube_get(secret, "items"), "path", key);
+    import_put(m, out, "name", kube_get(secret, "secretName"));
+    import_put_text(m, out, "key", item != NULL ? kube_text(item, "key") : key);
+    return out;
 }
 
-static void read_image(struct importer *m)
+/* The values of a store's flags, and the Secrets in which the files are that flags name. */
+static void put_flags(struct importer *m, struct yaml_node *to, const struct kube_container *c)
 {
-    const struct yaml_node *resources = kube_field(m->container, "resources");
+    struct yaml_node *flags = yaml_put_new(&m->arena, to, "flags", YAML_MAPPING);
+    struct yaml_node *secrets = yaml_put_new(&m->arena, to, "secrets", YAML_MAPPING);
+    struct job_setting found;
 
-    if (m->container->over != NULL && kube_get(m->container->over, "resourcesPerNode") != NULL)
-        resources = kube_get(m->container->over, "resourcesPerNode");
-    if (*m->container->image == '\0')
-        import_error(m, m->container->node,
-                     m->job->type == KUBE_TRAINJOB
-                         ? "the image is not in these files: name the file of the runtime, too"
-                         : "the container has no image, and emit needs one: write it here");
-    import_put(m, m->settings, "containerImage", kube_field(m->container, "image"));
-    import_put(m, m->settings, "imagePullPolicy", kube_field(m->container, "imagePullPolicy"));
-    if (amounts(m, resources) != NULL) {
-        import_put(m, m->settings, "resources", amounts(m, resources));
-    } else if (is_wrapped(m)) {
-        import_put_plain(m, m->settings, "numCpusPerPod", "null");
-        import_put_plain(m, m->settings, "totalMemoryPerPod", "null");
+    FOREACH_WORD(name, "admin-token-file", "cert", "client-ca", "client-names", "exit-on-restart",
+                 "journal", "journal-ca", "journal-cert", "journal-lease", "journal-password-file",
+                 "journal-server-name", "journal-user", "upstream-ca", "upstream-cert",
+                 "upstream-name") {
+        if (!job_store_option(&m->jobs, c, name, NULL, &found))
+            continue;
+        import_put_text(m, flags, name, found.value.text);
+        import_put(m, secrets, name, secret_key_at(m, c, found.value.text));
     }
+}
+
+/* HOST:PORT of each member of an etcd cluster. */
+static void put_endpoints(struct importer *m, struct yaml_node *store)
+{
+    const char *url = kube_text(store, "flags.journal"), *p = strstr(url, "://");
+    struct yaml_node *list = yaml_put_new(&m->arena, store, "endpoints", YAML_SEQUENCE);
+
+    for (p = p == NULL ? "" : p + 3; *p != '\0' && *p != '/';) {
+        size_t len = strcspn(p, ",/");
+
+        yaml_append(&m->arena, list, yaml_new_text(&m->arena, p, len));
+        p += len + (p[len] == ',');
+    }
+}
+
+/* The namespace to which the policies of the pods let them out, or NULL. */
+static const struct yaml_node *egress_of(struct importer *m, const struct kube_pods *p)
+{
+    static const char path[] =
+        "to[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name";
+
+    KUBE_FOREACH(o, &m->bundle) {
+        if (o->type != KUBE_NETWORK_POLICY || !kube_same_namespace(o, p->object) ||
+            !kube_selects_by(kube_get(o->spec, "podSelector"), p))
+            continue;
+        YAML_FOREACH(rule, kube_get(o->spec, "egress")) {
+            if (kube_get(rule, path) != NULL)
+                return kube_get(rule, path);
+        }
+    }
+    return NULL;
+}
+
+/* The spec of the Certificate that fills the Secret, or NULL. */
+static const struct yaml_node *certificate_of(struct importer *m, const struct kube_object *store,
+                                              const char *secret)
+{
+    const struct kube_object *found =
+        FIND(o, KUBE_FOREACH(o, &m->bundle),
+             strcmp(o->kind, "Certificate") == 0 && kube_same_namespace(o, store) &&
+                 kube_is(o->spec, "secretName", secret));
+
+    return found == NULL ? NULL : found->spec;
+}
+
+/* Where the relay leads: its first address. alone: that is known, and there is no other one. */
+static void put_upstream(struct importer *m, struct yaml_node *to, const struct job_store *relay)
+{
+    struct job_upstream up, second;
+    struct yaml_node *out;
+
+    if (!job_relay_upstream(&m->jobs, relay, 0, &up))
+        return;
+    out = yaml_put_new(&m->arena, to, "upstream", YAML_MAPPING);
+    import_put_text(m, out, "text", up.text);
+    put_number(m, out, "port", up.port);
+    put_truth(m, out, "alone",
+              up.known && up.well_formed && !job_relay_upstream(&m->jobs, relay, 1, &second));
+    if (up.target.service != NULL)
+        import_put_text(m, out, "service", up.target.service->name);
+}
+
+/* A store, or NULL, as the template sees it. here, beside: the object with its pod is the job; it
+ * is in the same AppWrapper. */
+static void put_store(struct importer *m, const char *name, const struct job_store *s)
+{
+    static const char *const kinds[] = {[JOB_STORE_NONE] = "none",
+                                        [JOB_STORE_RDZVD] = "rdzvd",
+                                        [JOB_STORE_RELAY] = "relay",
+                                        [JOB_STORE_ETCD] = "etcd"};
+    const struct kube_object *o = s == NULL ? NULL : job_store_object(s);
+    struct yaml_node *store;
+
+    if (s == NULL) {
+        import_put_plain(m, m->facts, name, "null");
+        return;
+    }
+    store = yaml_put_new(&m->arena, m->facts, name, YAML_MAPPING);
+    import_put_text(m, store, "kind", kinds[s->kind]);
+    put_truth(m, store, "init", s->container->init);
+    put_truth(m, store, "here", o == m->job);
+    put_truth(m, store, "beside", kube_top(o) == kube_top(m->job));
+    import_put(m, store, "own", s->container->node);
+    import_put(m, store, "fields", fields_of(m, s->container));
+    import_put(m, store, "pod", s->container->pods->spec);
+    import_put(m, store, "meta", s->container->pods->meta);
+    put_number(m, store, "replicas", s->container->pods->replicas);
+    import_put(m, store, "object", o->node);
+    import_put_text(m, store, "name", o->name);
+    yaml_put_filled(&m->arena, store, "namespace", o->namespace);
+    import_put(m, store, "egress", egress_of(m, s->container->pods));
+    put_flags(m, store, s->container);
+    put_endpoints(m, store);
+    import_put(m, store, "certificate",
+               certificate_of(m, o, kube_text(store, "secrets.cert.name")));
+    put_upstream(m, store, s);
+}
+
+/* --- The settings. --- */
+
+/* A variable of the template, which NULL is, too. */
+static void put_fact(struct importer *m, const char *name, const struct yaml_node *value)
+{
+    import_put(m, m->facts, name, value != NULL ? value : yaml_new_plain(&m->arena, "null"));
+}
+
+static void put_text_fact(struct importer *m, const char *name, const char *text)
+{
+    put_fact(m, name, text == NULL ? NULL : yaml_new_string(&m->arena, text));
+}
+
+static void find_facts(struct importer *m)
+{
+    const char *restarts, *namespace = m->job->namespace;
+
+    put_text_fact(m, "name", m->job->name);
+    put_text_fact(m, "namespace", *namespace == '\0' ? NULL : namespace);
+    put_text_fact(m, "platform", m->platform);
+    put_text_fact(m, "type", kube_platform(m->job->type));
+    put_text_fact(m, "restart", m->pods->restart);
+    put_text_fact(m, "usualRestarts", JOB_USUAL_RESTARTS);
+    put_fact(m, "object", m->job->node);
+    put_fact(m, "top", kube_top(m->job)->node);
+    put_fact(m, "spec", m->job->spec);
+    put_fact(m, "part", m->pods->part);
+    put_fact(m, "meta", m->pods->meta);
+    put_fact(m, "pod", m->pods->spec);
+    put_fact(m, "own", m->container->node);
+    put_fact(m, "over", m->container->over);
+    put_fact(m, "fields", fields_of(m, m->container));
+    m->writes_program = import_command(m);
+    restarts = import_restarts(m);
+    put_fact(m, "restarts", restarts == NULL ? NULL : yaml_new_plain(&m->arena, restarts));
+    put_fact(m, "env",
+             YAML_SELECT(&m->arena, entry, YAML_FOREACH(entry, kube_field(m->container, "env")),
+                         !import_is_rendezvous(m, kube_text(entry, "name"))));
+    put_fact(m, "initContainers", other_containers(m, true));
+    put_fact(m, "containers", other_containers(m, false));
+    put_fact(m, "clientTls", secret_key_at(m, m->container, "/etc/rdzvd/client-tls/ca.crt"));
+    find_run(m);
+    put_store(m, "first", m->run->store);
+    put_store(m, "store", job_store_behind(m->run->store));
+    find_conf(m);
+}
+
+/* The tree without the places in the template, which are none of the user's, and with null for
+ * `off`. */
+static struct yaml_node *made_anew(struct importer *m, struct yaml_node *n, const char *template,
+                                   const struct yaml_node *off)
+{
+    struct yaml_node *out;
+
+    if (n == off)
+        return yaml_new_plain(&m->arena, "null");
+    if (n->file != template)
+        return n;
+    out = n->kind == YAML_SCALAR ? yaml_new_text(&m->arena, n->text, n->len)
+                                 : yaml_new(&m->arena, n->kind);
+    if (n->kind == YAML_SCALAR)
+        out->style = n->style;
+    YAML_FOREACH(item, n)
+        yaml_append(&m->arena, out, made_anew(m, item, template, off));
+    YAML_FOREACH_PAIR(pair, n)
+        yaml_add(&m->arena, out, made_anew(m, pair->key, template, off),
+                 made_anew(m, pair->value, template, off));
+    return out;
+}
+
+/* Fills in the template. False: there is an error in diag. */
+static bool make_settings(struct importer *m)
+{
+    struct embedded data = {0};
+    struct yaml_node *file = embedded_load(&data, "", "import", NULL, m->diag), *made;
+    struct template_state t = {
+        .arena = &m->arena, .diag = m->diag, .parts = yaml_get(file, "parts")};
+    struct yaml_node *off = yaml_new_string(&m->arena, "null");
+    struct scope s = {m->facts, NULL};
+
+    put_fact(m, "off", off);
+    if (template_fill_variables(&t, yaml_get(file, "let"), &s) &&
+        template_check(&t, yaml_get(file, "checks"), DIAG_ERROR, &s, m->files[0].name) &&
+        template_check(&t, yaml_get(file, "notes"), DIAG_NOTE, &s, m->files[0].name)) {
+        made = template_fill(&t, yaml_get(file, "settings"), &s);
+        if (made != NULL)
+            m->settings = made_anew(m, made, file->file, off);
+    }
+    embedded_free(&data);
+    return m->diag->errors == 0;
 }
 
 bool import_job(struct importer *m)
 {
-    bool writes_command;
-
-    m->settings = yaml_new(&m->arena, YAML_MAPPING);
+    m->facts = yaml_new(&m->arena, YAML_MAPPING);
     if (!import_find_job(m))
         return false;
     m->run = import_workers_run(&m->jobs, m->job);
@@ -470,19 +427,6 @@ bool import_job(struct importer *m)
             m, m->job->node,
             "emit makes no %s: name what is to run the pods with --platform, such as job",
             m->job->kind);
-    if (*m->job->name == '\0')
-        import_error(m, m->job->node,
-                     "this job has no metadata.name, which jobName comes from: give it one");
-    import_put_text(m, m->settings, "jobName", m->job->name);
-    yaml_put_filled(&m->arena, m->settings, "namespace", m->job->namespace);
-    import_put_text(m, m->settings, "platform", m->platform);
-    read_image(m);
-    writes_command = import_command(m);
-    read_numbers(m, writes_command);
-    read_container(m);
-    read_pod(m);
-    read_labels(m);
-    read_job_fields(m);
-    read_rdzv(m);
-    return m->diag->errors == 0;
+    find_facts(m);
+    return make_settings(m);
 }

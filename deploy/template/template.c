@@ -250,3 +250,47 @@ struct yaml_node *template_fill(struct template_state *t, const struct yaml_node
     t->depth--;
     return t->failed ? NULL : result;
 }
+
+/* --- Checks. --- */
+
+/* Whether the user has written it: settings that an input format or the model makes are in no file
+ * of theirs, and those of a profile are in one that they can look at. */
+static bool is_written_by_user(const struct yaml_node *place)
+{
+    return place != NULL && place->file != NULL &&
+           !text_begins(place->file, "formats/", "platforms/", "placements/") &&
+           !text_is(place->file, "model.yaml", "parts.yaml");
+}
+
+/* Runs one entry; `s` has the variable of the entry's $for. */
+static void check_one(struct template_state *t, const struct yaml_node *check, enum diag_kind kind,
+                      const struct scope *s, const char *file)
+{
+    const struct yaml_node *place, *text;
+
+    if (!expr_true(template_fill(t, yaml_get(check, "if"), s)) || t->failed)
+        return;
+    place = template_fill(t, yaml_get(check, "where"), s);
+    text = template_fill(t, yaml_get(check, "message"), s);
+    if (t->failed || yaml_text(text) == NULL)
+        return;
+    if (is_written_by_user(place))
+        yaml_report(t->diag, kind, place, "%s", text->text);
+    else
+        diag_report(t->diag, kind, file, (struct yaml_mark){0, 1, 1}, "%s", text->text);
+}
+
+bool template_check(struct template_state *t, const struct yaml_node *list, enum diag_kind kind,
+                    const struct scope *s, const char *file)
+{
+    YAML_FOREACH(check, list) {
+        const struct yaml_node *loop = yaml_get(check, "$for");
+        struct template_loop l = {0};
+
+        if (loop == NULL)
+            check_one(t, check, kind, s, file);
+        while (loop != NULL && template_loop_next(t, loop, s, &l))
+            check_one(t, check, kind, &l.scope, file);
+    }
+    return !t->failed;
+}

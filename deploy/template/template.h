@@ -39,6 +39,11 @@ struct template_loop {
 bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
                         const struct scope *s, struct template_loop *l);
 
+/* Reports the entries of a list of `checks` or `notes` whose `if` is true: at `where`, if that is
+ * in a file of the user, else at `file`. False: there was an error in a template. */
+bool template_check(struct template_state *t, const struct yaml_node *list, enum diag_kind kind,
+                    const struct scope *s, const char *file);
+
 /* --- Expressions, in ${...}, $if and $for. --- */
 
 /* Evaluates text[0..len), which is one expression. Errors name `at`. */
