@@ -71,55 +71,65 @@ static bool take_unsigned(struct pickle_reader *r, size_t len, uint64_t *out)
     return true;
 }
 
-/* A number in the fewest bytes of two's complement. */
-static bool take_long(struct pickle_reader *r, int64_t *out)
-{
-    uint64_t len, v, sign;
+#define PICKLE_INT_MAX 10
 
-    if (!take_unsigned(r, 1, &len) || len == 0 || len > 8 || !take_unsigned(r, (size_t)len, &v))
+/* Writes an integer in the fewest bytes at *p, PICKLE_INT_MAX at most, and returns its end. */
+static uint8_t *encode_int(uint8_t *p, int64_t v)
+{
+    uint8_t len = 5;
+
+    if (v >= 0 && v <= UINT8_MAX) {
+        p[0] = PICKLE_BININT1;
+        p[1] = (uint8_t)v;
+        return p + 2;
+    }
+    if (v >= 0 && v <= UINT16_MAX) {
+        p[0] = PICKLE_BININT2;
+        p[1] = (uint8_t)v;
+        p[2] = (uint8_t)(v >> 8);
+        return p + 3;
+    }
+    if (v >= INT32_MIN && v <= INT32_MAX) {
+        p[0] = PICKLE_BININT;
+        bytes_put_u32(p + 1, (uint32_t)v);
+        return p + 5;
+    }
+    while (len < 8 && (v < -(INT64_C(1) << (8 * len - 1)) || v >= INT64_C(1) << (8 * len - 1)))
+        len++;
+    p[0] = PICKLE_LONG1;
+    p[1] = len;
+    bytes_put_u64(p + 2, (uint64_t)v);
+    return p + 2 + len;
+}
+
+/* `len` bytes of two's complement. */
+static bool take_signed(struct pickle_reader *r, size_t len, uint64_t *out)
+{
+    uint64_t sign = UINT64_C(1) << (8 * len - 1);
+
+    if (!take_unsigned(r, len, out))
         return false;
-    sign = UINT64_C(1) << (8 * len - 1);
-    *out = (int64_t)((v ^ sign) - sign);
+    *out = (*out ^ sign) - sign;
     return true;
 }
 
+/* Reads any spelling of a number, and refuses all except the one that is written. */
 bool pickle_int(struct pickle_reader *r, int64_t *out)
 {
-    uint64_t v;
-    int64_t lowest, highest; /* of what has no shorter spelling */
+    uint8_t shortest[PICKLE_INT_MAX];
+    int op = pickle_peek(r);
+    size_t start = r->at++;
+    uint64_t v, len;
 
-    switch (pickle_peek(r)) {
-    case PICKLE_BININT1:
-        r->at++;
-        if (!take_unsigned(r, 1, &v))
-            return false;
-        *out = (int64_t)v;
-        return true;
-    case PICKLE_BININT2:
-        r->at++;
-        if (!take_unsigned(r, 2, &v) || v <= UINT8_MAX)
-            return false;
-        *out = (int64_t)v;
-        return true;
-    case PICKLE_BININT:
-        r->at++;
-        if (!take_unsigned(r, 4, &v))
-            return false;
-        *out = (int32_t)v;
-        return *out < 0 || *out > UINT16_MAX;
-    case PICKLE_LONG1: {
-        size_t start = ++r->at;
-
-        if (!take_long(r, out))
-            return false;
-        /* One byte less must not do: n bytes hold what n - 1 cannot. */
-        highest = (int64_t)((UINT64_C(1) << (8 * (r->at - start - 2))) / 2);
-        lowest = -highest;
-        return (*out < INT32_MIN || *out > INT32_MAX) && (*out >= highest || *out < lowest);
-    }
-    default:
+    if (!(op == PICKLE_BININT1   ? take_unsigned(r, 1, &v)
+          : op == PICKLE_BININT2 ? take_unsigned(r, 2, &v)
+          : op == PICKLE_BININT  ? take_signed(r, 4, &v)
+                                 : op == PICKLE_LONG1 && take_unsigned(r, 1, &len) && len - 1 < 8 &&
+                                      take_signed(r, len, &v)))
         return false;
-    }
+    *out = (int64_t)v;
+    len = (size_t)(encode_int(shortest, *out) - shortest);
+    return len == r->at - start && shortest[0] == op;
 }
 
 bool pickle_bool(struct pickle_reader *r, bool *out)
@@ -203,17 +213,12 @@ static bool make_memo_room(struct pickle_reader *r)
     return true;
 }
 
-bool pickle_memo_add(struct pickle_reader *r, uint32_t kind, size_t value)
+bool pickle_memoize(struct pickle_reader *r, uint32_t kind, size_t value)
 {
-    if (r->memo_count == r->memo_cap && !make_memo_room(r))
+    if (!pickle_pass(r, PICKLE_MEMOIZE) || (r->memo_count == r->memo_cap && !make_memo_room(r)))
         return false;
     r->memo[r->memo_count++] = (struct pickle_ref){kind, (uint32_t)value};
     return true;
-}
-
-bool pickle_memoize(struct pickle_reader *r, uint32_t kind, size_t value)
-{
-    return pickle_pass(r, PICKLE_MEMOIZE) && pickle_memo_add(r, kind, value);
 }
 
 bool pickle_get(struct pickle_reader *r, uint32_t kind, uint32_t *value)
@@ -312,38 +317,9 @@ void pickle_reference(struct pickle_writer *w, uint32_t number)
     put_object(w, bytes, bytes + (number <= UINT8_MAX ? 2 : 5));
 }
 
-/* Writes an integer of at most 10 bytes at *p, and returns its end. */
-static uint8_t *encode_int(uint8_t *p, int64_t v)
-{
-    uint8_t len = 5;
-
-    if (v >= 0 && v <= UINT8_MAX) {
-        p[0] = PICKLE_BININT1;
-        p[1] = (uint8_t)v;
-        return p + 2;
-    }
-    if (v >= 0 && v <= UINT16_MAX) {
-        p[0] = PICKLE_BININT2;
-        p[1] = (uint8_t)v;
-        p[2] = (uint8_t)(v >> 8);
-        return p + 3;
-    }
-    if (v >= INT32_MIN && v <= INT32_MAX) {
-        p[0] = PICKLE_BININT;
-        bytes_put_u32(p + 1, (uint32_t)v);
-        return p + 5;
-    }
-    while (len < 8 && (v < -(INT64_C(1) << (8 * len - 1)) || v >= INT64_C(1) << (8 * len - 1)))
-        len++;
-    p[0] = PICKLE_LONG1;
-    p[1] = len;
-    bytes_put_u64(p + 2, (uint64_t)v);
-    return p + 2 + len;
-}
-
 void pickle_put_int(struct pickle_writer *w, int64_t v)
 {
-    uint8_t bytes[10];
+    uint8_t bytes[PICKLE_INT_MAX];
 
     put_object(w, bytes, encode_int(bytes, v));
 }

@@ -107,9 +107,6 @@ bool pickle_bool(struct pickle_reader *r, bool *out);
 /* A string of UTF-8, written here or referred to. The slice lies within the input. */
 bool pickle_string(struct pickle_reader *r, struct slice *out);
 
-/* Gives an object whose MEMOIZE has been passed the next number. */
-bool pickle_memo_add(struct pickle_reader *r, uint32_t kind, size_t value);
-
 /* Passes MEMOIZE, which gives the object before it the next number. */
 bool pickle_memoize(struct pickle_reader *r, uint32_t kind, size_t value);
 

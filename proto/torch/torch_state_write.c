@@ -44,12 +44,18 @@ static void write_numbered(struct writing *w, enum pickle_op code)
     pickle_number(&w->pickle);
 }
 
+/* A string that is written once; later places refer to it. */
+static void put_shared(struct writing *w, uint32_t *number, struct slice text)
+{
+    if (*number != UNWRITTEN)
+        pickle_reference(&w->pickle, *number);
+    else
+        *number = pickle_put_string(&w->pickle, text);
+}
+
 static void put_attribute(struct writing *w, enum torch_name name, const char *text)
 {
-    if (w->numbers.names[name] != UNWRITTEN)
-        pickle_reference(&w->pickle, w->numbers.names[name]);
-    else
-        w->numbers.names[name] = pickle_put_string(&w->pickle, slice_str(text));
+    put_shared(w, &w->numbers.names[name], slice_str(text));
 }
 
 static void put_class(struct writing *w, enum torch_class which)
@@ -60,7 +66,6 @@ static void put_class(struct writing *w, enum torch_class which)
         pickle_reference(&w->pickle, w->numbers.classes[which]);
         return;
     }
-    pickle_next_object(&w->pickle);
     put_attribute(w, ours ? TORCH_NAME_RENDEZVOUS : TORCH_NAME_DATETIME,
                   torch_classes[which].module);
     pickle_put_string(&w->pickle, slice_str(torch_classes[which].name));
@@ -73,7 +78,6 @@ static uint32_t begin_written_object(struct writing *w, enum torch_class which)
 {
     uint32_t number;
 
-    pickle_next_object(&w->pickle);
     put_class(w, which);
     pickle_put_op(&w->pickle, PICKLE_EMPTY_TUPLE);
     write_opcode(w, PICKLE_NEWOBJ);
@@ -97,12 +101,8 @@ static void put_utc(struct writing *w)
         pickle_reference(&w->pickle, w->numbers.utc);
         return;
     }
-    pickle_next_object(&w->pickle);
     put_class(w, TORCH_TIMEZONE_CLASS);
-    pickle_next_object(&w->pickle); /* its arguments */
-    pickle_next_object(&w->pickle); /* the timedelta */
     put_class(w, TORCH_TIMEDELTA_CLASS);
-    pickle_next_object(&w->pickle);
     for (int i = 0; i < 3; i++)
         pickle_put_int(&w->pickle, 0);
     write_numbered(w, PICKLE_TUPLE3);
@@ -117,9 +117,7 @@ static void put_datetime(struct writing *w, int64_t us)
     uint8_t bytes[1 + TORCH_TIME_SIZE] = {TORCH_TIME_SIZE};
 
     torch_time_write(us, bytes + 1);
-    pickle_next_object(&w->pickle);
     put_class(w, TORCH_DATETIME_CLASS);
-    pickle_next_object(&w->pickle); /* its arguments */
     pickle_put_op(&w->pickle, PICKLE_SHORT_BINBYTES);
     pickle_argument(&w->pickle, bytes, sizeof bytes);
     pickle_number(&w->pickle);
@@ -127,16 +125,6 @@ static void put_datetime(struct writing *w, int64_t us)
         put_utc(w);
     write_numbered(w, w->state->aware ? PICKLE_TUPLE2 : PICKLE_TUPLE1);
     write_numbered(w, PICKLE_REDUCE);
-}
-
-static void put_addr(struct writing *w, size_t i)
-{
-    uint32_t *number = &w->nodes[w->nodes[i].first].addr;
-
-    if (*number != UNWRITTEN)
-        pickle_reference(&w->pickle, *number);
-    else
-        *number = pickle_put_string(&w->pickle, w->state->nodes[i].addr);
 }
 
 static void put_node(struct writing *w, size_t i)
@@ -150,7 +138,7 @@ static void put_node(struct writing *w, size_t i)
     }
     *number = begin_written_object(w, TORCH_NODE_CLASS);
     put_attribute(w, TORCH_NAME_ADDR, w->state->fqdn ? "fqdn" : "addr");
-    put_addr(w, i);
+    put_shared(w, &w->nodes[w->nodes[i].first].addr, node->addr);
     put_attribute(w, TORCH_NAME_PID, "pid");
     pickle_put_int(&w->pickle, node->pid);
     put_attribute(w, TORCH_NAME_LOCAL_ID, "local_id");
