@@ -110,8 +110,6 @@ static void reader_descend(struct tree_reader *r, const struct node *dir)
         return;
     }
     *l = (struct level){.dir = dir, .above = r->level};
-    if (r->sorted)
-        tree_sort_init(&l->sort);
     r->level = l;
 }
 
@@ -122,8 +120,7 @@ static void leave_level(struct tree_reader *r)
     r->level = l->above;
     if (r->level != NULL && !r->sorted)
         r->level->begun = false; /* the walk was elsewhere */
-    if (r->sorted)
-        tree_sort_fini(&l->sort);
+    tree_sort_fini(&l->sort);
     account_free(ACCOUNT_ANSWERS, l, sizeof *l);
 }
 
@@ -222,9 +219,9 @@ static const struct node *next_sorted(struct tree_reader *r, int64_t *work)
     if (!l->begun)
         tree_snapshot_walk(&r->snapshot, l->dir, NULL);
     l->begun = true;
-    if (!tree_sort_is_ready(&l->sort)) /* opens no subdirectory until the children are sorted */
+    if (!l->sort.is_ready) /* opens no subdirectory until the children are collected */
         r->failed = !tree_sort_run(&l->sort, &r->snapshot, work);
-    return tree_sort_is_ready(&l->sort) ? tree_sort_next(&l->sort) : NULL;
+    return l->sort.is_ready ? tree_sort_next(&l->sort, work) : NULL;
 }
 
 /* One child, or the end of a directory. */

@@ -1,44 +1,22 @@
 /* Children by name. See tree_sort.h for the contract. */
 #include "store/tree/tree_sort.h"
 
-#include <stdlib.h>
-
 #define FIRST_CAP 64
-#define RUN       256
 
 /* Nanoseconds, about. */
 #define COLLECT_COST 60
 #define COMPARE_COST 60
-#define RUN_COST     (RUN * 8 * COMPARE_COST / 2)
-
-void tree_sort_init(struct tree_sort *s)
-{
-    *s = (struct tree_sort){.in_order = true};
-}
-
-static void free_list(const struct node **list, size_t cap)
-{
-    account_free(ACCOUNT_ANSWERS, (void *)(uintptr_t)list, cap * sizeof(struct node *));
-}
 
 void tree_sort_fini(struct tree_sort *s)
 {
-    free_list(s->list, s->cap);
-    free_list(s->other, s->cap);
-    tree_sort_init(s);
+    account_free(ACCOUNT_ANSWERS, (void *)(uintptr_t)s->list, s->cap * sizeof *s->list);
+    *s = (struct tree_sort){0};
 }
 
-static int compare_names(const struct node *a, const struct node *b)
+static bool is_before(const struct node *a, const struct node *b)
 {
-    return slice_compare(a->by_path.key, b->by_path.key);
+    return slice_compare(a->by_path.key, b->by_path.key) < 0;
 }
-
-static int sort_by_key(const void *a, const void *b)
-{
-    return compare_names(*(const struct node *const *)a, *(const struct node *const *)b);
-}
-
-/* --- Collecting. --- */
 
 static bool sort_widen(struct tree_sort *s)
 {
@@ -56,7 +34,18 @@ static bool sort_widen(struct tree_sort *s)
     return true;
 }
 
-static bool collect_children(struct tree_sort *s, struct tree_snapshot *walk, int64_t *work)
+/* Puts the node into the place, or nearer to the first one. */
+static void place_child(struct tree_sort *s, size_t place, const struct node *n, int64_t *work)
+{
+    while (place > 0 && is_before(n, s->list[(place - 1) / 2])) {
+        s->list[place] = s->list[(place - 1) / 2];
+        place = (place - 1) / 2;
+        *work -= COMPARE_COST;
+    }
+    s->list[place] = n;
+}
+
+bool tree_sort_run(struct tree_sort *s, struct tree_snapshot *walk, int64_t *work)
 {
     const struct node *n = NULL;
 
@@ -66,97 +55,35 @@ static bool collect_children(struct tree_sort *s, struct tree_snapshot *walk, in
             continue;
         if (!sort_widen(s))
             return false;
-        if (s->count > 0 && compare_names(s->list[s->count - 1], n) > 0)
-            s->in_order = false;
-        s->list[s->count++] = n;
+        /* A list in order is a heap. */
+        s->is_a_heap = s->is_a_heap || (s->count > 0 && is_before(n, s->list[s->count - 1]));
+        if (s->is_a_heap)
+            place_child(s, s->count, n, work);
+        else
+            s->list[s->count] = n;
+        s->count++;
     }
-    if (*work > 0)
-        s->step = s->in_order ? TREE_SORT_READY : TREE_SORT_RUNS;
+    s->is_ready = *work > 0;
     return true;
 }
 
-/* --- Sorting. --- */
-
-static size_t smaller_size(size_t a, size_t b)
+/* The gap that the first one leaves goes down to the end, and the last one fills it: so there is
+ * one comparison in each level. */
+const struct node *tree_sort_next(struct tree_sort *s, int64_t *work)
 {
-    return a < b ? a : b;
-}
+    const struct node *first = s->at < s->count ? s->list[s->at] : NULL;
+    size_t gap = 0, child;
 
-/* The pair of pieces that begins at `start`. */
-static void begin_pair(struct tree_sort *s, size_t start)
-{
-    s->start = s->left = s->write = start;
-    s->right = smaller_size(start + s->width, s->count);
-}
-
-/* False: memory is short. */
-static bool begin_merging(struct tree_sort *s)
-{
-    s->width = RUN;
-    if (s->count <= RUN) {
-        s->step = TREE_SORT_READY;
-        return true;
+    if (first == NULL || !s->is_a_heap) {
+        s->at += first != NULL;
+        return first;
     }
-    s->other = account_request(ACCOUNT_ANSWERS, ACCOUNT_ORDINARY, s->cap * sizeof(struct node *));
-    s->step = TREE_SORT_MERGES;
-    begin_pair(s, 0);
-    return s->other != NULL;
-}
-
-static bool sort_run(struct tree_sort *s, int64_t *work)
-{
-    size_t len = smaller_size(RUN, s->count - s->start);
-
-    qsort((void *)(uintptr_t)(s->list + s->start), len, sizeof(struct node *), sort_by_key);
-    s->start += len;
-    *work -= RUN_COST;
-    return s->start < s->count || begin_merging(s);
-}
-
-/* All pairs are merged: the pieces are twice as long. */
-static void end_pass(struct tree_sort *s)
-{
-    const struct node **merged = s->other;
-
-    s->other = s->list;
-    s->list = merged;
-    s->width *= 2;
-    if (s->width >= s->count)
-        s->step = TREE_SORT_READY;
-    begin_pair(s, 0);
-}
-
-static void merge_pair(struct tree_sort *s, int64_t *work)
-{
-    size_t middle = smaller_size(s->start + s->width, s->count);
-    size_t end = smaller_size(s->start + 2 * s->width, s->count);
-
-    while (s->write<end && * work> 0) {
-        bool left = s->right == end ||
-                    (s->left < middle && compare_names(s->list[s->left], s->list[s->right]) <= 0);
-
-        s->other[s->write++] = s->list[left ? s->left++ : s->right++];
+    s->count--;
+    for (; (child = 2 * gap + 1) < s->count; gap = child) {
+        child += child + 1 < s->count && is_before(s->list[child + 1], s->list[child]);
+        s->list[gap] = s->list[child];
         *work -= COMPARE_COST;
     }
-    if (s->write < end)
-        return;
-    if (end < s->count)
-        begin_pair(s, end);
-    else
-        end_pass(s);
-}
-
-bool tree_sort_run(struct tree_sort *s, struct tree_snapshot *walk, int64_t *work)
-{
-    bool ok = true;
-
-    while (ok && *work > 0 && s->step != TREE_SORT_READY) {
-        if (s->step == TREE_SORT_COLLECTS)
-            ok = collect_children(s, walk, work);
-        else if (s->step == TREE_SORT_RUNS)
-            ok = sort_run(s, work);
-        else
-            merge_pair(s, work);
-    }
-    return ok;
+    place_child(s, gap, s->list[s->count], work);
+    return first;
 }

@@ -361,7 +361,7 @@ static void delete_many(struct twins *w, const char *dir, int count)
     }
 }
 
-/* Thousands of children: sorted in pieces that are then merged, or in the order of their creation.
+/* Thousands of children: collected into a heap, or in the order of their creation.
  */
 static void a_large_directory_is_read_in_slices(void **state)
 {
