@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Makes manual pages and completions of shells from what a program says of its own options.
 
-    pages.py man TABLE.json PAGE.in VERSION       the page, with @NAME@ replaced by what is in the table
-    pages.py bash|zsh|fish TABLE.json PROGRAM     the completion
+    pages.py man TABLE PAGE.in VERSION       the page, with @NAME@ replaced by what is in the table
+    pages.py bash|zsh|fish TABLE PROGRAM     the completion
 
-A table is what rdzvd-describe or deploy/verbs.py prints: a list of settings, or verbs with
-their options. The words "@platforms" and so on stand for files of deploy/data. The result goes to standard output.
+A table is what `rdzvd --help` or deploy/verbs.py prints: settings, or verbs with their options. The words "@platforms" and so on stand for files of deploy/data. The result goes to standard output.
 """
 import json
 import os
@@ -223,10 +222,49 @@ def fish(table, program):
     return "\n".join(out) + "\n"
 
 
+# ---- the help of rdzvd
+
+
+def kind_of_value(value):
+    """The type that a value has in a file, for a person."""
+    if "|" in (value or "") and value.islower():
+        return "word"
+    if re.search(r"NAMES|NAME,|^ADDR", value or ""):
+        return "text, or a list of texts"
+    return {"DURATION": "duration", "SIZE": "size", "COUNT": "number"}.get(value, "text")
+
+
+def words_of(name, value, default, off):
+    """The words for completion; "@files" and "@folders" stand for names of files and folders."""
+    if name.endswith("-file") or name == "config":
+        return "@files"
+    if value == "DIR":
+        return "@folders"
+    if kind_of_value(value) == "word":
+        return value.replace("|", " ")
+    return " ".join((["off"] if name in off else []) + (["auto"] if default == "auto" else []))
+
+
+def settings_of_help(text):
+    settings, group = [], None
+    off = re.findall(r"--([a-z-]+)", text[text.index("\noff means"):])
+    for line in text.splitlines():
+        option = re.match(r"  --([a-z0-9-]+)(?:=(\S+))?  +(.*?)(?: \(([^()]*)\))?$", line)
+        if option is None:
+            group = line[:-1] if line.endswith(":") else group
+            continue
+        name, value, about_it, default = option.groups()
+        settings.append({"group": group, "name": name, "value": value, "help": about_it, "default": default,
+                         "type": kind_of_value(value), "words": words_of(name, value, default, off),
+                         "in_file": value is not None and name != "config" and not name.startswith("check-")})
+    return settings
+
+
 def main():
     kind, path, *rest = sys.argv[1:]
     with open(path, encoding="utf-8") as f:
-        table = json.load(f)
+        text = f.read()
+    table = json.loads(text) if text.startswith("{") else settings_of_help(text)
     sys.stdout.write({"man": man, "bash": bash, "zsh": zsh, "fish": fish}[kind](table, *rest))
 
 

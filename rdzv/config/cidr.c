@@ -84,3 +84,28 @@ bool cidr_list_has(const struct cidr_list *list, const uint8_t address[16])
     }
     return false;
 }
+
+/* --- --plaintext and --allow. --- */
+
+const char *config_check_plaintext(struct config *c, const char *text)
+{
+    struct config_plaintext *p = &c->tls.plaintext_for;
+
+    if (strcmp(text, "on") == 0 || strcmp(text, "off") == 0) {
+        cidr_list_free(&p->networks);
+        p->everybody = text[1] == 'n';
+    } else if (strcmp(text, "loopback") == 0) {
+        p->everybody = false;
+        (void)cidr_list_parse("127.0.0.0/8,::1", &p->networks); /* as the default is */
+    } else if (cidr_list_parse(text, &p->networks)) {
+        p->everybody = false;
+    } else {
+        return "write on, loopback, off, or networks as in 10.0.0.0/8,fd00::/8";
+    }
+    return NULL;
+}
+
+const char *config_check_allow(struct config *c, const char *text)
+{
+    return cidr_list_parse(text, &c->allowed) ? NULL : "write networks, as in 10.0.0.0/8,fd00::/8";
+}

@@ -2,8 +2,7 @@
  * environment and a YAML file. Pure but for reading that file: nothing is opened, resolved,
  * printed or logged here.
  *
- * Two front ends fill the struct: our own flags (config_options.c, config_file.c), and etcd's
- * flags, ETCD_* variables and config file (etcd_flags.c, etcd_apply.c). Both may be mixed on one
+ * One table has our own flags and those of etcd (config_options.c); both may be mixed on one
  * command line, since no name means two things. Flags are Go's style: -flag or --flag, =value or
  * the next argument, booleans without value or =true, =false.
  *
@@ -119,7 +118,7 @@ enum config_action {
     CONFIG_CHECK_HEALTH, /* ask the rdzvd at check_health; exit 0 when it answers 200 */
 };
 
-/* What a change has survived once it is answered. The order is that of `choices`. */
+/* What a change has survived once it is answered. The order is that of the words in the table. */
 enum config_sync {
     CONFIG_SYNC_ALWAYS, /* the machine's end, too */
     CONFIG_SYNC_BATCH,  /* the process's; the machine's, but for the last 100 ms */
@@ -162,6 +161,14 @@ struct config_tls {
     struct config_plaintext plaintext_for;
 };
 
+/* What only etcd's flags say; the check of the settings makes listeners and more of it. */
+struct config_etcd {
+    struct string_list client_urls, metrics_urls, log_outputs;
+    bool v2, client_cert_auth, debug;
+    enum log_format logger; /* capnslog or zap */
+    enum { ETCD_CLUSTER_NEW, ETCD_CLUSTER_EXISTING } cluster_state;
+};
+
 /* Something the log should say once at start. */
 struct config_note {
     enum config_note_kind {
@@ -201,9 +208,10 @@ struct config {
     struct string_list advertise_peer_urls;   /* "http://localhost:2380" */
     char *initial_cluster;                    /* "NAME=PEER-URL,..." as given, or NULL */
     char *initial_cluster_token;              /* "etcd-cluster" */
-    struct string_list cors;                  /* origins, or `*` alone; empty: none */
-    struct string_list host_whitelist;        /* names, or only `*`; empty: any, but on loopback
-                                                 only addresses and localhost */
+    struct config_etcd etcd;
+    struct string_list cors;           /* origins, or `*` alone; empty: none */
+    struct string_list host_whitelist; /* names, or only `*`; empty: any, but on loopback
+                                          only addresses and localhost */
 
     char *admin_token_file; /* NULL: there is no token */
     char *read_token_file;  /* the same; without that and tls.read_names, all may read */
@@ -278,9 +286,6 @@ void config_write_effective(FILE *out, const struct config *config);
 /* What --check-config prints: the same below `# configuration ok` and the notes, as comments. If
  * the machine lacks what the settings need, another line stands for the first. */
 void config_write_check(FILE *out, const struct config *config, bool fits_machine);
-/* The table of settings as JSON: what the manual pages and completions of shells are made of.
- * `config` is what --help alone gives. */
-void config_describe(FILE *out, const struct config *config);
 
 /* The ids of the only member and its cluster, as etcd derives them from its peer URLs and token. */
 void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster);

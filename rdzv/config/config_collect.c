@@ -18,7 +18,6 @@ static const char *const foreign_names[][2] = {
 static const char *suggest_name(const char *name)
 {
     struct nearest near = nearest_to(name);
-    const struct etcd_flag *flag;
 
     for (size_t i = 0; i < sizeof foreign_names / sizeof *foreign_names; i++) {
         if (strcmp(name, foreign_names[i][0]) == 0)
@@ -26,12 +25,13 @@ static const char *suggest_name(const char *name)
     }
     if (strlen(name) < 3)
         return NULL;
-    for (size_t i = 0; i < config_option_count; i++)
-        nearest_try_word(&near, config_options[i].name);
-    if (near.distance > 2)
-        near.distance = 2;
-    for (size_t i = 0; (flag = etcd_flag_at(i)) != NULL; i++)
-        nearest_try(&near, flag->name);
+    for (size_t i = 0; i < config_option_count; i++) {
+        bool is_ours = config_options[i].owner != OWNER_ETCD;
+
+        if (!is_ours && near.distance > 2)
+            near.distance = 2;
+        (is_ours ? nearest_try_word : nearest_try)(&near, config_options[i].name);
+    }
     return near.found;
 }
 
@@ -46,18 +46,35 @@ static bool fail_unknown_name(struct parse *p, const struct setting *where, cons
                        p->as_etcd ? "etcd" : "rdzvd");
 }
 
+/* Keeps the settings in the order of their sources, and those of one source in that of their
+ * coming: so the last one of a name counts. */
 static void add_setting(struct parse *p, struct setting setting)
 {
-    p->settings.items =
-        xrealloc(p->settings.items, (p->settings.count + 1) * sizeof *p->settings.items);
-    p->settings.items[p->settings.count++] = setting;
+    struct settings *all = &p->settings;
+    size_t at = all->count++;
+
+    all->items = xrealloc(all->items, all->count * sizeof *all->items);
+    for (; at > 0 && all->items[at - 1].source > setting.source; at--)
+        all->items[at] = all->items[at - 1];
+    all->items[at] = setting;
 }
 
-static bool takes_no_value(const struct setting *s)
+/* Finds the rows of a name. False: there is none. */
+static bool find_rows(struct setting *s, const char *name, size_t len)
 {
-    if (s->option != NULL)
-        return s->option->kind == OPTION_ACTION;
-    return s->etcd->type == ETCD_TYPE_BOOL || s->etcd->type == ETCD_TYPE_ANCIENT;
+    s->row = s->option = config_find_option(name, len);
+    if (s->row == NULL)
+        return false;
+    s->name = s->row->name;
+    if (s->row->kind == OPTION_ALIAS)
+        s->option = config_find_option(s->row->own, strlen(s->row->own));
+    return true;
+}
+
+static bool takes_no_value(const struct option *o)
+{
+    return o->kind == OPTION_ACTION || o->is_bool ||
+           (o->kind == OPTION_CHOICE && o->owner == OWNER_ETCD && o->size == sizeof(bool));
 }
 
 /* One word of the command line that starts with a dash. *i is its index, and moves on if the next
@@ -74,15 +91,11 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
     if (len == 0 || word[0] == '-')
         return config_fail(p, NULL, "%s is no flag; write --name or --name=value",
                            config_show(argv[*i]).text);
-    s.option =
-        strcmp(name, "h") == 0 ? config_find_option("help", 4) : config_find_option(word, len);
-    s.etcd = etcd_flag_find(word, len);
-    if (s.option == NULL && s.etcd == NULL)
+    if (strcmp(name, "h") == 0 ? !find_rows(&s, "help", 4) : !find_rows(&s, word, len))
         return fail_unknown_name(p, &s, name, "--");
-    s.name = s.option != NULL ? s.option->name : s.etcd->name;
     if (word[len] == '=') {
         s.value = word + len + 1;
-    } else if (!takes_no_value(&s)) {
+    } else if (!takes_no_value(s.row)) {
         if (*i + 1 == argc || strncmp(argv[*i + 1], "--", 2) == 0)
             return config_fail(p, &s, "needs a value: --%s=VALUE or --%s VALUE", s.name, s.name);
         s.value = argv[++*i];
@@ -91,35 +104,34 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
     return true;
 }
 
+/* A word that is no flag, behind `before`, which may be NULL. */
+static bool fail_stray(struct parse *p, const char *stray, const struct setting *before)
+{
+    if (before != NULL && before->value == NULL)
+        config_fail(p, NULL, "%s is not a flag; join a value of --%s to the flag: --%s=%s",
+                    config_show(stray).text, before->name, before->name, stray);
+    else
+        config_fail(p, NULL, "%s is not a flag; flags start with --", config_show(stray).text);
+    if (p->as_etcd)
+        p->error->exit_code = 1; /* etcd reads its flags first, then complains */
+    return false;
+}
+
 static bool collect_arguments(struct parse *p, int argc, char *const argv[])
 {
+    const struct setting *last = NULL;
+
     for (int i = 1; i < argc; i++) {
-        const struct setting *last;
+        bool is_end = strcmp(argv[i], "--") == 0;
 
-        if (strcmp(argv[i], "--") == 0 && i + 1 == argc)
+        if (is_end && i + 1 == argc)
             break;
-        if (argv[i][0] != '-' || argv[i][1] == '\0' || strcmp(argv[i], "--") == 0) {
-            const char *stray = strcmp(argv[i], "--") == 0 ? argv[i + 1] : argv[i];
-            const struct setting *before =
-                p->settings.count > 0 ? &p->settings.items[p->settings.count - 1] : NULL;
-
-            p->error->exit_code = 2;
-            if (before != NULL && before->value == NULL && takes_no_value(before))
-                config_fail(p, NULL,
-                            "%s is not a flag; join a value of --%s to the flag: "
-                            "--%s=%s",
-                            config_show(stray).text, before->name, before->name, stray);
-            else
-                config_fail(p, NULL, "%s is not a flag; flags start with --",
-                            config_show(stray).text);
-            if (p->as_etcd)
-                p->error->exit_code = 1; /* etcd reads its flags first, then complains */
-            return false;
-        }
+        if (argv[i][0] != '-' || argv[i][1] == '\0' || is_end)
+            return fail_stray(p, argv[i + is_end], last);
         if (!read_flag(p, argc, argv, &i))
             return false;
         last = &p->settings.items[p->settings.count - 1];
-        if (last->option == NULL)
+        if (last->row->owner == OWNER_ETCD)
             p->as_etcd = true;
         if (strcmp(last->name, "help") == 0)
             break; /* as Go's flag package: nothing behind it is looked at */
@@ -179,47 +191,33 @@ static void read_variables(struct parse *p, char *const environment[])
 
         if (!split_variable("RDZVD_", environment[i], name, sizeof name, &s.value))
             continue;
-        s.option = config_find_option(name, strlen(name));
-        if (s.option == NULL || s.option->kind == OPTION_ACTION) {
+        if (find_rows(&s, name, strlen(name)) && s.row->owner != OWNER_ETCD &&
+            s.row->kind != OPTION_ACTION)
+            add_setting(p, s);
+        else
             note_unknown_variable(p, name, s.value);
-            continue;
-        }
-        s.name = s.option->name;
-        add_setting(p, s);
     }
 }
 
-/* Our name of what is etcd's, and the other way round; NULL: there is no other name. */
-static const char *other_name(const char *name)
+/* The last flag on the command line that sets the same row; `same_name`: under this name, else
+ * under another one. */
+static const struct setting *find_argument(const struct parse *p, const struct setting *s,
+                                           bool same_name)
 {
-    const struct etcd_flag *flag;
+    for (size_t i = p->settings.count; i-- > 0;) {
+        const struct setting *other = &p->settings.items[i];
 
-    for (size_t i = 0; (flag = etcd_flag_at(i)) != NULL; i++) {
-        if (flag->own != NULL && strcmp(name, flag->own) == 0)
-            return flag->name;
-        if (strcmp(name, flag->name) == 0)
-            return flag->own;
+        if (other->source == SETTING_ARGUMENT && other->option == s->option &&
+            (other->row == s->row) == same_name)
+            return other;
     }
     return NULL;
 }
 
-static const struct setting *find_argument(const struct parse *p, const char *name)
+static bool settings_contradict(const struct setting *a, const struct setting *b)
 {
-    for (size_t i = p->settings.count; name != NULL && i-- > 0;) {
-        const struct setting *s = &p->settings.items[i];
-
-        if (s->source == SETTING_ARGUMENT && strcmp(s->name, name) == 0)
-            return s;
-    }
-    return NULL;
-}
-
-static bool setting_contradicts(const struct setting *s, const struct setting *before)
-{
-    const char *other = other_name(s->name);
-
-    return other != NULL && before->source == s->source && strcmp(before->name, other) == 0 &&
-           strcmp(before->value, s->value) != 0;
+    return a->source == b->source && a->option == b->option && a->row != b->row &&
+           strcmp(a->value, b->value) != 0;
 }
 
 /* Refuses two flags for the same thing, so that no user must know which one counts. */
@@ -229,7 +227,7 @@ bool config_check_pairs(struct parse *p)
 
     for (size_t i = 0; i < p->settings.count; i++) {
         for (size_t j = 0; j < i; j++) {
-            if (setting_contradicts(&p->settings.items[i], &p->settings.items[j]))
+            if (settings_contradict(&p->settings.items[i], &p->settings.items[j]))
                 return config_fail(p, &p->settings.items[i],
                                    "sets what %s sets, to another value; keep one of the two",
                                    config_label(&p->settings.items[j], label));
@@ -238,49 +236,50 @@ bool config_check_pairs(struct parse *p)
     return true;
 }
 
-/* Images set ETCD_VERSION to their etcd's version; etcd itself takes it for a flag and fails. */
-static bool is_variable_flag(const struct etcd_flag *flag)
+/* A variable ETCD_... that is set, to etcd at least: an empty one is unset. `name` has at least 100
+ * bytes. Images set ETCD_VERSION to their etcd's version; etcd itself takes it for a flag and
+ * fails, so here it has no row. */
+static bool read_etcd_variable(const char *variable, char *name, struct setting *s)
 {
-    return flag != NULL && strcmp(flag->name, "version") != 0;
+    *s = (struct setting){.source = SETTING_ENVIRONMENT};
+    if (!split_variable("ETCD_", variable, name, 100, &s->value) || s->value[0] == '\0')
+        return false;
+    if (strcmp(name, "version") != 0 && find_rows(s, name, strlen(name)) &&
+        s->row->owner == OWNER_RDZVD)
+        s->row = NULL;
+    return true;
 }
 
 static bool read_environment(struct parse *p, char *const environment[])
 {
     bool counts = p->as_etcd || config_last_setting(p, "listen") == NULL;
-    bool any = false;
     struct config *c = &p->config;
 
+    c->etcd_mode = p->as_etcd;
     for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
-        struct setting s = {.source = SETTING_ENVIRONMENT};
+        const struct setting *other;
+        struct setting s;
         char name[100], label[CONFIG_LABEL_MAX];
 
-        if (!split_variable("ETCD_", environment[i], name, sizeof name, &s.value) ||
-            s.value[0] == '\0') /* etcd treats an empty one as unset */
+        if (!read_etcd_variable(environment[i], name, &s) || s.row == NULL)
             continue;
-        s.etcd = etcd_flag_find(name, strlen(name));
-        if (!is_variable_flag(s.etcd))
-            continue;
-        s.name = s.etcd->name;
-        s.option = config_find_option(name, strlen(name));
+        c->etcd_mode = c->etcd_mode || counts;
         if (!counts) {
             config_note(c, CONFIG_NOTE_WARNING, config_label(&s, label),
                         "ignored, because --listen is given without a flag of etcd's");
-            continue;
-        }
-        any = true;
-        if (find_argument(p, s.name) != NULL)
+        } else if (find_argument(p, &s, true) != NULL) {
             return config_fail_check(
                 p, &s,
                 "conflicting environment variable is shadowed by corresponding command-line "
                 "flag --%s; unset the variable or remove the flag",
                 s.name);
-        if (find_argument(p, other_name(s.name)) != NULL)
+        } else if ((other = find_argument(p, &s, false)) != NULL) {
             config_note(c, CONFIG_NOTE_WARNING, config_label(&s, label),
-                        "not used, since --%s is given", other_name(s.name));
-        else
+                        "not used, since --%s is given", other->name);
+        } else {
             add_setting(p, s);
+        }
     }
-    p->config.etcd_mode = p->as_etcd || any;
     return true;
 }
 
@@ -289,11 +288,10 @@ static bool read_environment(struct parse *p, char *const environment[])
 static void note_unknown_variables(struct parse *p, char *const environment[])
 {
     for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
+        struct setting s;
         char name[100], label[120];
-        const char *value;
 
-        if (!split_variable("ETCD_", environment[i], name, sizeof name, &value) ||
-            value[0] == '\0' || is_variable_flag(etcd_flag_find(name, strlen(name))))
+        if (!read_etcd_variable(environment[i], name, &s) || s.row != NULL)
             continue;
         snprintf(label, sizeof label, "%.*s", (int)strcspn(environment[i], "="), environment[i]);
         config_note(&p->config, CONFIG_NOTE_WARNING, label,
@@ -308,11 +306,9 @@ static bool is_null(const struct config_value *value)
 }
 
 /* Whether a YAML list makes sense for that flag. */
-static bool takes_list(const struct setting *s)
+static bool takes_list(const struct option *o)
 {
-    if (s->option != NULL)
-        return s->option->kind == OPTION_LISTEN || option_kind_is_list(s->option->kind);
-    return s->etcd->type == ETCD_TYPE_LIST;
+    return o->kind == OPTION_LISTEN || o->kind == OPTION_IGNORED || option_kind_is_list(o->kind);
 }
 
 /* Joins a list of the file into the one comma-separated value that a flag would have. The file's
@@ -336,7 +332,7 @@ static bool add_entry(struct parse *p, struct config_entry *entry, struct settin
 {
     if (entry->count == 0 && !entry->list)
         return config_fail(p, &s, "a value is expected here, not a mapping");
-    if (entry->list && !takes_list(&s))
+    if (entry->list && !takes_list(s.option))
         return config_fail(p, &s, "one value is expected here, not a list");
     for (size_t i = 0; i < entry->count; i++) {
         s.at = entry->values[i].at;
@@ -346,7 +342,7 @@ static bool add_entry(struct parse *p, struct config_entry *entry, struct settin
             return config_fail(p, &s, "the value is missing; write a value or remove the line");
         }
     }
-    if (s.option != NULL && s.option->kind == OPTION_LISTEN) {
+    if (s.option->kind == OPTION_LISTEN) {
         for (size_t i = 0; i < entry->count; i++) {
             s.at = entry->values[i].at;
             s.value = entry->values[i].text;
@@ -360,64 +356,59 @@ static bool add_entry(struct parse *p, struct config_entry *entry, struct settin
     return true;
 }
 
-/* Finds a flag by its grouped name in etcd's file: "client-transport-security.cert-file" is
- * --cert-file, "peer-transport-security.cert-file" is --peer-cert-file. */
-static const struct etcd_flag *find_grouped(const char *key)
+/* The name of a flag behind a grouped name of etcd's file: "client-transport-security.cert-file" is
+ * --cert-file, "peer-transport-security.cert-file" is --peer-cert-file. Others stay as they are. */
+static const char *ungrouped_name(const char *key, char *name, size_t cap)
 {
     static const char client[] = "client-transport-security.";
     static const char peer[] = "peer-transport-security.";
-    char name[100];
 
     if (strncmp(key, client, sizeof client - 1) == 0)
-        return etcd_flag_find(key + sizeof client - 1, strlen(key + sizeof client - 1));
-    if (strncmp(key, peer, sizeof peer - 1) != 0 || strlen(key) > sizeof name)
-        return NULL;
-    snprintf(name, sizeof name, "peer-%s", key + sizeof peer - 1);
-    return etcd_flag_find(name, strlen(name));
+        return key + sizeof client - 1;
+    if (strncmp(key, peer, sizeof peer - 1) != 0)
+        return key;
+    snprintf(name, cap, "peer-%s", key + sizeof peer - 1);
+    return name;
 }
 
-/* Turns the entries of a parsed file into settings. */
-static bool add_entries(struct parse *p, bool etcd_file)
+/* Turns one entry of a parsed file into settings. */
+static bool read_entry(struct parse *p, struct config_entry *entry, bool etcd_file)
+{
+    struct setting s = {.name = entry->key,
+                        .source = SETTING_FILE,
+                        .etcd_file = etcd_file,
+                        .file = p->file_name,
+                        .at = entry->at};
+    char longer[200], label[CONFIG_LABEL_MAX];
+    const char *name = etcd_file ? ungrouped_name(entry->key, longer, sizeof longer) : entry->key;
+
+    if (etcd_file && (strcmp(name, "client-transport-security") == 0 ||
+                      strcmp(name, "peer-transport-security") == 0))
+        return true; /* a group, with no value of its own */
+    if (!find_rows(&s, name, strlen(name))) {
+        if (!etcd_file)
+            return fail_unknown_name(p, &s, entry->key, "");
+        config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
+                    "etcd has no such setting, and ignores it too");
+        return true;
+    }
+    if (s.option->kind == OPTION_FILE || s.option->kind == OPTION_ACTION)
+        return config_fail(p, &s, "belongs on the command line, not into a file");
+    if (s.row->owner == OWNER_ETCD && !etcd_file)
+        p->as_etcd = true;
+    return add_entry(p, entry, s);
+}
+
+static bool read_entries(struct parse *p, bool etcd_file)
 {
     for (size_t i = 0; i < p->file.count; i++) {
-        struct config_entry *entry = &p->file.entries[i];
-        struct setting s = {.name = entry->key,
-                            .source = SETTING_FILE,
-                            .etcd_file = etcd_file,
-                            .file = p->file_name,
-                            .at = entry->at};
-        size_t len = strlen(entry->key);
-
-        if (etcd_file && (strcmp(entry->key, "client-transport-security") == 0 ||
-                          strcmp(entry->key, "peer-transport-security") == 0))
-            continue; /* a group, with no value of its own */
-        s.etcd = etcd_file ? find_grouped(entry->key) : NULL;
-        if (s.etcd == NULL)
-            s.etcd = etcd_flag_find(entry->key, len);
-        s.option = config_find_option(entry->key, len);
-        if (s.option != NULL && (s.option->kind == OPTION_FILE || s.option->kind == OPTION_ACTION))
-            return config_fail(p, &s, "belongs on the command line, not into a file");
-        if (s.etcd != NULL && strcmp(s.etcd->name, "config-file") == 0)
-            return config_fail(p, &s, "belongs on the command line, not into a file");
-        if (s.option == NULL && s.etcd == NULL) {
-            char label[CONFIG_LABEL_MAX];
-
-            if (!etcd_file)
-                return fail_unknown_name(p, &s, entry->key, "");
-            config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
-                        "etcd has no such setting, and ignores it too");
-            continue;
-        }
-        if (s.option == NULL && !etcd_file)
-            p->as_etcd = true;
-        s.name = s.option != NULL ? s.option->name : s.etcd->name;
-        if (!add_entry(p, entry, s))
+        if (!read_entry(p, &p->file.entries[i], etcd_file))
             return false;
     }
     return true;
 }
 
-/* Reads a file of settings, and appends them to the present ones. `from` names the file, and counts
+/* Reads a file of settings, and adds them to the present ones. `from` names the file, and counts
  * as one of the file's. */
 static bool read_file(struct parse *p, struct setting from)
 {
@@ -439,22 +430,7 @@ static bool read_file(struct parse *p, struct setting from)
     if (!ok)
         return (from.etcd_file ? config_fail_check : config_fail)(
             p, NULL, "%.250s:%u:%u: %s", p->file_name, error.at.line, error.at.column, error.text);
-    return add_entries(p, from.etcd_file);
-}
-
-/* Moves the settings from index `first` on to the front: the settings of a file apply first. */
-static void move_to_front(struct settings *s, size_t first)
-{
-    size_t moved = s->count - first;
-    struct setting *copy;
-
-    if (moved == 0 || first == 0)
-        return;
-    copy = xcalloc(s->count, sizeof *copy);
-    memcpy(copy, s->items + first, moved * sizeof *copy);
-    memcpy(copy + moved, s->items, first * sizeof *copy);
-    free(s->items);
-    s->items = copy;
+    return read_entries(p, from.etcd_file);
 }
 
 /* With its --config-file, etcd ignores its other flags and variables; ours stay in force. */
@@ -466,7 +442,7 @@ static void drop_etcd_settings(struct parse *p)
         struct setting *s = &p->settings.items[i];
         char label[CONFIG_LABEL_MAX];
 
-        if (s->etcd == NULL || (s->option != NULL && s->option->kind == OPTION_ACTION)) {
+        if (s->row->owner == OWNER_RDZVD || s->row->kind == OPTION_ACTION) {
             p->settings.items[kept++] = *s;
             continue;
         }
@@ -489,12 +465,10 @@ static const char *find_variable(char *const environment[], const char *name)
     return NULL;
 }
 
-/* Collects the settings in the order of application: file, ETCD_*, RDZVD_*, command line. */
 bool config_collect(struct parse *p, int argc, char *const argv[], char *const environment[])
 {
     const struct setting *file;
     struct setting from = {.name = "config-file", .source = SETTING_ENVIRONMENT};
-    size_t arguments;
 
     read_variables(p, environment);
     if (!collect_arguments(p, argc, argv))
@@ -502,7 +476,6 @@ bool config_collect(struct parse *p, int argc, char *const argv[], char *const e
     if (config_last_setting(p, "help") != NULL)
         return true;
 
-    arguments = p->settings.count;
     file = config_last_setting(p, "config");
     if (file != NULL && !read_file(p, *file))
         return false;
@@ -511,23 +484,17 @@ bool config_collect(struct parse *p, int argc, char *const argv[], char *const e
         from = *file;
     else if (p->as_etcd || config_last_setting(p, "listen") == NULL)
         from.value = find_variable(environment, "ETCD_CONFIG_FILE");
-    if (from.value != NULL && from.value[0] != '\0') {
-        if (config_last_setting(p, "config") != NULL)
-            return config_fail(p, &from, "--config is given too; keep one of the two");
-        drop_etcd_settings(p);
-        arguments = p->settings.count;
-        from.etcd_file = true;
-        if (!read_file(p, from))
+    if (from.value == NULL || from.value[0] == '\0') {
+        if (!read_environment(p, environment))
             return false;
-        p->config.etcd_mode = true;
-        move_to_front(&p->settings, arguments);
+        if (p->config.etcd_mode)
+            note_unknown_variables(p, environment);
         return true;
     }
-
-    if (!read_environment(p, environment))
-        return false;
-    move_to_front(&p->settings, arguments);
-    if (p->config.etcd_mode)
-        note_unknown_variables(p, environment);
-    return true;
+    if (config_last_setting(p, "config") != NULL)
+        return config_fail(p, &from, "--config is given too; keep one of the two");
+    drop_etcd_settings(p);
+    from.etcd_file = true;
+    p->config.etcd_mode = true;
+    return read_file(p, from);
 }

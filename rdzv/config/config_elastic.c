@@ -73,6 +73,19 @@ const char *config_check_worker_ports(struct config *c, const char *text)
     return NULL;
 }
 
+const char *config_check_disable(struct config *, const char *name)
+{
+    static const char *const names[] = {CONFIG_C10D_LEGACY, CONFIG_CLOSE_FROM_MEMBERS,
+                                        CONFIG_DROP_DISCONNECTED, CONFIG_END_LAST_CALL};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0)
+            return NULL;
+    }
+    return "is none of " CONFIG_C10D_LEGACY ", " CONFIG_CLOSE_FROM_MEMBERS
+           ", " CONFIG_DROP_DISCONNECTED ", " CONFIG_END_LAST_CALL;
+}
+
 bool config_disables(const struct config *config, const char *name)
 {
     for (size_t i = 0; i < config->disabled.count; i++) {

@@ -1,5 +1,4 @@
-/* Addresses: how --listen spells those of listeners, which cannot stand side by side, and those of
- * servers that rdzvd connects to. */
+/* Addresses of listeners: how --listen spells them, and which cannot stand side by side. */
 #include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
 #include "store/space.h"
@@ -20,6 +19,13 @@ bool config_space_name_ok(const char *name)
     if (len == 0 || len > SPACE_NAME_MAX || strchr("._-", name[0]) != NULL)
         return false;
     return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
+}
+
+const char *config_check_space(struct config *, const char *text)
+{
+    return config_space_name_ok(text) ? NULL
+                                      : "a space is named with 1 to 253 letters, digits, `.`, `_` "
+                                        "or `-`, a letter or digit first";
 }
 
 struct listen_spec *config_add_listener(struct config *c, const char *host, size_t host_len,
@@ -199,13 +205,10 @@ bool config_apply_listen(struct parse *p, const struct setting *s)
     problem = split_listen(text, &host, &host_len, &port, &space);
     if (problem == NULL && !config_read_port(port, strcspn(port, "/"), &number))
         problem = "the port is a number from 0 to 65535; write ADDR:PORT";
+    if (problem == NULL && space != NULL)
+        problem = config_check_space(c, space);
     if (problem != NULL)
         return config_fail(p, s, "%s: %s", config_show(s->value).text, problem);
-    if (space != NULL && !config_space_name_ok(space))
-        return config_fail(p, s,
-                           "%s: a space is named with 1 to %d letters, digits, `.`, `_` or "
-                           "`-`, a letter or digit first",
-                           config_show(s->value).text, SPACE_NAME_MAX);
     named = space != NULL;
     before = c->listener_count;
     if (!named)
@@ -281,54 +284,4 @@ bool config_check_overlaps(struct parse *p)
         }
     }
     return true;
-}
-
-/* --- HOST:PORT of servers that rdzvd connects to. --- */
-
-void config_free_endpoints(struct upstream_spec **list, size_t *count)
-{
-    for (size_t i = 0; i < *count; i++)
-        free((*list)[i].host);
-    free(*list);
-    *list = NULL;
-    *count = 0;
-}
-
-/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. */
-static bool add_endpoint(const char *text, size_t len, struct upstream_spec **list, size_t *count)
-{
-    const char *colon = memrchr(text, ':', len), *host = text;
-    size_t host_len = colon == NULL ? 0 : (size_t)(colon - text);
-    uint16_t port;
-
-    if (colon == NULL || !config_read_port(colon + 1, len - host_len - 1, &port) || port == 0)
-        return false;
-    if (host_len > 2 && host[0] == '[' && host[host_len - 1] == ']') {
-        host++;
-        host_len -= 2;
-        if (!config_is_address(AF_INET6, host, host_len))
-            return false;
-    } else if (!config_is_host_name(host, host_len)) {
-        return false;
-    }
-    *list = xrealloc(*list, (*count + 1) * sizeof **list);
-    (*list)[(*count)++] =
-        (struct upstream_spec){.host = config_copy_text(host, host_len), .port = port};
-    return true;
-}
-
-bool config_read_endpoints(const char *text, const char *end, struct upstream_spec **list,
-                           size_t *count)
-{
-    config_free_endpoints(list, count);
-    for (;;) {
-        const char *comma = memchr(text, ',', (size_t)(end - text));
-        size_t len = (size_t)((comma == NULL ? end : comma) - text);
-
-        if (!add_endpoint(text, len, list, count))
-            return false;
-        if (comma == NULL)
-            return true;
-        text = comma + 1;
-    }
 }

@@ -6,40 +6,11 @@
 
 #include <string.h>
 
-static void set_defaults(struct config *c)
+static void set_defaults(struct parse *p)
 {
-    *c = (struct config){
-        .session_timeout_ms = 45000,
-        .drain_timeout_ms = 5000,
-        .sync = CONFIG_SYNC_BATCH,
-        .journal.lease_ms = 5000,
-        .elastic =
-            {
-                .fixes = true,
-                .closed_run_ttl_ms = 5000,
-                .closed_run_wait_ms = 45000,
-                .ended_job_ttl_ms = 600000,
-                .idle_run_ttl_ms = UINT64_C(24) * 3600 * 1000,
-                .restart_on_loss = RESTART_WHEN_SILENT,
-                .rank_order = RANKS_KEEP,
-                .silent_restart_ms = 60000,
-                .end_failed_runs = true,
-            },
-        .limits =
-            {
-                .value_max = UINT64_C(8) << 20,
-                .output_max = UINT64_C(64) << 20,
-                .memory_max = CONFIG_AUTO,
-                .space_bytes_max = UINT64_C(4) << 30,
-                .request_timeout_ms = 60000,
-            },
-        .log_level = LOG_INFO,
-        .name = config_copy_text(CONFIG_DEFAULT_NAME, strlen(CONFIG_DEFAULT_NAME)),
-    };
-    (void)config_check_plaintext(c, "loopback");
-    string_list_add(&c->advertise_client_urls, "http://localhost:2379", 21);
-    string_list_add(&c->advertise_peer_urls, "http://localhost:2380", 21);
-    c->initial_cluster_token = config_copy_text("etcd-cluster", 12);
+    p->config.elastic.silent_restart_ms = 60000;
+    config_apply_initial(p);
+    (void)config_check_plaintext(&p->config, "loopback");
 }
 
 static bool apply_settings(struct parse *p)
@@ -50,7 +21,7 @@ static bool apply_settings(struct parse *p)
         if (s->value != NULL && !utf8_is_text(slice_str(s->value)))
             return config_fail(p, s, "%s: is not UTF-8 text; write it in UTF-8",
                                config_show(s->value).text);
-        if (!(s->option != NULL ? config_apply_option(p, s) : etcd_flag_apply(p, s)))
+        if (!config_apply_setting(p, s))
             return false;
     }
     return true;
@@ -63,7 +34,7 @@ static void note_etcd_role(struct parse *p)
         const struct setting *s = &p->settings.items[i];
         char label[CONFIG_LABEL_MAX];
 
-        if (s->etcd_file || (s->option != NULL && s->source != SETTING_ENVIRONMENT))
+        if (s->etcd_file || (s->row->owner != OWNER_ETCD && s->source != SETTING_ENVIRONMENT))
             continue;
         config_note(&p->config, CONFIG_NOTE_WARNING, config_label(s, label),
                     "is a setting of etcd's, so rdzvd serves as an etcd, and only at "
@@ -99,8 +70,7 @@ static bool finish_config(struct parse *p)
         config_add_localhost(c, 29400, CONFIG_DEFAULT_SPACE);
         config_add_localhost(c, 2379, CONFIG_DEFAULT_SPACE);
     }
-    if (!config_check_overlaps(p) || !config_finish_tls(p) || !config_finish_relay(p) ||
-        !config_finish_journal(p))
+    if (!config_check_overlaps(p) || !config_check_rules(p))
         return false;
 
     c->advertise_default = config_last_setting(p, "advertise-client-urls") == NULL;
@@ -126,7 +96,7 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
     bool ok;
 
     *error = (struct config_error){.exit_code = 2};
-    set_defaults(&p.config);
+    set_defaults(&p);
     p.is_named_etcd = p.as_etcd = argc > 0 && is_named_etcd(argv[0]);
     if (p.as_etcd) { /* an etcd answers every name, and tells every web page */
         string_list_add(&p.config.cors, "*", 1);
@@ -149,8 +119,6 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
     } else {
         config_free(&p.config);
     }
-    string_list_free(&p.client_urls);
-    string_list_free(&p.metrics_urls);
     config_file_free(&p.file);
     free(p.file_name);
     free(p.settings.items);
@@ -161,14 +129,7 @@ void config_free(struct config *c)
 {
     if (c == NULL)
         return;
-    for (size_t i = 0; i < config_option_count; i++) {
-        void *field = (char *)c + config_options[i].offset;
-
-        if (config_options[i].kind == OPTION_TEXT)
-            free(*(char **)field);
-        else if (option_kind_is_list(config_options[i].kind))
-            string_list_free(field);
-    }
+    config_free_values(c);
     config_clear_listeners(c);
     config_free_endpoints(&c->upstreams, &c->upstream_count);
     config_free_endpoints(&c->journal.endpoints, &c->journal.endpoint_count);
@@ -176,9 +137,6 @@ void config_free(struct config *c)
     cidr_list_free(&c->tls.plaintext_for.networks);
     cidr_list_free(&c->allowed);
     free((void *)(uintptr_t)c->elastic.advertise_host);
-    string_list_free(&c->advertise_peer_urls);
-    free(c->initial_cluster);
-    free(c->initial_cluster_token);
     free(c->config_file);
     for (size_t i = 0; i < c->note_count; i++) {
         free(c->notes[i].flag);

@@ -9,7 +9,7 @@
 const struct setting *config_last_setting(const struct parse *p, const char *name)
 {
     for (size_t i = p->settings.count; i-- > 0;) {
-        if (strcmp(p->settings.items[i].name, name) == 0)
+        if (strcmp(p->settings.items[i].option->name, name) == 0)
             return &p->settings.items[i];
     }
     return NULL;

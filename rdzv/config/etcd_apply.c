@@ -1,6 +1,5 @@
 /* What etcd's flags become here, and the checks that etcd makes across them before it starts. */
 #define OPENSSL_API_COMPAT 0x10101000L /* SHA1() fetches a provider, and keeps 130 KB for that */
-#include "proto/etcd_types.h"
 #include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
 
@@ -11,109 +10,87 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-static bool check_etcd_value(struct parse *p, const struct setting *s)
-{
-    const struct etcd_flag *flag = s->etcd;
-    const char *choices = flag->choices;
-    bool is_true;
-    size_t len;
+/* --- URLs. --- */
 
-    if (flag->type == ETCD_TYPE_BOOL && !etcd_parse_bool(slice_str(s->value), &is_true))
-        return config_fail(p, s, "invalid value %s; write true or false",
-                           config_show(s->value).text);
-    if (choices == NULL)
+bool etcd_url_scheme_is(const struct etcd_url *url, const char *scheme)
+{
+    return url->scheme_len == strlen(scheme) &&
+           strncasecmp(url->scheme, scheme, url->scheme_len) == 0;
+}
+
+/* HOST:PORT up to `end`. */
+static bool split_address(const char *text, const char *end, struct etcd_url *out)
+{
+    const char *colon = memrchr(text, ':', (size_t)(end - text));
+    uint64_t port;
+
+    if (colon == NULL ||
+        !slice_to_u64((struct slice){(const uint8_t *)colon + 1, (size_t)(end - colon) - 1},
+                      UINT16_MAX, &port))
+        return false;
+    out->port = (uint16_t)port;
+    out->host = text;
+    out->host_len = (size_t)(colon - text);
+    if (*text == '[') {
+        if (colon == text || colon[-1] != ']')
+            return false;
+        out->host++;
+        out->host_len -= 2;
         return true;
-    for (; *choices != '\0'; choices += len + (choices[len] == '|')) {
-        len = strcspn(choices, "|");
-        if (strlen(s->value) == len && memcmp(choices, s->value, len) == 0)
-            return true;
     }
-    /* Go's flag package checks all of these except one, which etcd checks later. */
-    return (strcmp(flag->name, "logger") == 0 ? config_fail_check : config_fail)(
-        p, s, "invalid value %s; must be one of %s", config_show(s->value).text, flag->choices);
+    return memchr(text, ':', out->host_len) == NULL; /* IPv6 without brackets */
 }
 
-static void note_ignored(struct parse *p, const struct setting *s)
+const char *etcd_url_check(const char *url, struct etcd_url *out)
 {
-    char label[CONFIG_LABEL_MAX];
-    /* Of the flags that are ignored, these make a different server of an etcd. */
-    bool matters = (strcmp(s->name, "proxy") == 0 && strcmp(s->value, "off") != 0) ||
-                   strcmp(s->name, "discovery") == 0 || strcmp(s->name, "discovery-srv") == 0;
+    struct etcd_url parts = {.scheme = url};
+    const char *rest = strstr(url, "://"), *end, *user;
 
-    config_note(&p->config, matters ? CONFIG_NOTE_WARNING : CONFIG_NOTE_IGNORED,
-                config_label(s, label), "%s", s->etcd->ignored);
-}
-
-static void replace_text(char **field, const char *text)
-{
-    free(*field);
-    *field = config_copy_text(text, strlen(text));
-}
-
-static void apply_log_outputs(struct parse *p, const struct setting *s)
-{
-    struct string_list outputs = {0};
-    char label[CONFIG_LABEL_MAX];
-
-    string_list_split(&outputs, s->value);
-    for (size_t i = 0; i < outputs.count; i++) {
-        if (strcmp(outputs.items[i], "default") != 0 && strcmp(outputs.items[i], "stderr") != 0)
-            config_note(&p->config, CONFIG_NOTE_IGNORED, config_label(s, label), "%s: %s",
-                        config_show(outputs.items[i]).text, ETCD_OWN_LOG);
+    parts.scheme_len = rest == NULL ? 0 : (size_t)(rest - url);
+    if (!etcd_url_scheme_is(&parts, "http") && !etcd_url_scheme_is(&parts, "https") &&
+        !etcd_url_scheme_is(&parts, "unix") && !etcd_url_scheme_is(&parts, "unixs"))
+        return "URL scheme must be http, https, unix, or unixs; write http://HOST:PORT";
+    for (const char *c = rest; *c != '\0'; c++) {
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            return "URL must not contain blanks or control characters; write http://HOST:PORT";
     }
-    string_list_free(&outputs);
+    rest += 3;
+    end = rest + strcspn(rest, "/?#");
+    user = memrchr(rest, '@', (size_t)(end - rest));
+    if (user != NULL)
+        rest = user + 1;
+    if (!etcd_url_scheme_is(&parts, "unix") && !etcd_url_scheme_is(&parts, "unixs")) {
+        if (!split_address(rest, end, &parts))
+            return "URL address does not have the form \"host:port\"; write http://HOST:PORT";
+        if (*end == '/')
+            return "URL must not contain a path; end it behind the port";
+        if (*end != '\0')
+            return "URL must not contain a query or fragment; end it behind the port";
+    }
+    if (out != NULL)
+        *out = parts;
+    return NULL;
 }
 
-/* Applies an etcd flag that has an effect here and is not in config_options.c. */
-static bool apply_honoured(struct parse *p, const struct setting *s)
+/* --- Flags that only etcd has, and their checks across each other. --- */
+
+/* What --debug, --logger and --log-outputs make of our log. */
+static void finish_log(struct parse *p)
 {
     struct config *c = &p->config;
-    bool flag = s->etcd->type == ETCD_TYPE_BOOL;
+    const struct string_list *outputs = &c->etcd.log_outputs;
+    char label[CONFIG_LABEL_MAX];
 
-    if (flag)
-        etcd_parse_bool(slice_str(s->value), &flag);
-    if (strcmp(s->name, "listen-client-urls") == 0)
-        return config_read_urls(p, s, &p->client_urls);
-    if (strcmp(s->name, "listen-metrics-urls") == 0)
-        return config_read_urls(p, s, &p->metrics_urls);
-    if (strcmp(s->name, "initial-advertise-peer-urls") == 0)
-        return config_read_urls(p, s, &c->advertise_peer_urls);
-    if (strcmp(s->name, "initial-cluster") == 0) {
-        replace_text(&c->initial_cluster, s->value);
-    } else if (strcmp(s->name, "initial-cluster-token") == 0) {
-        replace_text(&c->initial_cluster_token, s->value);
-    } else if (strcmp(s->name, "enable-v2") == 0) {
-        p->v2 = flag;
-    } else if (strcmp(s->name, "debug") == 0 && flag) {
+    if (c->etcd.debug)
         c->log_level = LOG_DEBUG;
-    } else if (strcmp(s->name, "logger") == 0 && config_last_setting(p, "log-format") == NULL) {
-        c->log_format = strcmp(s->value, "zap") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_LOGFMT;
-    } else if (strcmp(s->name, "log-outputs") == 0) {
-        apply_log_outputs(p, s);
-    } else if (strcmp(s->name, "initial-cluster-state") == 0 && strcmp(s->value, "existing") == 0) {
-        char label[CONFIG_LABEL_MAX];
-
-        config_note(c, CONFIG_NOTE_WARNING, config_label(s, label), "%s", ETCD_HAS_NO_PEERS);
+    if (config_last_setting(p, "logger") != NULL && config_last_setting(p, "log-format") == NULL)
+        c->log_format = c->etcd.logger;
+    for (size_t i = 0; i < outputs->count; i++) {
+        if (strcmp(outputs->items[i], "default") != 0 && strcmp(outputs->items[i], "stderr") != 0)
+            config_note(c, CONFIG_NOTE_IGNORED,
+                        config_label(config_last_setting(p, "log-outputs"), label), "%s: %s",
+                        config_show(outputs->items[i]).text, ETCD_OWN_LOG);
     }
-    return true;
-}
-
-bool etcd_flag_apply(struct parse *p, const struct setting *setting)
-{
-    struct setting s = *setting;
-
-    if (s.value == NULL)
-        s.value = "true";
-    if (s.etcd->ignored != NULL) {
-        note_ignored(p, &s);
-        return true;
-    }
-    if (!check_etcd_value(p, &s))
-        return false;
-    if (s.etcd->own == NULL)
-        return apply_honoured(p, &s);
-    s.option = config_find_option(s.etcd->own, strlen(s.etcd->own));
-    return config_apply_option(p, &s);
 }
 
 /* A listener for a URL that etcd would bind. For etcd, URLs with one address are one listener. */
@@ -220,11 +197,13 @@ bool etcd_flags_finish(struct parse *p)
 {
     struct config *c = &p->config;
     const struct setting *urls = config_last_setting(p, "listen-client-urls");
+    char label[CONFIG_LABEL_MAX];
 
-    if (!add_url_listeners(p, urls, &p->client_urls, false) ||
-        !add_url_listeners(p, config_last_setting(p, "listen-metrics-urls"), &p->metrics_urls,
+    if (!add_url_listeners(p, urls, &c->etcd.client_urls, false) ||
+        !add_url_listeners(p, config_last_setting(p, "listen-metrics-urls"), &c->etcd.metrics_urls,
                            true))
         return false;
+    string_list_free(&c->etcd.client_urls); /* they are listeners now */
     if (urls != NULL && config_last_setting(p, "advertise-client-urls") == NULL && !urls->etcd_file)
         return config_fail_check(p, urls,
                                  "--advertise-client-urls is required when "
@@ -232,7 +211,12 @@ bool etcd_flags_finish(struct parse *p)
                                  "clients reach this process");
     if (c->initial_cluster != NULL && !check_cluster(p))
         return false;
-    if (c->etcd_mode && !p->v2)
+    finish_log(p);
+    if (c->etcd.cluster_state == ETCD_CLUSTER_EXISTING)
+        config_note(c, CONFIG_NOTE_WARNING,
+                    config_label(config_last_setting(p, "initial-cluster-state"), label), "%s",
+                    ETCD_HAS_NO_PEERS);
+    if (c->etcd_mode && !c->etcd.v2)
         config_note(c, CONFIG_NOTE_WARNING, "--enable-v2",
                     "%s, but this daemon serves the v2 API all the same",
                     config_last_setting(p, "enable-v2") == NULL ? "is not given" : "is false");

@@ -90,8 +90,7 @@ static void a_check_says_ok_and_tells_the_notes(void **state)
                                 "# warning: --pre-vote: is a setting of etcd's, so rdzvd serves as "
                                 "an etcd, and only at 127.0.0.1:2379; give --listen, or leave it "
                                 "out\n"
-                                "listen:\n"
-                                "  - \"127.0.0.1:2379\"\n";
+                                "listen: [\"127.0.0.1:2379\"]\n";
     struct config c;
     char *text = NULL;
     size_t len;
@@ -122,10 +121,13 @@ static void help_names_every_flag_of_ours(void **state)
     config_write_help(out, &c);
     fclose(out);
     for (size_t i = 0; i < config_option_count; i++) {
-        char flag[40];
+        char flag[60], action[60];
+        bool has_help;
 
-        snprintf(flag, sizeof flag, "\n  --%s", config_options[i].name);
-        if ((strstr(text, flag) != NULL) != (config_options[i].help != NULL))
+        snprintf(flag, sizeof flag, "\n  --%s=", config_options[i].name);
+        snprintf(action, sizeof action, "\n  --%s ", config_options[i].name);
+        has_help = strstr(text, flag) != NULL || strstr(text, action) != NULL;
+        if (has_help != (config_options[i].help != NULL))
             fail_msg("--%s has a help that is not there, or none", config_options[i].name);
     }
     assert_non_null(strstr(strstr(text, "\noff means"), "--idle-run-ttl"));
