@@ -3,8 +3,10 @@
 #include "deploy/check/check_verb.h"
 #include "deploy/template/files.h"
 #include "deploy/template/schema.h"
+#include "deploy/template/template.h"
 #include "deploy/verbs.h"
 #include "deploy/yaml/options.h"
+#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 
@@ -99,18 +101,36 @@ static void print_setting(const char *name, const struct yaml_node *setting, int
         print_setting(key->key->text, key->value, indent + 4);
 }
 
-/* With `schema` for editors, as JSON Schema. */
+/* For editors, as JSON Schema. */
+static void print_schema(struct embedded *data, const struct yaml_node *settings, struct diag *d)
+{
+    const struct yaml_node *file = embedded_load(data, "", "schema", NULL, d);
+    struct template_state t = {.arena = &d->arena, .diag = d, .parts = yaml_get(file, "parts")};
+    struct scope s = {yaml_new(&d->arena, YAML_MAPPING), NULL};
+    struct yaml_node *off = yaml_new_string(&d->arena, "null"), *made = NULL;
+
+    yaml_put(&d->arena, s.vars, "settings", settings);
+    yaml_put(&d->arena, s.vars, "patterns", value_type_patterns(&d->arena));
+    yaml_put(&d->arena, s.vars, "off", off);
+    if (template_fill_variables(&t, yaml_get(file, "let"), &s))
+        made = template_fill(&t, yaml_get(file, "schema"), &s);
+    off->style = YAML_PLAIN; /* now it is null; in the template, null would remove its item */
+    if (made != NULL)
+        yaml_write_json(stdout, made);
+}
+
 static void list_settings(bool schema, struct diag *d)
 {
     struct embedded data = {0};
     const struct yaml_node *settings = embedded_load(&data, "", "settings", NULL, d);
 
-    if (schema && settings != NULL)
-        schema_print_json(stdout, settings);
-    if (!schema)
+    if (schema) {
+        print_schema(&data, settings, d);
+    } else {
         puts("settings:");
-    for (size_t i = 0; !schema && settings != NULL && i < settings->count; i++)
-        print_setting(settings->pairs[i].key->text, settings->pairs[i].value, 2);
+        YAML_FOREACH_PAIR(setting, settings)
+            print_setting(setting->key->text, setting->value, 2);
+    }
     embedded_free(&data);
 }
 

@@ -367,26 +367,22 @@ static void find_facts(struct importer *m)
     find_conf(m);
 }
 
-/* The tree without the places in the template, which are none of the user's, and with null for
- * `off`. */
-static struct yaml_node *made_anew(struct importer *m, struct yaml_node *n, const char *template,
-                                   const struct yaml_node *off)
+/* The tree without the places in the template, which are none of the user's. */
+static struct yaml_node *made_anew(struct importer *m, struct yaml_node *n, const char *template)
 {
     struct yaml_node *out;
 
-    if (n == off)
-        return yaml_new_plain(&m->arena, "null");
     if (n->file != template)
         return n;
-    out = n->kind == YAML_SCALAR ? yaml_new_text(&m->arena, n->text, n->len)
-                                 : yaml_new(&m->arena, n->kind);
+    out = yaml_new(&m->arena, n->kind);
     if (n->kind == YAML_SCALAR)
-        out->style = n->style;
+        *out = *yaml_new_text(&m->arena, n->text, n->len);
+    out->style = n->style;
     YAML_FOREACH(item, n)
-        yaml_append(&m->arena, out, made_anew(m, item, template, off));
+        yaml_append(&m->arena, out, made_anew(m, item, template));
     YAML_FOREACH_PAIR(pair, n)
-        yaml_add(&m->arena, out, made_anew(m, pair->key, template, off),
-                 made_anew(m, pair->value, template, off));
+        yaml_add(&m->arena, out, made_anew(m, pair->key, template),
+                 made_anew(m, pair->value, template));
     return out;
 }
 
@@ -405,8 +401,9 @@ static bool make_settings(struct importer *m)
         template_check(&t, yaml_get(file, "checks"), DIAG_ERROR, &s, m->files[0].name) &&
         template_check(&t, yaml_get(file, "notes"), DIAG_NOTE, &s, m->files[0].name)) {
         made = template_fill(&t, yaml_get(file, "settings"), &s);
+        off->style = YAML_PLAIN; /* now it is null; in the template, null would remove its key */
         if (made != NULL)
-            m->settings = made_anew(m, made, file->file, off);
+            m->settings = made_anew(m, made, file->file);
     }
     embedded_free(&data);
     return m->diag->errors == 0;

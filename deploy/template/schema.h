@@ -4,8 +4,6 @@
 
 #include "deploy/yaml/yaml_doc.h"
 
-#include <stdio.h>
-
 struct schema {
     struct arena *arena;
     struct diag *diag;
@@ -22,11 +20,6 @@ struct yaml_node *schema_check(struct schema *s, const struct yaml_node *keys,
 /* The key of the mapping that is nearest to the name, or NULL if none is near. */
 const char *schema_nearest(const struct yaml_node *keys, const char *name);
 
-/* Prints a schema (JSON Schema, draft 7, for editors) of a user file with these settings. What it
- * refuses, schema_check() refuses, too; it knows the form of texts and numbers, and no rule about
- * several settings. */
-void schema_print_json(FILE *out, const struct yaml_node *settings);
-
 /* A type of settings that are texts of a certain form. */
 struct value_type {
     const char *name; /* as in `type:` */
@@ -41,3 +34,5 @@ struct value_type {
 /* NULL: no type of that name. */
 const struct value_type *value_type_find(const char *name);
 bool value_type_fits(const struct value_type *type, const char *text);
+/* A mapping of the patterns of all types by their names. */
+struct yaml_node *value_type_patterns(struct arena *a);

@@ -104,3 +104,12 @@ bool value_type_fits(const struct value_type *type, const char *text)
     return (type->max == 0 || strlen(text) <= type->max) && has_form(type, text) &&
            (type->fits == NULL || type->fits(text));
 }
+
+struct yaml_node *value_type_patterns(struct arena *a)
+{
+    struct yaml_node *out = yaml_new(a, YAML_MAPPING);
+
+    FOREACH(const struct value_type, type, types, TYPE_COUNT)
+        yaml_put_text(a, out, type->name, type->pattern);
+    return out;
+}
