@@ -227,7 +227,8 @@ void check_find_name_givers(struct check *c, const struct job_run *r)
     const struct kube_object *o = r->target.pods == NULL ? NULL : r->target.pods->object;
     struct kube_target found;
 
-    if (o != NULL && (o->type == KUBE_STATEFULSET || o->type == KUBE_JOB) && job_is_dynamic(r) &&
+    if (o != NULL && (o->type == KUBE_STATEFULSET || o->type == KUBE_JOB) &&
+        (job_is_dynamic(r) || (r->hosted && job_is_multi_node(r))) &&
         kube_find_host(&c->bundle, o, r->target.pods->host_domain, &found) && found.service != NULL)
         c->marks[found.service->index] = true;
 }

@@ -393,6 +393,12 @@ static bool is_number_for(enum torchrun_option option, const char *text)
             text_is(text, "auto", "cpu", "gpu", "xpu", "npu", "hpu"));
 }
 
+/* Controllers that add arguments to the command. */
+static bool takes_arguments(enum kube_type type)
+{
+    return type == KUBE_ELASTIC_JOB || type == KUBE_RUNTIME || type == KUBE_OTHER;
+}
+
 static void look_at_command(struct check *c, const struct job_run *r)
 {
     static const enum torchrun_option numbers[] = {TORCHRUN_NNODES, TORCHRUN_NPROC_PER_NODE,
@@ -400,7 +406,7 @@ static void look_at_command(struct check *c, const struct job_run *r)
 
     if (r->args == NULL || r->args->is_other || r->unread != NULL)
         return;
-    if (r->args->program == NULL && job_run_object(r)->type != KUBE_ELASTIC_JOB &&
+    if (r->args->program == NULL && !takes_arguments(job_run_object(r)->type) &&
         !ANY(JOB_FOREACH_FLAG(f, r), text_begins(f->flag.text, "--h", "-h")))
         check_report(c, check_at_run(r), "torchrun has no training script");
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -509,8 +515,8 @@ void check_nodes_too_many(struct check *c, const struct job_run *r)
     if (o->type != KUBE_POD && o->type != KUBE_RUNTIME && pods > 0 && r->nodes_min > pods &&
         r->settings[TORCHRUN_NNODES].node != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
-                     "torchrun waits for at least %ld nodes, but there are %ld pods", r->nodes_min,
-                     pods);
+                     "torchrun waits for at least %ld nodes, but there %s %ld pod%s", r->nodes_min,
+                     pods == 1 ? "is" : "are", pods, pods == 1 ? "" : "s");
 }
 
 /* All runs of the object meet at one place: two rendezvous share its pods in no known way. */

@@ -79,20 +79,20 @@ static const char *port_owner(struct check *c, const struct job_store *s, long p
         bool torchrun =
             runs.count > 0 && job_is_dynamic(runs.list[0]) && runs.list[0]->args != NULL;
         const char *text;
+        bool agent_store = check_uses_agent_store(c, other), is_master;
 
         if (other == s->container || (other->init && !other->sidecar))
             continue;
-        if (check_lists_port(other, port))
-            return other->name;
-        if (other->init || check_uses_agent_store(c, other))
-            continue; /* then only rdzvd listens on MASTER_PORT */
         master = job_variable(&c->jobs, other, "MASTER_PORT");
         text = master == NULL         ? NULL
                : master->made != NULL ? master->made
                : torchrun             ? NULL /* it sets another one for its workers */
                                       : yaml_text(master->value);
-        if ((text != NULL && strtol(text, NULL, 10) == port) ||
-            (job_store_object(s)->type == KUBE_TRAINJOB && port == 29500))
+        is_master = (text != NULL && strtol(text, NULL, 10) == port) ||
+                    (job_store_object(s)->type == KUBE_TRAINJOB && port == 29500);
+        if (check_lists_port(other, port) && !(agent_store && is_master))
+            return other->name;
+        if (is_master && !other->init && !agent_store) /* else only rdzvd listens there */
             return "MASTER_PORT";
     }
     return NULL;

@@ -282,6 +282,20 @@ static struct job_run *new_run(struct job_view *v, const struct kube_container *
     return r;
 }
 
+/* The file from which `accelerate launch` takes what it is not given; NULL: none. */
+static const struct arg_word *config_file_of(const struct torchrun_args *args)
+{
+    const struct arg_word *file = NULL;
+    size_t given = 0;
+
+    FOREACH(const struct torchrun_flag, f, args->flags, args->count) {
+        given += f->option == TORCHRUN_MASTER_ADDR || f->option == TORCHRUN_NNODES;
+        if (f->value.text != NULL && text_begins(f->flag.text, "--config_file", "--config-file"))
+            file = &f->value;
+    }
+    return given < 2 ? file : NULL;
+}
+
 /* first: the index after the word torchrun, or of the first of its options */
 static void add_run(struct job_scope *scope, const struct arg_word *words, size_t count,
                     size_t first, bool torchrun)
@@ -303,7 +317,7 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
             f->option = TORCHRUN_OTHER; /* an option of the launcher */
     }
     r->args = args;
-    r->unread = args->unread;
+    r->unread = args->unread == NULL && accelerate ? config_file_of(args) : args->unread;
     r->map = scope->map;
     job_read_settings(scope, r);
 }
@@ -596,9 +610,17 @@ void job_find_runs(struct job_view *v, const struct kube_container *c)
     struct job_scope scope = {.view = v, .container = c};
     size_t count, script, before = v->all_count, operand;
     const struct arg_word *words = job_words(&v->bundle->arena, c, &count, &script);
+    const struct yaml_node *entry = kube_get(c->pods->object->spec, "entrypoint");
+    const struct job_variable *master;
     bool shell;
 
     find_in_words(&scope, words, count, -1);
+    if (c->pods->object->type == KUBE_RAY && c == c->pods->containers && yaml_text(entry) != NULL &&
+        strcmp(c->pods->role, "head") == 0) { /* Ray runs it there, and nowhere else */
+        const struct arg_word whole = arg_word_of(entry);
+
+        find_in_script(&scope, &whole, 0);
+    }
     operand = find_operand(words, count, &shell);
     /* python, and programs that talk, start nothing but what their arguments name: no torch. */
     if (scope.unread == NULL && script == count && operand < count &&
@@ -609,7 +631,13 @@ void job_find_runs(struct job_view *v, const struct kube_container *c)
         find_in_variables(&scope);
     if (scope.foreign != NULL)
         scope.unread = scope.foreign;
-    if (v->all_count > before || !c->pods->ends || (scope.unread == NULL && count > 0))
+    master = job_variable(v, c, "MASTER_ADDR"); /* rank 0 of a program that needs no launcher */
+    if (scope.unread == NULL && operand < count && master != NULL && !master->is_made &&
+        c->pods->replicas != 1)
+        scope.unread = &words[operand];
+    else if (!c->pods->ends)
+        return;
+    if (v->all_count > before || (scope.unread == NULL && count > 0))
         return;
     arena_push(&v->bundle->arena, v->closed, v->closed_count, v->closed_cap) = (struct job_closed){
         c, scope.unread, scope.foreign == NULL ? NULL : foreign_remedy(scope.foreign->text)};

@@ -216,6 +216,9 @@ const char *job_unread(const struct job_run *r)
     if (job_is_dynamic(r) && job_is_multi_node(r) && may_meet_anywhere(r) && !r->hosted &&
         !r->maybe_hosted)
         return job_text(r, TORCHRUN_RDZV_ENDPOINT);
+    if (strcmp(r->backend, "static") == 0 && !r->standalone && job_is_multi_node(r) &&
+        *r->host == '\0' && job_is_set(r, TORCHRUN_MASTER_ADDR))
+        return job_text(r, TORCHRUN_MASTER_ADDR);
     return NULL;
 }
 

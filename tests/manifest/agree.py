@@ -313,7 +313,8 @@ UNREAD = [
     "torchrun --rdzv_endpoint=train-0.nodes:29500 --rdzv_backend=c10d --nnodes=4 \"${A[@]}\" t.py",
     "torchrun --rdzv_endpoint=`getent hosts x`:29500 --rdzv_backend=c10d --nnodes=4 t.py",
     "bash /workspace/go.sh", "bash other.sh", "curl x | bash -s go", ["/workspace/other.sh", "train-0.nodes"], ["fit"], None,
-    "exec torchrun $*",
+    "exec torchrun $*", "torchrun --nnodes=2 --node_rank=$JOB_COMPLETION_INDEX --master_addr=$(getent hosts x) t.py",
+    "accelerate launch --num_machines=2 --config_file c.yaml t.py",
 ]
 SCRIPTED = """\
 apiVersion: v1

@@ -313,6 +313,8 @@ MOVES = [
      "write both"),
     ("accelerate", [], [volcano("python -m accelerate.commands.launch --num_machines=2 --rdzv_backend=c10d "
                                 "--main_process_ip=a-w-0.a --main_process_port=1 t.py")], None),
+    ("the operator's port, written by hand", ["--wiring=agent-store"], [json.loads(json.dumps(torchjob(
+        ["python", "t.py"], master=1, container={"ports": [{"name": "pytorchjob-port", "containerPort": 23456}]})))], None),
 ]
 
 
@@ -402,6 +404,13 @@ def launchers_without_a_rendezvous_are_named():
     check("nnodes-too-many" in findings(dump(ray)), "the workers of a Ray cluster")
     ray["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["replicas"] = 3
     check("nnodes-too-many" not in findings(dump(ray)), "enough workers of a Ray cluster")
+    ray["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["template"] = pods(["ray", "start"])
+    ray["spec"]["entrypoint"] = "cd /w && " + c10d("s.x:29400", 3)
+    check("there is 1 pod" in findings(dump(ray)).get("nnodes-too-many", ""), "Ray runs its entrypoint in one pod")
+    ray["spec"]["entrypoint"] = "torchrun --standalone --nproc-per-node=4 t.py"
+    check(not findings(dump(ray)), "one node as the entrypoint")
+    part = thing("Queue", "example.com/v1", {"podTemplate": pods(["torchrun"])})
+    check(not findings(dump(part)), "the controller of an unknown kind adds the script")
 
 
 @case
