@@ -217,9 +217,15 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
             break;
         table_add_json(&t, STYLE_PLAIN, key);
     }
-    if (shown == 0)
+    if (shown == 0 && connected >= workers)
         return;
     fprintf(out, "%s", indent);
+    if (shown == 0) {
+        text_styled(out, STYLE_HEAD, ctl->colour, "WORKERS");
+        fprintf(out, ": %ld of %ld are connected: have the others called init_process_group()?\n",
+                connected, workers);
+        return;
+    }
     text_styled(out, STYLE_HEAD, ctl->colour, "WAITING");
     fprintf(out, ": %ld client%s for keys that are not written yet (rdzvctl waiters)", waits,
             waits == 1 ? "" : "s");

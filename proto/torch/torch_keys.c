@@ -119,13 +119,20 @@ static bool read_nccl(struct slice key, struct torch_key_writer *out)
            read_rank(name, &out->rank);
 }
 
+/* With use_local_synchronization=True, the name of a group is a hash of its ranks and of the number
+ * of groups that this rank has made: if the ranks differ in that, they wait for different groups.
+ */
+#define GROUP_HASH_LEN 40
+
 bool torch_key_writer_of_worker(struct slice key, struct torch_key_writer *out)
 {
     if (read_nccl(key, out))
         return true;
     if (!read_gloo(key, out))
         return false;
-    if (!slice_is(out->group, TORCH_DEFAULT_GROUP))
+    if (out->group.len == GROUP_HASH_LEN)
+        out->when = "in new_group(), if all its ranks have made as many groups before";
+    else if (!slice_is(out->group, TORCH_DEFAULT_GROUP))
         out->when = "in new_group()";
     return true;
 }
@@ -136,8 +143,8 @@ bool torch_key_writer_of_round(struct slice name, struct torch_key_writer *out)
 
     /* node 0 writes all except the roles */
     *out = (struct torch_key_writer){.what = "the address of the workers' store",
-                                     .when = "when the round is complete; does its own "
-                                             "name resolve there (rdzvctl preflight)?",
+                                     .when = "once complete; does its own name resolve there "
+                                             "(rdzvctl preflight)?",
                                      .rank = 0};
     if (slice_is(name, "MASTER_ADDR") || slice_is(name, "MASTER_PORT"))
         return true;

@@ -66,7 +66,7 @@ bool run_status_is_silent(const struct run_facts *f, const struct torch_node *no
 
     return node->has_heartbeat && !__builtin_sub_overflow(f->now_us, node->heartbeat_us, &age_us) &&
            !__builtin_add_overflow(age_us, known.ahead_us, &age_us) &&
-           age_us >= TORCH_DEAD_MS * INT64_C(1000);
+           age_us >= TORCH_DEAD_MS * INT64_C(1000) && !known.waits;
 }
 
 bool run_status_counts(const struct run_facts *f, const struct torch_node *node)

@@ -60,6 +60,7 @@ static struct node_facts look_at_agent(const struct run_facts *f, const struct t
     if (a == NULL)
         return (struct node_facts){0};
     return (struct node_facts){.connected = true,
+                               .waits = c10d_waits(conn_of(a)),
                                .conn = conn_of(a),
                                .joined_us = conn_agent_of(a)->joined_us,
                                .ahead_us = a->clock.ahead_us};

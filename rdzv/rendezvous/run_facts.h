@@ -8,6 +8,7 @@
 /* What is known of a node beside the run's keys. */
 struct node_facts {
     bool connected;          /* c10d: it has an open connection */
+    bool waits;              /* c10d: for a key, so torch lets no thread send a heartbeat */
     const struct conn *conn; /* that one; NULL: none */
     const char *peer;        /* etcd-v2: the client that writes as that node; NULL: not seen */
     int64_t joined_us;       /* since 1970; 0: not seen */

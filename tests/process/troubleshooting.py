@@ -33,7 +33,7 @@ from etcd3 import Cluster, Replica, text  # noqa: E402
 from forked import Forks  # noqa: E402
 from servers import Server, free_port, rdzvd_binary  # noqa: E402
 from troubleshooting_scene import (  # noqa: E402
-    AT_ONCE, NOT_STARTED, ROWS, Scene, TOKEN, TORCH, checked, joined, row, rows_of_document, wait_until)
+    AT_ONCE, NOT_STARTED, ROWS, Scene, TOKEN, TORCH, WORKER, checked, joined, row, rows_of_document, trains, wait_until)
 from troubleshooting_torch import get  # noqa: E402
 
 
@@ -109,6 +109,31 @@ def address_of_agents(r, scene):
 def no_repairs(r, scene):
     store = scene.rdzvd("--elastic-fixes=off")
     scene.joins(store.port, "RUN", "a")
+    r.show(store=store.port)
+
+
+@row("all nodes are there, and no worker trains")
+def worker_without_group(r, scene):
+    store = scene.rdzvd()
+    agent = scene.agent(store.port, worker="echo begins; exec sleep 60")
+    wait_until(lambda: "begins" in agent.lines, agent.text)
+    r.show(store=store.port)
+
+
+@row("workers without torchrun wait for ever")
+def two_workers_of_one_rank(r, scene):
+    store = scene.rdzvd()
+    for _ in range(2):
+        scene.script(WORKER, "wait", "60", RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                     MASTER_PORT=str(store.port), TORCHELASTIC_USE_AGENT_STORE="True")
+    wait_until(lambda: re.search(r"rdzvd_space_waiters\S* 2", get(store.port, "/metrics")[1]), lambda: "no two wait")
+    r.show(store=store.port)
+
+
+@row("workers hang, and status shows neither", instead="takes a collective that hangs")
+def worker_outside_a_collective(r, scene):
+    store = scene.rdzvd()
+    trains(scene, store.port)
     r.show(store=store.port)
 
 

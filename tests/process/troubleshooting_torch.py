@@ -171,6 +171,11 @@ def second_store(r, scene):
     r.show(store=store.port)
 
 
+@row("Gloo connectFullMesh failed", instead="takes two machines")
+def gloo_at_loopback(r, scene):
+    r.show(store=scene.rdzvd().port)
+
+
 @row("wait timeout after 300000ms, keys: /default_pg/0//")
 def worker_waits(r, scene):
     store = scene.rdzvd()

@@ -92,6 +92,19 @@ static void members_may_be_absent(void **state)
     free(printed);
 }
 
+/* Workers that have never come to their store wait for no key. */
+static void workers_that_are_not_connected_are_counted(void **state)
+{
+    (void)state;
+    show("{\"id\":\"J\",\"workers\":8,\"workers_connected\":6,\"waits_count\":0}", OUTPUT_TABLE);
+    done("RUN J  , round 0  (, space team-a)\n"
+         "  0 nodes, none missing\n"
+         "  WORKERS: 6 of 8 are connected: have the others called init_process_group()?\n");
+    show("{\"id\":\"J\",\"workers\":8,\"workers_connected\":8,\"waits_count\":0}", OUTPUT_TABLE);
+    done("RUN J  , round 0  (, space team-a)\n"
+         "  0 nodes, none missing\n");
+}
+
 /* The keys of a run show its minimum and its maximum at different times. */
 static void an_unknown_minimum_or_maximum_is_not_shown_as_0(void **state)
 {
@@ -174,6 +187,7 @@ int main(void)
         cmocka_unit_test(missing_nodes_come_first),
         cmocka_unit_test(members_may_be_absent),
         cmocka_unit_test(an_unknown_minimum_or_maximum_is_not_shown_as_0),
+        cmocka_unit_test(workers_that_are_not_connected_are_counted),
         cmocka_unit_test(five_hundred_and_twelve_nodes_fit),
         cmocka_unit_test(json_is_written_as_yaml),
     };

@@ -88,6 +88,19 @@ static void an_unwritten_address_has_a_question_to_its_node(void **state)
     assert_string_equal(writer.when, "when the round is complete");
 }
 
+/* The ranks of new_group(use_local_synchronization=True) may wait for groups of different names. */
+static void a_group_whose_name_is_a_hash_has_a_condition(void **state)
+{
+    static const char hash[] = "/default_pg/0//3dc4379ea45616caf0e9b9623ef0b53784fb4ef5//cpu//0/2";
+    struct torch_key_writer writer;
+
+    (void)state;
+    assert_true(torch_key_writer_of_worker(slice_str(hash), &writer));
+    assert_non_null(strstr(writer.when, "if all its ranks have made as many groups before"));
+    assert_true(torch_key_writer_of_worker(slice_str("/default_pg/0//1//cpu//0/2"), &writer));
+    assert_string_equal(writer.when, "in new_group()");
+}
+
 static void a_key_of_a_round_is_split_behind_its_run(void **state)
 {
     const struct slice key = slice_str("/torch.rendezvous.job.1/x.7/torchelastic/role_info/2");
@@ -110,6 +123,7 @@ int main(void)
         cmocka_unit_test(keys_of_workers_name_their_writer),
         cmocka_unit_test(keys_of_a_round_name_their_writer),
         cmocka_unit_test(an_unwritten_address_has_a_question_to_its_node),
+        cmocka_unit_test(a_group_whose_name_is_a_hash_has_a_condition),
         cmocka_unit_test(a_key_of_a_round_is_split_behind_its_run),
     };
 
