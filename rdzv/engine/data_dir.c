@@ -17,8 +17,6 @@
 /* The pause after a snapshot that failed for want of memory. */
 #define SNAPSHOT_AGAIN_MS 60000u
 
-#define ALIVE_MS 5000u
-
 #define TEXT_MAX 600
 
 /* The files are in a subdirectory of the directory that the user names, as etcd's are: the named
@@ -62,20 +60,13 @@ static bool is_a_subdirectory(const char *named)
 
 /* --- The commit. --- */
 
-/* The engine takes changes while the writer does; the log has each turn of that. */
+/* The engine takes changes while the writer does. */
 static void data_dir_note_refusal(struct data_dir *d)
 {
     const char *why = journal_writer_refuses(d->writer);
 
     d->engine->batch.refuses = why != NULL;
-    if (d->refuses == (why != NULL))
-        return;
-    d->refuses = why != NULL;
-    if (why != NULL)
-        log_event(LOG_ERROR, "journal_failed", log_str("data_dir", d->path), log_str("reason", why),
-                  log_str("action", "changes are refused; rdzvd tries again each second"));
-    else
-        log_event(LOG_INFO, "journal_resumed", log_str("data_dir", d->path));
+    engine_log_refusal(d->engine, log_str("data_dir", d->path), why);
 }
 
 static uint64_t data_dir_commit(void *arg, struct batch *batch)
@@ -83,7 +74,6 @@ static uint64_t data_dir_commit(void *arg, struct batch *batch)
     struct data_dir *d = arg;
     uint64_t durable = journal_writer_commit(d->writer, batch);
 
-    d->committed_ms = engine_now_ms(d->engine);
     data_dir_note_refusal(d);
     return durable;
 }
@@ -96,19 +86,13 @@ static void poll_writer(void *arg)
     data_dir_note_refusal(d);
 }
 
-/* While nodes with a TTL exist, an idle store writes the time into the journal every ALIVE_MS.
- * Otherwise the next start would count all the time since the last change as downtime, and would
- * extend all TTLs by it. */
+/* The writer does not signal that memory is available again. */
 static void data_dir_tick(void *arg)
 {
     struct data_dir *d = arg;
-    int64_t at_ns;
 
-    if (d->refuses) /* the writer does not signal that memory is available again, so poll for it */
+    if (d->engine->has_logged_refusal)
         poll_writer(d);
-    if (clock_elapsed_ms(d->committed_ms, engine_now_ms(d->engine)) >= ALIVE_MS &&
-        engine_next_expiry(d->engine, &at_ns))
-        engine_commit_time(d->engine);
 }
 
 static const char *data_dir_refuses(void *arg)

@@ -28,9 +28,7 @@ struct data_dir {
     struct batch part; /* of the snapshot; not empty while the writer has not taken this part */
     bool last_part;    /* it is the last one */
     uint64_t snapshot_after_ms; /* none is begun before that, since memory was short; 0: any time */
-    uint64_t committed_ms;      /* the last commit */
     uint64_t snapshots, snapshot_failures; /* the writer's counts, as far as they are logged */
-    bool refuses;                          /* the log says that no changes are taken */
 };
 
 /* Fills the engine, which is empty, and makes the directory its journal, until

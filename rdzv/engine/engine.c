@@ -1,8 +1,12 @@
 /* Spaces, commit and time of the store. See engine.h for the contract. */
 #include "rdzv/engine/engine.h"
 
-#include "rdzv/engine/log.h"
 #include "store/memory/xalloc.h"
+
+/* While nodes with a TTL exist, an idle store writes the time into the journal this often.
+ * Otherwise the next start would count all the time since the last change as downtime, and would
+ * extend all TTLs by it. */
+#define ALIVE_MS 5000u
 
 void engine_init(struct engine *e, const struct engine_options *options)
 {
@@ -80,6 +84,7 @@ void engine_commit(struct engine *e)
     if (e->options.journal.commit != NULL) {
         batch_end(&e->batch, engine_wall_ns(e));
         durable = e->options.journal.commit(e->options.journal.arg, &e->batch);
+        e->committed_ms = engine_now_ms(e);
     }
     batch_begin(&e->batch, e->batch.number + 1);
     e->changes += e->batch_changes;
@@ -132,8 +137,25 @@ void engine_poll_journal(struct engine *e)
 
 void engine_tick_journal(struct engine *e)
 {
+    int64_t at_ns;
+
     if (e->options.journal.tick != NULL)
         e->options.journal.tick(e->options.journal.arg);
+    if (clock_elapsed_ms(e->committed_ms, engine_now_ms(e)) >= ALIVE_MS &&
+        engine_next_expiry(e, &at_ns))
+        engine_commit_time(e);
+}
+
+void engine_log_refusal(struct engine *e, struct log_field of, const char *why)
+{
+    if (e->has_logged_refusal == (why != NULL))
+        return;
+    e->has_logged_refusal = why != NULL;
+    if (why != NULL)
+        log_event(LOG_ERROR, "journal_failed", of, log_str("reason", why),
+                  log_str("action", "changes are refused; rdzvd tries again each second"));
+    else
+        log_event(LOG_INFO, "journal_resumed", of);
 }
 
 void engine_close_journal(struct engine *e)

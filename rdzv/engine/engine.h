@@ -9,6 +9,7 @@
 #pragma once
 
 #include "rdzv/engine/clock.h"
+#include "rdzv/engine/log.h"
 #include "rdzv/engine/stats.h"
 #include "store/store.h"
 
@@ -140,6 +141,8 @@ struct engine {
     uint64_t batch_changes; /* how many changes it has */
     uint64_t changes;       /* how many those before it had */
     uint64_t committed;     /* the newest batch that is as durable as promised */
+    uint64_t committed_ms;  /* engine_now_ms() of the last commit to a journal */
+    bool has_logged_refusal;
 };
 
 void engine_init(struct engine *e, const struct engine_options *options);
@@ -233,6 +236,8 @@ bool engine_stands_by(const struct engine *e);
 bool engine_is_cut_off(const struct engine *e);
 void engine_poll_journal(struct engine *e);
 void engine_tick_journal(struct engine *e);
+/* The log has each turn of that; `of` names the journal, `why` NULL: it takes changes. */
+void engine_log_refusal(struct engine *e, struct log_field of, const char *why);
 void engine_close_journal(struct engine *e);
 static inline bool engine_work_journal(struct engine *e)
 {

@@ -1,6 +1,7 @@
 /* Makes a line of an event and writes it; counts a line that the log's reader does not take. */
 #include "rdzv/engine/log.h"
 
+#include "proto/json.h"
 #include "proto/utf8.h"
 
 #include <errno.h>
@@ -48,14 +49,6 @@ static struct {
     size_t limit_count;
 } state = {.fd = STDERR_FILENO};
 
-struct line {
-    char text[LOG_LINE_MAX];
-    size_t len;
-    size_t cap;
-    bool full;
-    bool begun; /* has its first key */
-};
-
 static const char *const level_names[] = {
     [LOG_DEBUG] = "debug", [LOG_INFO] = "info", [LOG_WARN] = "warn", [LOG_ERROR] = "error"};
 
@@ -90,33 +83,16 @@ uint64_t log_suppressed(void)
     return state.suppressed;
 }
 
-static void put_raw(struct line *line, const char *text, size_t len)
-{
-    if (line->full || len > line->cap - line->len) {
-        line->full = true;
-        return;
-    }
-    memcpy(line->text + line->len, text, len);
-    line->len += len;
-}
-
-static void put_log_text(struct line *line, const char *text)
-{
-    put_raw(line, text, strlen(text));
-}
-
-__attribute__((format(printf, 2, 3))) static void put_format(struct line *line, const char *format,
+__attribute__((format(printf, 2, 3))) static void put_format(struct writer *w, const char *format,
                                                              ...)
 {
     char text[64];
     va_list args;
-    int len;
 
     va_start(args, format);
-    len = vsnprintf(text, sizeof text, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (len > 0)
-        put_raw(line, text, (size_t)len);
+    writer_str(w, text);
 }
 
 /* Code points that change how a terminal or an editor shows what stands around them. */
@@ -127,44 +103,44 @@ static bool disturbs_display(uint32_t point)
 }
 
 /* One byte that cannot stand for itself. */
-static void put_escaped_byte(struct line *line, uint8_t byte)
+static void put_escaped_byte(struct writer *w, uint8_t byte)
 {
     static const char bytes[] = "\"\\\n\r\t", letters[] = "\"\\nrt";
     const char *known = byte == 0 ? NULL : strchr(bytes, byte);
     bool json = state.format == LOG_FORMAT_JSON;
 
     if (known != NULL)
-        put_format(line, "\\%c", letters[known - bytes]);
+        put_format(w, "\\%c", letters[known - bytes]);
     else if (!json)
-        put_format(line, "\\x%02x", byte);
+        put_format(w, "\\x%02x", byte);
     else if (byte < 0x80)
-        put_format(line, "\\u%04x", byte);
+        put_format(w, "\\u%04x", byte);
     else
-        put_format(line, "\\\\x%02x", byte); /* no text: shown as the characters \xNN */
+        put_format(w, "\\\\x%02x", byte); /* no text: shown as the characters \xNN */
 }
 
-static void put_quoted(struct line *line, struct slice value)
+static void put_quoted(struct writer *w, struct slice value)
 {
-    put_log_text(line, "\"");
+    writer_str(w, "\"");
     for (size_t i = 0; i < value.len;) {
         uint8_t byte = value.ptr[i];
         uint32_t point = 0;
         size_t len = utf8_decode(slice_from(value, i), &point);
 
         if (len > 1 && !disturbs_display(point)) {
-            put_raw(line, (const char *)value.ptr + i, len);
+            writer_put(w, value.ptr + i, len);
         } else if (len > 1 && state.format == LOG_FORMAT_JSON) {
-            put_format(line, "\\u%04x", point); /* they are all below U+10000 */
+            put_format(w, "\\u%04x", point); /* they are all below U+10000 */
         } else if (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\') {
-            put_raw(line, (const char *)value.ptr + i, 1);
+            writer_put(w, value.ptr + i, 1);
             len = 1;
         } else {
-            put_escaped_byte(line, byte);
+            put_escaped_byte(w, byte);
             len = 1;
         }
         i += len;
     }
-    put_log_text(line, "\"");
+    writer_str(w, "\"");
 }
 
 static bool needs_quotes(struct slice value)
@@ -190,59 +166,59 @@ static struct slice cut_value(struct slice value)
     return (struct slice){value.ptr, len};
 }
 
-static void put_quoted_value(struct line *line, struct slice value)
+static void put_quoted_value(struct writer *w, struct slice value)
 {
     struct slice shown = cut_value(value);
 
     if (state.format == LOG_FORMAT_LOGFMT && !needs_quotes(shown)) {
-        put_raw(line, (const char *)shown.ptr, shown.len);
+        writer_slice(w, shown);
         if (shown.len < value.len)
-            put_log_text(line, "...");
+            writer_str(w, "...");
         return;
     }
-    put_quoted(line, shown);
-    if (shown.len < value.len && !line->full) {
-        line->len--; /* behind the last character, inside the quotes */
-        put_log_text(line, "...\"");
+    put_quoted(w, shown);
+    if (shown.len < value.len && w->len <= w->cap) {
+        w->len--; /* behind the last character, inside the quotes */
+        writer_str(w, "...\"");
     }
 }
 
-static void put_field_key(struct line *line, const char *key)
+static void put_field_key(struct writer *w, const char *key)
 {
     bool json = state.format == LOG_FORMAT_JSON;
 
-    if (line->begun)
-        put_log_text(line, json ? "," : " ");
-    line->begun = true;
-    put_log_text(line, json ? "\"" : "");
-    put_log_text(line, key);
-    put_log_text(line, json ? "\":" : "=");
+    writer_str(w, json ? ",\"" : " ");
+    writer_str(w, key);
+    writer_str(w, json ? "\":" : "=");
 }
 
-static void put_field(struct line *line, const struct log_field *field)
+/* Whole, or not at all: false. */
+static bool put_field(struct writer *w, struct log_field field)
 {
-    size_t start = line->len;
+    size_t start = w->len;
 
-    put_field_key(line, field->key);
-    switch (field->kind) {
+    put_field_key(w, field.key);
+    switch (field.kind) {
     case LOG_KIND_U64:
-        put_format(line, "%" PRIu64, field->as.u64);
+        json_u64(w, field.as.u64);
         break;
     case LOG_KIND_I64:
-        put_format(line, "%" PRId64, field->as.i64);
+        json_i64(w, field.as.i64);
         break;
     case LOG_KIND_BOOL:
-        put_log_text(line, field->as.flag ? "true" : "false");
+        writer_str(w, field.as.flag ? "true" : "false");
         break;
     case LOG_KIND_BYTES:
-        put_quoted_value(line, field->as.bytes);
+        put_quoted_value(w, field.as.bytes);
         break;
     }
-    if (line->full)
-        line->len = start;
+    if (w->len <= w->cap)
+        return true;
+    w->len = start;
+    return false;
 }
 
-static void put_log_time(struct line *line, uint64_t ms)
+static void put_log_time(struct writer *w, uint64_t ms)
 {
     time_t seconds = (time_t)(ms / 1000);
     struct tm tm;
@@ -250,17 +226,14 @@ static void put_log_time(struct line *line, uint64_t ms)
 
     gmtime_r(&seconds, &tm);
     text[strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm)] = '\0';
-    put_field_key(line, "time");
-    if (state.format == LOG_FORMAT_JSON)
-        put_format(line, "\"%s.%03uZ\"", text, (unsigned)(ms % 1000));
-    else
-        put_format(line, "%s.%03uZ", text, (unsigned)(ms % 1000));
+    put_format(w, state.format == LOG_FORMAT_JSON ? "{\"time\":\"%s.%03uZ\"" : "time=%s.%03uZ",
+               text, (unsigned)(ms % 1000));
 }
 
 /* Writes a line to stderr, whole and at once, or not at all. Asking poll() first keeps a blocking
  * descriptor from blocking (a pipe with room for anything has room for PIPE_BUF) without making it
  * non-blocking for other processes that share it, and avoids SIGPIPE. */
-static bool write_line(const struct line *line)
+static bool write_line(struct slice line)
 {
     struct pollfd poller = {.fd = state.fd, .events = POLLOUT};
     ssize_t n;
@@ -268,50 +241,34 @@ static bool write_line(const struct line *line)
     if (poll(&poller, 1, 0) != 1 || (poller.revents & POLLOUT) == 0 ||
         (poller.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
         return false;
-    n = write(state.fd, line->text, line->len);
+    n = write(state.fd, line.ptr, line.len);
     if (n <= 0)
         return false;
-    state.torn = (size_t)n < line->len;
+    state.torn = (size_t)n < line.len;
     return !state.torn;
 }
 
 static void write_event_line(uint64_t now, enum log_level level, const char *event,
                              uint64_t suppressed, const struct log_field *fields)
 {
-    struct line line;
-    bool json = state.format == LOG_FORMAT_JSON;
+    uint8_t text[LOG_LINE_MAX];
+    struct writer w = {.ptr = text, .cap = sizeof text - TAIL_MAX};
+    bool fits = true;
 
-    line.len = 0;
-    line.cap = sizeof line.text - TAIL_MAX;
-    line.full = line.begun = false;
     if (state.torn)
-        put_log_text(&line, "\n");
-    if (json)
-        put_log_text(&line, "{");
-    put_log_time(&line, now);
-    put_field(&line, &(struct log_field){.key = "level",
-                                         .kind = LOG_KIND_BYTES,
-                                         .as.bytes = slice_str(level_names[level])});
-    put_field(&line, &(struct log_field){
-                         .key = "event", .kind = LOG_KIND_BYTES, .as.bytes = slice_str(event)});
-    for (; fields->key != NULL && !line.full; fields++) {
-        if (fields->key[0] != '\0')
-            put_field(&line, fields);
-    }
-    line.cap = sizeof line.text;
-    if (line.full) {
-        struct log_field note = log_bool("truncated", true);
-
-        line.full = false;
-        put_field(&line, &note);
-    }
-    if (suppressed > 0) {
-        struct log_field note = log_u64("suppressed", suppressed);
-
-        put_field(&line, &note);
-    }
-    put_log_text(&line, json ? "}\n" : "\n");
-    if (!write_line(&line))
+        writer_u8(&w, '\n');
+    put_log_time(&w, now);
+    put_field(&w, log_str("level", level_names[level]));
+    put_field(&w, log_str("event", event));
+    for (; fields->key != NULL && fits; fields++)
+        fits = fields->key[0] == '\0' || put_field(&w, *fields);
+    w.cap = sizeof text;
+    if (!fits)
+        put_field(&w, log_bool("truncated", true));
+    if (suppressed > 0)
+        put_field(&w, log_u64("suppressed", suppressed));
+    writer_str(&w, state.format == LOG_FORMAT_JSON ? "}\n" : "\n");
+    if (!write_line((struct slice){text, w.len}))
         state.dropped++;
 }
 

@@ -57,7 +57,6 @@ uint64_t commit_take(void *arg, struct batch *batch)
     struct journal_etcd *j = arg;
     struct pending *p;
 
-    j->commit.taken_ms = journal_now_ms(j);
     if (j->state != JOURNAL_LEADS)
         return 0; /* it is over, and nobody is answered */
     coalesce_take(&j->commit.coalesce, j->engine->batch_changes);

@@ -103,21 +103,12 @@ static void find_reason(struct journal_etcd *j)
 
 void journal_note_reason(struct journal_etcd *j)
 {
-    bool refuses;
-
     pending_keep_spare(&j->commit.spare);
     find_reason(j);
-    refuses = j->fault.reason[0] != '\0';
-    j->engine->batch.refuses = refuses;
-    if (j->state != JOURNAL_LEADS || j->fault.refused == refuses)
-        return;
-    j->fault.refused = refuses;
-    if (refuses)
-        log_event(LOG_ERROR, "journal_failed", log_str("journal", j->options.config->url),
-                  log_str("reason", j->fault.reason),
-                  log_str("action", "changes are refused; rdzvd tries again each second"));
-    else
-        log_event(LOG_INFO, "journal_resumed", log_str("journal", j->options.config->url));
+    j->engine->batch.refuses = j->fault.reason[0] != '\0';
+    if (j->state == JOURNAL_LEADS)
+        engine_log_refusal(j->engine, log_str("journal", j->options.config->url),
+                           j->engine->batch.refuses ? j->fault.reason : NULL);
 }
 
 /* Faults of the account are separate from all others: rdzvd logs in once more. etcd may have had no

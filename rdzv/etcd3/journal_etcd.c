@@ -12,7 +12,6 @@
 #include "store/memory/account.h"
 
 #define TIMER_MS    100
-#define ALIVE_MS    5000u
 #define ELECTION_MS 1000u
 
 /* All that can be sent is sent. */
@@ -79,12 +78,8 @@ static uint64_t vouch_for_lease(void *arg)
 static void journal_tick(void *arg)
 {
     struct journal_etcd *j = arg;
-    int64_t at_ns;
 
     certificate_tick(&j->connection.tls);
-    if (clock_elapsed_ms(j->commit.taken_ms, journal_now_ms(j)) >= ALIVE_MS &&
-        engine_next_expiry(j->engine, &at_ns))
-        engine_commit_time(j->engine);
 }
 
 static void close_journal(void *arg)

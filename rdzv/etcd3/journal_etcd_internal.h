@@ -79,7 +79,6 @@ struct journal_fault {
     char hint[ETCD_HINT_MAX];      /* what to do about it; empty: nothing is known */
     struct etcd_reasons reasons;   /* that the log has had */
     char reason[REASON_MAX];       /* see engine_refuses(); empty: changes are taken */
-    bool refused;                  /* the log says that none are */
     size_t entry_max;              /* what etcd takes */
 };
 
@@ -161,7 +160,6 @@ struct journal_commit {
     size_t cut; /* of the stream of `pending`: committed already */
     struct coalesce coalesce;
     struct event coalesced; /* the end of a wait for more */
-    uint64_t taken_ms;      /* the engine's last commit */
 
     /* The entry that is being committed. */
     bool open;            /* there is one */

@@ -248,21 +248,14 @@ static bool is_full(const struct relay_link *link)
     return link->conn->out.bytes > RELAY_LINK_QUEUE_MAX;
 }
 
-/* One that waits already keeps its place. */
-static void set_turn(struct relay_session *s, enum relay_session_turn next)
+/* A session that is blocked already keeps its place. */
+static void set_blocked(struct relay_session *s, bool is_blocked)
 {
-    static const unsigned legal[] = {
-        [TURN_NONE] = 1u << TURN_NONE | 1u << TURN_WAITS,
-        [TURN_WAITS] = 1u << TURN_NONE | 1u << TURN_WAITS | 1u << TURN_TAKEN,
-        [TURN_TAKEN] = 1u << TURN_NONE | 1u << TURN_WAITS,
-    };
-
-    assert(legal[s->turn] & 1u << next);
-    if (s->turn == TURN_WAITS && next != TURN_WAITS)
+    if (s->is_blocked && !is_blocked)
         TAILQ_REMOVE(&s->link->blocked, s, waiting);
-    if (s->turn != TURN_WAITS && next == TURN_WAITS)
+    if (!s->is_blocked && is_blocked)
         TAILQ_INSERT_TAIL(&s->link->blocked, s, waiting);
-    s->turn = (uint8_t)next;
+    s->is_blocked = is_blocked;
 }
 
 void relay_link_continue(struct relay_link *link)
@@ -271,7 +264,6 @@ void relay_link_continue(struct relay_link *link)
 
     if (s == NULL || link->conn == NULL || is_full(link))
         return;
-    set_turn(s, TURN_TAKEN);
     if (s->conn->output == OUTPUT_BLOCKED)
         conn_set_output(s->conn, OUTPUT_QUEUED);
 }
@@ -331,16 +323,15 @@ static int send_session(struct conn *c, size_t)
     while (session_has_more(s) && sent < RELAY_PAYLOAD_MAX) {
         size_t before = link->conn->out.bytes;
 
-        if (is_full(link) || (s->turn != TURN_TAKEN && !TAILQ_EMPTY(&link->blocked))) {
-            set_turn(s, TURN_WAITS);
+        if (is_full(link) || (!TAILQ_EMPTY(&link->blocked) && TAILQ_FIRST(&link->blocked) != s)) {
+            set_blocked(s, true);
             relay_link_continue(link); /* those who came before go on first, if there is room */
             return -EAGAIN;
         }
         put_next(s);
         sent += link->conn->out.bytes - before;
     }
-    if (s->turn == TURN_TAKEN)
-        set_turn(s, TURN_NONE);
+    set_blocked(s, false);
     relay_link_continue(link);
     return 0;
 }
@@ -598,8 +589,8 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
 
 static void stop_sending(struct relay_session *s)
 {
-    set_turn(s, TURN_NONE);
-    relay_link_continue(s->link); /* it may have had the turn */
+    set_blocked(s, false);
+    relay_link_continue(s->link); /* it may have been the first */
 }
 
 static bool is_attached(const struct conn *c)

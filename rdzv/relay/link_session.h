@@ -112,13 +112,6 @@ enum relay_session_state {
     RELAYED_DROPPED,  /* without its connection: in all->dropped */
 };
 
-/* The session's turn in a full link. Only set_turn() of link_session.c writes it. */
-enum relay_session_turn {
-    TURN_NONE,
-    TURN_WAITS, /* in link->blocked */
-    TURN_TAKEN, /* it was the first there */
-};
-
 /* What the engine has of it. Only set_record() of link_session.c writes it. */
 enum relay_session_record {
     RECORD_NONE,
@@ -147,7 +140,6 @@ struct relay_session {
     char via[CONN_VIA_MAX]; /* the relay's name */
 
     uint8_t state;  /* enum relay_session_state */
-    uint8_t turn;   /* enum relay_session_turn */
     uint8_t record; /* enum relay_session_record */
 
     /* Requests, by their numbers. The relay has sent all requests up to `received` since it opened
@@ -161,6 +153,7 @@ struct relay_session {
     uint64_t stopped;  /* an answered WAIT or BARRIER that was the last request; 0: none */
     bool is_partial;   /* the rest of a request comes in the next frame */
     bool is_held;      /* in all->held */
+    bool is_blocked;   /* in link->blocked: it sends when it is the first there */
     struct link_answer answers[2]; /* what is queued */
     size_t noted;                  /* bytes of it, all together */
     uint64_t opened_number;        /* of RELAY_OPENED, while RELAYED_OPENING */
