@@ -59,15 +59,6 @@ enum log_fault entry_decode(struct slice value, struct log_entry *out)
 /* --- Head and snapshot: numbers of a fixed width, in hexadecimal, apart by spaces. A text is
  * accepted only if encoding its numbers again gives the same text. --- */
 
-static void copy_key_text(struct slice value, char *out, size_t size)
-{
-    size_t len = value.len < size - 1 ? value.len : size - 1;
-
-    if (len != 0)
-        memcpy(out, value.ptr, len);
-    out[len] = '\0';
-}
-
 void head_encode(const struct log_head *h, char text[HEAD_TEXT])
 {
     snprintf(text, HEAD_TEXT, "%016" PRIx64 " %016" PRIx64, h->index, h->epoch);
@@ -78,7 +69,7 @@ bool head_decode(struct slice value, struct log_head *out)
     char text[HEAD_TEXT], same[HEAD_TEXT];
     struct log_head head;
 
-    copy_key_text(value, text, sizeof text);
+    snprintf(text, sizeof text, "%.*s", (int)value.len, (const char *)value.ptr);
     if (sscanf(text, "%" SCNx64 " %" SCNx64, &head.index, &head.epoch) != 2 || head.index == 0)
         return false;
     head_encode(&head, same);
@@ -102,7 +93,7 @@ static bool read_pointer(struct slice value, struct snapshot_pointer *out)
 {
     char text[POINTER_TEXT], same[POINTER_TEXT];
 
-    copy_key_text(value, text, sizeof text);
+    snprintf(text, sizeof text, "%.*s", (int)value.len, (const char *)value.ptr);
     if (sscanf(text,
                "%24[0-9a-f] %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx32 " %" SCNx32
                " %" SCNx32 " %" SCNx8,

@@ -342,13 +342,6 @@ void grpc_cancel(struct grpc_call *call)
     drop_call(call);
 }
 
-void grpc_frame(uint8_t *frame, size_t message_len)
-{
-    frame[0] = 0;
-    for (int i = 0; i < 4; i++)
-        frame[1 + i] = (uint8_t)(message_len >> (24 - 8 * i));
-}
-
 void grpc_set_token(struct grpc *g, const char *token)
 {
     snprintf(g->token, sizeof g->token, "%s", token == NULL ? "" : token);

@@ -36,7 +36,7 @@ struct grpc_call {
     struct grpc *grpc; /* NULL: it is not under way */
     void (*tell)(void *arg, const struct grpc_answer *answer);
     void *arg;
-    struct slice request; /* framed, see grpc_frame(); the part that must still be sent */
+    struct slice request; /* framed, see message.h; the part that must still be sent */
     struct stream in;
     uint64_t until_ms;
     int32_t stream;
@@ -67,7 +67,6 @@ void grpc_free(struct grpc *g);
 
 /* A message is sent with so many bytes before it, which are the caller's room. */
 #define GRPC_FRAME 5u
-void grpc_frame(uint8_t *frame, size_t message_len);
 
 /* Starts a call, which is not under way: `path` is a literal, `request` (frame and message) stays
  * until tell() is called, once and never from within. False: no connection takes calls now, or

@@ -20,7 +20,9 @@ bool message_write(struct message *m, const ProtobufCMessage *from)
             return false;
         m->cap = need;
     }
-    grpc_frame(m->bytes, len);
+    m->bytes[0] = 0; /* not compressed */
+    for (int i = 0; i < 4; i++)
+        m->bytes[1 + i] = (uint8_t)(len >> (24 - 8 * i));
     protobuf_c_message_pack(from, m->bytes + GRPC_FRAME);
     m->len = need;
     return true;

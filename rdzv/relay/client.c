@@ -55,10 +55,13 @@ static void client_answer(void *client, struct slice bytes)
         conn_finish(c); /* the daemon has waited for this; the iteration's end sends all of it */
 }
 
-static void client_answer_blob(void *client, struct blob *piece)
+static void client_answer_queue(void *client, struct outq *bytes)
 {
-    conn_share(client, piece);
-    conn_note_independent(client);
+    struct conn *c = client;
+
+    outq_move(&c->out, bytes, &conn_net(c)->pool, bytes->bytes);
+    conn_put(c, "", 0); /* the queue has grown */
+    conn_note_independent(c);
 }
 
 static void client_resume_input(void *client)
@@ -78,7 +81,7 @@ static void client_on_end(void *client, enum drop_reason why, const char *reason
 }
 
 const struct relay_calls relay_client_calls = {.answer = client_answer,
-                                               .answer_blob = client_answer_blob,
+                                               .answer_queue = client_answer_queue,
                                                .go_on = client_resume_input,
                                                .end = client_on_end};
 

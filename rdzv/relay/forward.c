@@ -82,7 +82,7 @@ static void init_forward(struct forward *forward, struct forwards *f, const stru
 {
     const struct c10d_limits limits = c10d_limits_of(config->limits.value_max);
 
-    relay_init(&forward->relay, &relay_client_calls, &limits, seed);
+    relay_init(&forward->relay, &relay_client_calls, &f->net->pool, &limits, seed);
     forward->client_protocol = relay_client_protocol(forward);
     upstream_init(&forward->upstream, f->net, &forward->relay, config, forward->space, &f->tls,
                   (uint32_t)(seed >> 32));

@@ -20,9 +20,9 @@
 
 /* What the sessions need of those who hold the clients' connections. */
 struct relay_calls {
-    /* The next bytes for the client; of a long answer in several pieces, one behind the other. */
+    /* The next bytes for the client; a long answer begins with a queue, which is emptied. */
     void (*answer)(void *client, struct slice bytes);
-    void (*answer_blob)(void *client, struct blob *piece);
+    void (*answer_queue)(void *client, struct outq *bytes);
     /* A request that was RELAY_HELD may be tried again. */
     void (*go_on)(void *client);
     /* The session has ended: so has the client to go. */
@@ -66,14 +66,6 @@ enum relay_client_state {
     SESSION_OPEN,
 };
 
-/* An answer that is not whole yet. */
-struct answer_so_far {
-    uint64_t number;
-    struct blob **pieces;
-    uint32_t count, room;
-    bool failed; /* memory was short */
-};
-
 struct relay_client {
     TAILQ_ENTRY(relay_client) entry; /* in relay->sessions */
     TAILQ_ENTRY(relay_client) sends; /* in relay->sending while `queued` */
@@ -86,7 +78,8 @@ struct relay_client {
     struct relay_request *filling; /* the last request, while its bytes are being copied */
     struct relay_request *asked;   /* the last one whose answer the client waits for */
     struct relay_request *open;    /* the last one with an answer that this link was given */
-    struct answer_so_far answer;
+    struct outq answer;            /* that is not whole yet; broken: memory was short */
+    uint64_t answer_number;        /* of its request */
     uint64_t id;
     uint64_t last;    /* the number that was given last */
     uint64_t changed; /* the last request that has changed something, as a store has confirmed */
@@ -131,6 +124,7 @@ struct relay_stats {
 
 struct relay {
     const struct relay_calls *calls;
+    struct out_pool *pool;
     struct relay_client_list sessions, sending, held;
     struct table channels;
     size_t session_count;
@@ -148,8 +142,8 @@ struct relay {
 };
 
 /* `limits` hold until a store has said its own. */
-void relay_init(struct relay *r, const struct relay_calls *calls, const struct c10d_limits *limits,
-                uint64_t seed);
+void relay_init(struct relay *r, const struct relay_calls *calls, struct out_pool *pool,
+                const struct c10d_limits *limits, uint64_t seed);
 
 /* All clients have gone. */
 void relay_fini(struct relay *r);
@@ -204,7 +198,7 @@ void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *welcome);
 void relay_link_down(struct relay *r);
 
 /* Adds frames to the link's queue until it has `max` bytes, or nothing is left to send. */
-void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t max);
+void relay_send(struct relay *r, struct outq *q, size_t max);
 
 /* There is something to be put there. */
 static inline bool relay_has_output(const struct relay *r)
@@ -268,7 +262,7 @@ void relay_abandon(struct relay_client *s, enum drop_reason why, const char *rea
 void relay_answer_cancel(struct relay_client *s);
 
 /* Drops an incomplete answer. */
-void relay_drop_answer(struct answer_so_far *a);
+void relay_drop_answer(struct relay_client *s);
 
 /* The session has a frame for the link now. */
 bool relay_can_send(const struct relay_client *s);

@@ -2,6 +2,8 @@
  * See relay.h for the contract. */
 #include "rdzv/relay/relay.h"
 
+#include <stdio.h>
+
 #include "rdzv/engine/log.h"
 #include "rdzv/relay/hello.h"
 
@@ -12,11 +14,10 @@
 
 /* --- Sending. --- */
 
-static void put_on_link(struct outq *q, struct out_pool *pool, const struct relay_client *s,
-                        struct relay_frame *frame)
+static void put_on_link(struct outq *q, const struct relay_client *s, struct relay_frame *frame)
 {
     frame->channel = s->channel;
-    relay_put_head(outq_reserve(q, pool, RELAY_HEAD_SIZE), frame);
+    relay_put_head(outq_reserve(q, s->relay->pool, RELAY_HEAD_SIZE), frame);
 }
 
 /* What the store has carried out is confirmed, and the rest is sent. */
@@ -26,7 +27,7 @@ static void session_begin_sending(struct relay_client *s)
     relay_close_gaps(s);
 }
 
-static void send_open(struct relay_client *s, struct outq *q, struct out_pool *pool)
+static void send_open(struct relay_client *s, struct outq *q)
 {
     char peer[PEER_HOST_MAX], local[PEER_HOST_MAX];
     uint8_t bytes[OPEN_MAX];
@@ -47,8 +48,8 @@ static void send_open(struct relay_client *s, struct outq *q, struct out_pool *p
     open.pings = s->pings;
     open.link = r->stats.links;
     frame.payload.len = rdzv__relay_open__pack(&open, bytes);
-    put_on_link(q, pool, s, &frame);
-    outq_put(q, pool, bytes, frame.payload.len);
+    put_on_link(q, s, &frame);
+    outq_put(q, r->pool, bytes, frame.payload.len);
     if (s->opened)
         s->state = SESSION_ASKING;
     else
@@ -56,8 +57,7 @@ static void send_open(struct relay_client *s, struct outq *q, struct out_pool *p
     s->opened = true;
 }
 
-static void send_piece(struct relay_client *s, struct relay_request *req, struct outq *q,
-                       struct out_pool *pool)
+static void send_piece(struct relay_client *s, struct relay_request *req, struct outq *q)
 {
     struct blob *piece = req->pieces[req->sent++];
     bool is_last = req->sent == req->piece_count;
@@ -67,8 +67,8 @@ static void send_piece(struct relay_client *s, struct relay_request *req, struct
                                 .payload = blob_slice(piece)};
 
     s->has_sent = true;
-    put_on_link(q, pool, s, &frame);
-    outq_put_blob(q, pool, piece);
+    put_on_link(q, s, &frame);
+    outq_put_blob(q, s->relay->pool, piece);
     if (!is_last)
         return;
     s->relay->stats.resumed += req->was_sent;
@@ -82,25 +82,25 @@ static void send_piece(struct relay_client *s, struct relay_request *req, struct
 }
 
 /* False: the session has gone. */
-static bool send_next(struct relay_client *s, struct outq *q, struct out_pool *pool)
+static bool send_next(struct relay_client *s, struct outq *q)
 {
     struct relay_request *req;
 
     if (s->state == SESSION_AWAY) {
-        send_open(s, q, pool);
+        send_open(s, q);
         return true;
     }
     req = relay_next_request(s);
     if (req != NULL) {
-        send_piece(s, req, q, pool);
+        send_piece(s, req, q);
         return true;
     }
-    put_on_link(q, pool, s, &(struct relay_frame){.kind = RELAY_CLOSE});
+    put_on_link(q, s, &(struct relay_frame){.kind = RELAY_CLOSE});
     relay_forget(s);
     return false;
 }
 
-void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t max)
+void relay_send(struct relay *r, struct outq *q, size_t max)
 {
     struct relay_client *s;
 
@@ -114,7 +114,7 @@ void relay_send(struct relay *r, struct outq *q, struct out_pool *pool, size_t m
                 relay_queue(s);
                 break;
             }
-            if (!send_next(s, q, pool))
+            if (!send_next(s, q))
                 break;
         }
     }
@@ -177,7 +177,7 @@ void relay_link_down(struct relay *r)
         s->state = SESSION_AWAY;
         s->has_sent = false;
         s->open = NULL;
-        relay_drop_answer(&s->answer);
+        relay_drop_answer(s);
         TAILQ_FOREACH(q, &s->requests, entry)
             q->sent = 0;
         relay_take_back_given_up(s);
@@ -188,26 +188,6 @@ void relay_link_down(struct relay *r)
 }
 
 /* --- Receiving. --- */
-
-static bool keep_piece(struct answer_so_far *a, struct slice bytes)
-{
-    struct blob *piece;
-
-    if (a->count == a->room) {
-        uint32_t room = a->room == 0 ? 4 : a->room * 2;
-        struct blob **pieces = account_resize(ACCOUNT_ANSWERS, ACCOUNT_ORDINARY, a->pieces,
-                                              a->room * sizeof *pieces, room * sizeof *pieces);
-
-        if (pieces == NULL)
-            return false;
-        a->pieces = pieces;
-        a->room = room;
-    }
-    piece = blob_new(ACCOUNT_ANSWERS, bytes);
-    if (piece != NULL)
-        a->pieces[a->count++] = piece;
-    return piece != NULL;
-}
 
 /* The request of that number, if the client waits for its answer; NULL: it does not. */
 static const struct relay_request *wanted_request(const struct relay_client *s, uint64_t number)
@@ -223,31 +203,32 @@ static const struct relay_request *wanted_request(const struct relay_client *s, 
  * that is too long is dropped, however many pieces follow. */
 static void collect_answer(struct relay_client *s, const struct relay_frame *frame, bool wanted)
 {
-    struct answer_so_far *a = &s->answer;
+    struct blob *piece;
 
-    if (a->number != frame->number)
-        relay_drop_answer(a);
-    a->number = frame->number;
-    if (!wanted || a->failed || frame->payload.len == 0 || keep_piece(a, frame->payload))
+    if (s->answer_number != frame->number)
+        relay_drop_answer(s);
+    s->answer_number = frame->number;
+    if (!wanted || s->answer.broken || frame->payload.len == 0)
         return;
-    relay_drop_answer(a);
-    *a = (struct answer_so_far){.number = frame->number, .failed = true};
+    piece = blob_new(ACCOUNT_ANSWERS, frame->payload);
+    outq_put_blob(&s->answer, s->relay->pool, piece);
+    s->answer.broken = s->answer.broken || piece == NULL;
+    if (s->answer.broken)
+        outq_fini(&s->answer, s->relay->pool);
+    blob_unref(piece);
 }
 
 /* The last piece is `frame`'s. False: memory was short for the others. */
 static bool deliver_answer(struct relay_client *s, const struct relay_frame *frame)
 {
-    struct answer_so_far *a = &s->answer;
     const struct relay_calls *calls = s->relay->calls;
 
-    if (a->number == frame->number && a->failed)
+    if (s->answer_number == frame->number && s->answer.broken)
         return false;
-    if (a->number == frame->number) {
-        for (uint32_t i = 0; i < a->count; i++)
-            calls->answer_blob(s->client, a->pieces[i]);
-    }
+    if (s->answer_number == frame->number)
+        calls->answer_queue(s->client, &s->answer);
     calls->answer(s->client, frame->payload);
-    relay_drop_answer(a);
+    relay_drop_answer(s);
     return true;
 }
 
@@ -451,18 +432,15 @@ static void receive_opened(struct relay_client *s, const struct relay_frame *fra
         lose_session(s, LOST_UNKNOWN, "the store has forgotten its answer");
         return;
     }
-    relay_drop_answer(&s->answer);
+    relay_drop_answer(s);
     after_confirm(s, true);
 }
 
 static void receive_ended(struct relay_client *s, const struct relay_frame *frame)
 {
     char text[256];
-    size_t len = frame->payload.len < sizeof text - 1 ? frame->payload.len : sizeof text - 1;
 
-    if (len != 0)
-        memcpy(text, frame->payload.ptr, len);
-    text[len] = '\0';
+    snprintf(text, sizeof text, "%.*s", (int)frame->payload.len, (const char *)frame->payload.ptr);
     s->state = SESSION_OPEN; /* if it could not be opened, it never will */
     s->relay->stats.lost[LOST_ENDED] += s->client != NULL;
     relay_abandon(s, DROP_UPSTREAM, text);

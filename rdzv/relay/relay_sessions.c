@@ -10,10 +10,10 @@
 /* A shorter one is taken though the requests of all fill their room. */
 #define ALWAYS_TAKEN (64u << 10)
 
-void relay_init(struct relay *r, const struct relay_calls *calls, const struct c10d_limits *limits,
-                uint64_t seed)
+void relay_init(struct relay *r, const struct relay_calls *calls, struct out_pool *pool,
+                const struct c10d_limits *limits, uint64_t seed)
 {
-    *r = (struct relay){.calls = calls, .limits = *limits, .seed = seed};
+    *r = (struct relay){.calls = calls, .pool = pool, .limits = *limits, .seed = seed};
     TAILQ_INIT(&r->sessions);
     TAILQ_INIT(&r->sending);
     TAILQ_INIT(&r->held);
@@ -59,6 +59,7 @@ struct relay_client *relay_client_new(struct relay *r, enum c10d_version version
     s->peer = *peer;
     s->local = *local;
     TAILQ_INIT(&s->requests);
+    outq_init(&s->answer);
     TAILQ_INSERT_TAIL(&r->sessions, s, entry);
     r->session_count++;
     return s;
@@ -99,12 +100,11 @@ void relay_queue(struct relay_client *s)
 
 /* --- The end of what it has. --- */
 
-void relay_drop_answer(struct answer_so_far *a)
+void relay_drop_answer(struct relay_client *s)
 {
-    for (uint32_t i = 0; i < a->count; i++)
-        blob_unref(a->pieces[i]);
-    account_free(ACCOUNT_ANSWERS, a->pieces, a->room * sizeof *a->pieces);
-    *a = (struct answer_so_far){0};
+    outq_fini(&s->answer, s->relay->pool);
+    outq_init(&s->answer);
+    s->answer_number = 0;
 }
 
 static void set_hold(struct relay_client *s, enum relay_hold hold)
@@ -129,7 +129,7 @@ void relay_forget(struct relay_client *s)
 
     while (TAILQ_FIRST(&s->requests) != NULL)
         relay_drop_request(s, TAILQ_FIRST(&s->requests));
-    relay_drop_answer(&s->answer);
+    relay_drop_answer(s);
     unqueue_client(s);
     set_hold(s, HELD_NOT);
     if (s->state != SESSION_AWAY)
@@ -146,7 +146,7 @@ void relay_abandon(struct relay_client *s, enum drop_reason why, const char *rea
 
     s->client = NULL;
     set_hold(s, HELD_NOT);
-    relay_drop_answer(&s->answer);
+    relay_drop_answer(s);
     while (TAILQ_FIRST(&s->requests) != NULL)
         relay_drop_request(s, TAILQ_FIRST(&s->requests));
     relay_finish(s);
@@ -489,7 +489,7 @@ void relay_leave(struct relay_client *s)
 
     s->client = NULL;
     set_hold(s, HELD_NOT);
-    relay_drop_answer(&s->answer);
+    relay_drop_answer(s);
     if (s->filling != NULL)
         drop_last(s, s->filling);
     q = s->asked;

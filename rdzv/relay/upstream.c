@@ -450,11 +450,10 @@ static void on_welcome(struct upstream *u, struct slice payload)
 /* For /readyz, so without what would end a line or a word. */
 static void copy_reason(char out[UPSTREAM_REASON_MAX], struct slice why)
 {
-    size_t at = (size_t)snprintf(out, UPSTREAM_REASON_MAX, "the store refuses this relay: ");
-
-    for (size_t i = 0; i < why.len && at < UPSTREAM_REASON_MAX - 1; i++)
-        out[at++] = why.ptr[i] >= ' ' && why.ptr[i] < 0x7f ? (char)why.ptr[i] : '?';
-    out[at] = '\0';
+    snprintf(out, UPSTREAM_REASON_MAX, "the store refuses this relay: %.*s", (int)why.len,
+             (const char *)why.ptr);
+    for (char *c = out; *c != '\0'; c++)
+        *c = *c >= ' ' && *c < 0x7f ? *c : '?';
 }
 
 /* A replica that has kept the relay waiting knows that another one leads, or else it lives: all are
@@ -667,7 +666,7 @@ static bool send_out(struct upstream *u)
 bool upstream_flush(struct upstream *u)
 {
     if (u->state == UPSTREAM_CONNECTED && !u->wants_to_send)
-        relay_send(u->relay, &u->out, &u->net->pool, QUEUED_MAX);
+        relay_send(u->relay, &u->out, QUEUED_MAX);
     if (u->out.broken) {
         upstream_fail(u, "memory for output is short, see --memory-limit");
         return false;

@@ -15,9 +15,16 @@ static void on_answer(void *client, struct slice s)
     c->len += s.len;
 }
 
-static void on_blob(void *client, struct blob *b)
+static void on_queue(void *client, struct outq *q)
 {
-    on_answer(client, blob_slice(b));
+    struct client *c = client;
+    size_t len = q->bytes;
+    struct slice bytes = outq_front(q, c->got + c->len, len);
+
+    assert_true(c->len + len <= sizeof c->got);
+    if (bytes.ptr != c->got + c->len)
+        memcpy(c->got + c->len, bytes.ptr, len);
+    c->len += len;
 }
 
 static void on_go_on(void *client)
@@ -36,7 +43,7 @@ static void on_end(void *client, enum drop_reason why, const char *reason)
 }
 
 static const struct relay_calls calls = {
-    .answer = on_answer, .answer_blob = on_blob, .go_on = on_go_on, .end = on_end};
+    .answer = on_answer, .answer_queue = on_queue, .go_on = on_go_on, .end = on_end};
 
 struct relay_client *session_new(struct scene *s, enum c10d_version version, struct client *c)
 {
@@ -52,7 +59,7 @@ int set_up(void **state)
     static const struct c10d_limits limits = {.value_max = 8 << 20, .request_max = 64 << 20};
     struct scene *s = calloc(1, sizeof *s);
 
-    relay_init(&s->relay, &calls, &limits, 7);
+    relay_init(&s->relay, &calls, &s->pool, &limits, 7);
     s->relay.now_ns = SECOND;
     outq_init(&s->out);
     out_pool_init(&s->pool);
@@ -185,7 +192,7 @@ void flush(struct scene *s)
     ssize_t n;
 
     do {
-        relay_send(&s->relay, &s->out, &s->pool, 64u << 10);
+        relay_send(&s->relay, &s->out, 64u << 10);
         outq_send(&s->out, &s->pool, s->link[1], SIZE_MAX);
         while ((n = read(s->link[0], s->bytes + s->len, sizeof s->bytes - s->len)) > 0)
             s->len += (size_t)n;

@@ -248,6 +248,7 @@ static void an_answer_that_does_not_fit_takes_no_memory(void **state)
 
     link_up(s);
     channel = begins(s, &s->a, "GET k");
+    out_pool_fini(&s->pool);
     before = account.bytes[ACCOUNT_ANSWERS];
     for (int i = 0; i < 1000; i++)
         store_says(s, RELAY_ANSWER, RELAY_MORE, channel, 1, NULL, 0);
@@ -255,6 +256,7 @@ static void an_answer_that_does_not_fit_takes_no_memory(void **state)
     account_set_limit(4u << 20);
     for (int i = 0; i < 100; i++)
         store_says(s, RELAY_ANSWER, RELAY_MORE, channel, 1, bytes, sizeof bytes);
+    out_pool_fini(&s->pool); /* what queues keep for each other */
     assert_int_equal(account.bytes[ACCOUNT_ANSWERS], before);
     assert_false(s->a.ended);
     store_says(s, RELAY_ANSWER, 0, channel, 1, bytes, 1);

@@ -267,7 +267,7 @@ static void leave_half_a_wait(struct scene *s, struct client *old)
     session_new(s, C10D_LEGACY, old);
     link_up(s);
     assert_int_equal(take_bytes(s, old, wait, len), RELAY_TAKEN);
-    relay_send(&s->relay, &s->out, &s->pool, 1); /* OPEN and a piece */
+    relay_send(&s->relay, &s->out, 1); /* OPEN and a piece */
     assert_int_equal(take_bytes(s, old, get, sizeof get), RELAY_TAKEN);
 }
 
@@ -330,7 +330,7 @@ static void the_store_hears_that_a_wait_is_given_up(void **state)
 
     link_up(s);
     assert_int_equal(take_bytes(s, &s->a, wait, len), RELAY_TAKEN);
-    relay_send(&s->relay, &s->out, &s->pool, 1);
+    relay_send(&s->relay, &s->out, 1);
     relay_stop_waiting(s->a.session);
     assert_int_equal(take(s, &s->a, "SET k v"), RELAY_TAKEN);
     channel = opened(s, false);
