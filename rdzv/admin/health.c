@@ -95,7 +95,7 @@ static void check_store(const struct net *n, const struct forwards *forwards,
                         struct health_checks *out)
 {
     const struct engine *e = n->engine;
-    const char *refusal = engine_refuses(e);
+    const char *refusal = e->refusal;
     bool stands_by = engine_stands_by(e);
     /* A replica that relays its clients is ready if all its links are connected. */
     bool passes = forwards != NULL && stands_by;

@@ -128,8 +128,7 @@ static void add_journal_files(FILE *out, const struct data_dir *data)
     metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
                    s->failures);
     metric_gauge(out, "rdzvd_journal_refuses_changes",
-                 "1 while no change is taken; /readyz says why.",
-                 engine_refuses(data->engine) != NULL);
+                 "1 while no change is taken; /readyz says why.", data->engine->refusal != NULL);
     metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",
                  s->journal.snapshot_bytes);
     metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",
@@ -167,7 +166,7 @@ static void add_journal_etcd(FILE *out, const struct engine *e)
     metric_seconds(out, "rdzvd_journal_slowest_commit_seconds", "gauge",
                    "The longest that one has taken, all tries together.", 6, s->slowest_ns);
     metric_gauge(out, "rdzvd_journal_refuses_changes",
-                 "1 while no change is taken; /readyz says why.", engine_refuses(e) != NULL);
+                 "1 while no change is taken; /readyz says why.", e->refusal != NULL);
     metric_gauge(out, "rdzvd_journal_index", "The newest entry of the log that is known here.",
                  s->index);
     metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",

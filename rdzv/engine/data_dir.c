@@ -63,10 +63,8 @@ static bool is_a_subdirectory(const char *named)
 /* The engine takes changes while the writer does. */
 static void data_dir_note_refusal(struct data_dir *d)
 {
-    const char *why = journal_writer_refuses(d->writer);
-
-    d->engine->batch.refuses = why != NULL;
-    engine_log_refusal(d->engine, log_str("data_dir", d->path), why);
+    engine_refuse(d->engine, journal_writer_refuses(d->writer));
+    engine_log_refusal(d->engine, log_str("data_dir", d->path));
 }
 
 static uint64_t data_dir_commit(void *arg, struct batch *batch)
@@ -93,13 +91,6 @@ static void data_dir_tick(void *arg)
 
     if (d->engine->has_logged_refusal)
         poll_writer(d);
-}
-
-static const char *data_dir_refuses(void *arg)
-{
-    const struct data_dir *d = arg;
-
-    return journal_writer_refuses(d->writer);
 }
 
 /* --- The start. --- */
@@ -368,7 +359,6 @@ int data_dir_open(struct data_dir *d, const struct data_dir_options *options, st
         return -1;
     }
     engine->options.journal = (struct engine_journal){.commit = data_dir_commit,
-                                                      .refuses = data_dir_refuses,
                                                       .fd = journal_writer_fd(d->writer),
                                                       .poll = poll_writer,
                                                       .tick = data_dir_tick,

@@ -108,13 +108,6 @@ void engine_committed(struct engine *e, uint64_t number)
 
 /* --- The journal. --- */
 
-const char *engine_refuses(const struct engine *e)
-{
-    const struct engine_journal *j = &e->options.journal;
-
-    return j->refuses == NULL ? NULL : j->refuses(j->arg);
-}
-
 bool engine_stands_by(const struct engine *e)
 {
     const struct engine_journal *j = &e->options.journal;
@@ -146,13 +139,13 @@ void engine_tick_journal(struct engine *e)
         engine_commit_time(e);
 }
 
-void engine_log_refusal(struct engine *e, struct log_field of, const char *why)
+void engine_log_refusal(struct engine *e, struct log_field of)
 {
-    if (e->has_logged_refusal == (why != NULL))
+    if (e->has_logged_refusal == (e->refusal != NULL))
         return;
-    e->has_logged_refusal = why != NULL;
-    if (why != NULL)
-        log_event(LOG_ERROR, "journal_failed", of, log_str("reason", why),
+    e->has_logged_refusal = e->refusal != NULL;
+    if (e->refusal != NULL)
+        log_event(LOG_ERROR, "journal_failed", of, log_str("reason", e->refusal),
                   log_str("action", "changes are refused; rdzvd tries again each second"));
     else
         log_event(LOG_INFO, "journal_resumed", of);
@@ -162,6 +155,7 @@ void engine_close_journal(struct engine *e)
 {
     if (e->options.journal.close != NULL)
         e->options.journal.close(e->options.journal.arg);
+    e->refusal = NULL;
 }
 
 /* --- Connections. --- */

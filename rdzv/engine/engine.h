@@ -31,9 +31,6 @@ struct engine_journal {
      * while another replica may have taken over. NULL: the number of engine_committed() counts. */
     uint64_t (*vouch)(void *arg);
 
-    /* NULL: changes are admitted. Else the reason, until the next poll() or commit(). */
-    const char *(*refuses)(void *arg);
-
     /* True if another process takes the changes, and this process has all committed changes and may
      * take over at any moment. NULL: the journal has a single process. */
     bool (*stands_by)(void *arg);
@@ -142,6 +139,7 @@ struct engine {
     uint64_t changes;       /* how many those before it had */
     uint64_t committed;     /* the newest batch that is as durable as promised */
     uint64_t committed_ms;  /* engine_now_ms() of the last commit to a journal */
+    const char *refusal;    /* NULL: changes are admitted; else the reason, of engine_refuse() */
     bool has_logged_refusal;
 };
 
@@ -231,13 +229,19 @@ static inline void engine_vouch(struct engine *e)
 void engine_committed(struct engine *e, uint64_t number);
 
 /* What the journal asks of the loop; see journal.h. Without one, nothing. */
-const char *engine_refuses(const struct engine *e);
 bool engine_stands_by(const struct engine *e);
 bool engine_is_cut_off(const struct engine *e);
 void engine_poll_journal(struct engine *e);
 void engine_tick_journal(struct engine *e);
-/* The log has each turn of that; `of` names the journal, `why` NULL: it takes changes. */
-void engine_log_refusal(struct engine *e, struct log_field of, const char *why);
+
+/* The journal says why it takes no changes, in a text that lives until the next call; NULL: it
+ * takes them. The log has each turn of that if it is asked for; `of` names the journal. */
+static inline void engine_refuse(struct engine *e, const char *why)
+{
+    e->refusal = why;
+    e->batch.refuses = why != NULL;
+}
+void engine_log_refusal(struct engine *e, struct log_field of);
 void engine_close_journal(struct engine *e);
 static inline bool engine_work_journal(struct engine *e)
 {

@@ -39,7 +39,7 @@ void etcd_health_handle(const struct http_request *r)
     if (!is_method(r, HTTP_GET, "GET"))
         return;
     /* etcd raises its alarm NOSPACE for a disk that takes no changes. */
-    if (engine_refuses(http_engine(r)) == NULL || http_excludes(r, "NOSPACE"))
+    if (http_engine(r)->refusal == NULL || http_excludes(r, "NOSPACE"))
         reply_text(r, HTTP_TEXT, "{\"health\":\"true\"}");
     else
         reply_send(r, &(struct reply){.status = 503,

@@ -105,10 +105,9 @@ void journal_note_reason(struct journal_etcd *j)
 {
     pending_keep_spare(&j->commit.spare);
     find_reason(j);
-    j->engine->batch.refuses = j->fault.reason[0] != '\0';
+    engine_refuse(j->engine, j->fault.reason[0] == '\0' ? NULL : j->fault.reason);
     if (j->state == JOURNAL_LEADS)
-        engine_log_refusal(j->engine, log_str("journal", j->options.config->url),
-                           j->engine->batch.refuses ? j->fault.reason : NULL);
+        engine_log_refusal(j->engine, log_str("journal", j->options.config->url));
 }
 
 /* Faults of the account are separate from all others: rdzvd logs in once more. etcd may have had no

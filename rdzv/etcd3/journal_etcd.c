@@ -41,13 +41,6 @@ static void journal_on_timer(evutil_socket_t, short, void *arg)
 
 /* --- The table. --- */
 
-static const char *journal_refuses(void *arg)
-{
-    const struct journal_etcd *j = arg;
-
-    return j->fault.reason[0] == '\0' ? NULL : j->fault.reason;
-}
-
 /* True if this replica has read the log recently and has applied all of it. Also true during an
  * election, which is short. */
 static bool stands_by(void *arg)
@@ -151,7 +144,6 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
     batch_init(&j->out.part);
     engine->options.journal = (struct engine_journal){.commit = commit_take,
                                                       .vouch = vouch_for_lease,
-                                                      .refuses = journal_refuses,
                                                       .stands_by = stands_by,
                                                       .is_cut_off = is_cut_off,
                                                       .fd = -1,

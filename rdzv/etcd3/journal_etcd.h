@@ -26,7 +26,7 @@
  * may never be committed. It sends no further answers: options.ended() makes the daemon drop all
  * state and start again.
  *
- * Faults, as of the file journal: while etcd takes no writes, engine_refuses() says why, no change
+ * Faults, as of the file journal: while etcd takes no writes, engine.refusal says why, no change
  * is admitted, and pending changes are retried without end. */
 #pragma once
 

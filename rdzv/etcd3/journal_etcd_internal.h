@@ -78,7 +78,7 @@ struct journal_fault {
     char failure[ETCD_REASON_MAX]; /* of the last call that failed; empty: it did not */
     char hint[ETCD_HINT_MAX];      /* what to do about it; empty: nothing is known */
     struct etcd_reasons reasons;   /* that the log has had */
-    char reason[REASON_MAX];       /* see engine_refuses(); empty: changes are taken */
+    char reason[REASON_MAX];       /* see engine_refuse(); empty: changes are taken */
     size_t entry_max;              /* what etcd takes */
 };
 
@@ -247,7 +247,7 @@ bool journal_shrink(struct journal_etcd *j, const struct grpc_answer *a, size_t 
 /* This replica cannot use the log in etcd; `why` is shown to people. */
 void journal_note_unusable(struct journal_etcd *j, const char *why);
 
-/* Sets engine_refuses(), and says so in the log. */
+/* Calls engine_refuse(), and says so in the log. */
 void journal_note_reason(struct journal_etcd *j);
 
 /* This replica's state is outdated: the daemon must restart. The caller logs the reason. */

@@ -279,7 +279,7 @@ static bool store_takes_changes(void)
 {
     struct process *store = &world.processes[STORE];
 
-    return store->up && engine_refuses(&store->server.engine) == NULL;
+    return store->up && store->server.engine.refusal == NULL;
 }
 
 /* Runs until somebody has read everything, over a relay or not. */
