@@ -66,6 +66,13 @@ const char *import_restarts(const struct importer *m);
 
 /* --- What a user file cannot say of a manifest. --- */
 
+/* What torchrun is told in a run, of the files or of what emit makes, for the template. */
+struct yaml_node *import_run_facts(struct importer *m, const struct job_run *r);
+
+/* Notes the differences of numbers that the template knows, by the facts `made`, `gang` and
+ * `madeGang`. Returns how many. */
+size_t import_note_differences(struct importer *m);
+
 /* Compares the files with `documents`, which emit has made. Notes each part of the job's object
  * that differs, and each other object of the files that is missing from `documents`. Returns how
  * many parts. */

@@ -36,54 +36,6 @@ static void made_read(struct import_made *made, const struct importer *m,
     }
 }
 
-/* --- What torchrun is told. --- */
-
-static const char *nodes_text(struct importer *m, const struct job_run *r)
-{
-    return r->nodes_min == r->nodes_max
-               ? arena_text(&m->arena, "%ld", r->nodes_max)
-               : arena_text(&m->arena, "%ld to %ld", r->nodes_min, r->nodes_max);
-}
-
-static size_t compare_node_counts(struct importer *m, const struct job_run *made)
-{
-    const struct job_run *old = m->run;
-
-    if (old->nodes_min < 0 || old->nodes_max < 0 ||
-        (old->nodes_min == made->nodes_min && old->nodes_max == made->nodes_max))
-        return 0;
-    import_note(m, import_place(m, TORCHRUN_NNODES),
-                "torchrun runs on %s nodes here, and on %s in the job that emit makes: set `nodes` "
-                "or `numPods`",
-                nodes_text(m, old), nodes_text(m, made));
-    return 1;
-}
-
-/* What torchrun takes if nothing is said. */
-static const char *value_of_option(const struct job_run *r, enum torchrun_option option)
-{
-    const struct job_setting *s = &r->settings[option];
-
-    if (s->from != JOB_FROM_NOWHERE)
-        return s->value.text;
-    return option == TORCHRUN_MAX_RESTARTS ? "0" : "1";
-}
-
-static size_t compare_option(struct importer *m, const struct job_run *made,
-                             enum torchrun_option option, const char *what, const char *setting)
-{
-    const struct job_setting *old = &m->run->settings[option], *new = &made->settings[option];
-
-    if ((old->from != JOB_FROM_NOWHERE && !old->value.known) ||
-        (new->from != JOB_FROM_NOWHERE && !new->value.known) ||
-        strcmp(value_of_option(m->run, option), value_of_option(made, option)) == 0)
-        return 0;
-    import_note(m, import_place(m, option),
-                "torchrun has %s %s here, and %s in the job that emit makes: set `%s`",
-                value_of_option(m->run, option), what, value_of_option(made, option), setting);
-    return 1;
-}
-
 /* --- The gang. --- */
 
 /* Whether these pods have a store, and do not train. */
@@ -92,25 +44,21 @@ static bool are_only_store(const struct job_view *jobs, const struct kube_pods *
     return job_server_in(jobs, p) != NULL && job_runs_in(jobs, p).count == 0;
 }
 
-/* For how many of the pods that train the scheduler waits. */
-struct gang {
-    const struct yaml_node *node, *task_node; /* NULL: nothing is written */
-    long of_job, of_tasks;
-};
-
-/* Without a number Volcano waits for all pods of a task, and for all that its tasks want. */
-static struct gang find_gang(struct job_view *jobs, const struct kube_object *job)
+/* Puts for how many of the pods that train the scheduler waits, as `job` and `tasks` say, and where
+ * that is written. Without a number Volcano waits for all pods of a task, and for all that its
+ * tasks want. */
+static void put_gang(struct importer *m, const char *name, struct job_view *jobs,
+                     const struct kube_object *job)
 {
     const struct kube_object *top = kube_top(job);
     const char *path = top->type == KUBE_VOLCANO_JOB ? "minAvailable"
                        : top->type == KUBE_MCAD      ? "schedulingSpec.minAvailable"
                                                      : NULL;
-    struct gang g = {0};
-    long written = path == NULL ? 0 : kube_int(top->spec, path, 0), stores = 0;
+    struct yaml_node *gang = yaml_put_new(&m->arena, m->facts, name, YAML_MAPPING);
+    long written = path == NULL ? 0 : kube_int(top->spec, path, 0), stores = 0, tasks = 0;
 
     if (path == NULL)
-        return g;
-    g.node = written > 0 ? kube_get(top->spec, path) : NULL;
+        return;
     KUBE_FOREACH_PODS(p, jobs->bundle) {
         long least = kube_int(p->part, "minAvailable", 0);
 
@@ -120,29 +68,13 @@ static struct gang find_gang(struct job_view *jobs, const struct kube_object *jo
             stores += p->replicas;
             continue;
         }
-        if (g.task_node == NULL && least > 0)
-            g.task_node = kube_get(p->part, "minAvailable");
-        g.of_tasks += least > 0 ? least : p->replicas;
+        if (yaml_get(gang, "ofTask") == NULL && least > 0)
+            import_put(m, gang, "ofTask", kube_get(p->part, "minAvailable"));
+        tasks += least > 0 ? least : p->replicas;
     }
-    g.of_job = written > 0 ? written - stores : g.of_tasks;
-    return g;
-}
-
-static size_t compare_gangs(struct importer *m, struct import_made *made)
-{
-    struct gang old = find_gang(&m->jobs, m->job),
-                new = find_gang(&made->jobs, job_run_object(made->run));
-    bool whole = old.node != NULL && old.of_job != new.of_job;
-
-    if (new.node == NULL || !(whole || (old.task_node != NULL && old.of_tasks != new.of_tasks)))
-        return 0;
-    import_note(
-        m, whole ? old.node : old.task_node,
-        "the scheduler waits for %ld training pods of the %s here, and for %ld in the job that "
-        "emit makes: no setting but `nodes` says this, so change minAvailable in what emit prints",
-        whole ? old.of_job : old.of_tasks, whole ? "job" : "tasks",
-        whole ? new.of_job : new.of_tasks);
-    return 1;
+    import_put(m, gang, "ofJob", written > 0 ? kube_get(top->spec, path) : NULL);
+    yaml_put_number(&m->arena, gang, "job", written > 0 ? written - stores : tasks);
+    yaml_put_number(&m->arena, gang, "tasks", tasks);
 }
 
 /* Notes each number that emit changes: nodes, processes of a node, restarts, and the pods that a
@@ -151,11 +83,10 @@ static size_t compare_numbers(struct importer *m, struct import_made *made)
 {
     if (made->run == NULL)
         return 0;
-    return compare_node_counts(m, made->run) +
-           compare_option(m, made->run, TORCHRUN_NPROC_PER_NODE, "processes on a node",
-                          "procsPerNode") +
-           compare_option(m, made->run, TORCHRUN_MAX_RESTARTS, "restarts", "restarts") +
-           compare_gangs(m, made);
+    import_put(m, m->facts, "made", import_run_facts(m, made->run));
+    put_gang(m, "gang", &m->jobs, m->job);
+    put_gang(m, "madeGang", &made->jobs, job_run_object(made->run));
+    return import_note_differences(m);
 }
 
 /* --- Field by field. --- */

@@ -130,22 +130,17 @@ static void put_truth(struct importer *m, struct yaml_node *to, const char *key,
     import_put_plain(m, to, key, truth ? "true" : "false");
 }
 
-/* What torchrun is told. */
-static void find_run(struct importer *m)
+struct yaml_node *import_run_facts(struct importer *m, const struct job_run *r)
 {
     static const char *const from[] = {[JOB_FROM_NOWHERE] = "nowhere",
                                        [JOB_FROM_ENV] = "env",
                                        [JOB_FROM_OPERATOR] = "operator",
                                        [JOB_FROM_SCRIPT] = "script",
                                        [JOB_FROM_FLAG] = "flag"};
-    struct yaml_node *run = yaml_put_new(&m->arena, m->facts, "run", YAML_MAPPING);
-    struct yaml_node *options = yaml_put_new(&m->arena, m->facts, "torchrun", YAML_MAPPING);
-    const struct job_run *r = m->run;
-    bool alone = m->job->type != KUBE_POD; /* else it is one of several */
+    struct yaml_node *run = yaml_new(&m->arena, YAML_MAPPING);
 
     put_number(m, run, "low", r->nodes_min);
     put_number(m, run, "high", r->nodes_max);
-    put_number(m, run, "pods", alone ? job_training_pods(&m->jobs, m->job) : -1);
     put_number(m, run, "port", r->port);
     put_truth(m, run, "elastic", job_is_elastic(r));
     put_truth(m, run, "found", r->found);
@@ -157,7 +152,7 @@ static void find_run(struct importer *m)
     for (enum torchrun_option o = 0; o < TORCHRUN_OPTIONS; o++) {
         const struct job_setting *s = &r->settings[o];
         struct yaml_node *option =
-            yaml_put_new(&m->arena, options, torchrun_option_name(o), YAML_MAPPING);
+            yaml_put_new(&m->arena, run, torchrun_option_name(o), YAML_MAPPING);
 
         import_put_text(m, option, "from", from[s->from]);
         import_put_plain(m, option, "value", s->value.known ? s->value.text : NULL);
@@ -166,6 +161,7 @@ static void find_run(struct importer *m)
         import_put(m, option, "node", s->node);
         import_put(m, option, "place", import_place(m, o));
     }
+    return run;
 }
 
 /* --- Containers. --- */
@@ -343,6 +339,7 @@ static void find_facts(struct importer *m)
     put_text_fact(m, "type", kube_platform(m->job->type));
     put_text_fact(m, "restart", m->pods->restart);
     put_text_fact(m, "usualRestarts", JOB_USUAL_RESTARTS);
+    put_fact(m, "made", NULL);
     put_fact(m, "object", m->job->node);
     put_fact(m, "top", kube_top(m->job)->node);
     put_fact(m, "spec", m->job->spec);
@@ -360,8 +357,11 @@ static void find_facts(struct importer *m)
                          !import_is_rendezvous(m, kube_text(entry, "name"))));
     put_fact(m, "initContainers", other_containers(m, true));
     put_fact(m, "containers", other_containers(m, false));
+    put_fact(m, "run", import_run_facts(m, m->run));
+    put_fact(m, "pods", /* a Pod is one of several */
+             yaml_new_number(&m->arena,
+                             m->job->type == KUBE_POD ? -1 : job_training_pods(&m->jobs, m->job)));
     put_fact(m, "clientTls", secret_key_at(m, m->container, "/etc/rdzvd/client-tls/ca.crt"));
-    find_run(m);
     put_store(m, "first", m->run->store);
     put_store(m, "store", job_store_behind(m->run->store));
     find_conf(m);
@@ -386,18 +386,29 @@ static struct yaml_node *made_anew(struct importer *m, struct yaml_node *n, cons
     return out;
 }
 
-/* Fills in the template. False: there is an error in diag. */
+/* Reads the template, and fills in its variables; `data` has it. False: there is an error in diag.
+ */
+static bool open_template(struct importer *m, struct embedded *data, struct template_state *t,
+                          struct yaml_node **file)
+{
+    struct scope s = {m->facts, NULL};
+
+    *file = embedded_load(data, "", "import", NULL, m->diag);
+    *t = (struct template_state){
+        .arena = &m->arena, .diag = m->diag, .parts = yaml_get(*file, "parts")};
+    return *file != NULL && template_fill_variables(t, yaml_get(*file, "let"), &s);
+}
+
+/* False: there is an error in diag. */
 static bool make_settings(struct importer *m)
 {
     struct embedded data = {0};
-    struct yaml_node *file = embedded_load(&data, "", "import", NULL, m->diag), *made;
-    struct template_state t = {
-        .arena = &m->arena, .diag = m->diag, .parts = yaml_get(file, "parts")};
-    struct yaml_node *off = yaml_new_string(&m->arena, "null");
+    struct template_state t;
+    struct yaml_node *off = yaml_new_string(&m->arena, "null"), *file, *made;
     struct scope s = {m->facts, NULL};
 
     put_fact(m, "off", off);
-    if (template_fill_variables(&t, yaml_get(file, "let"), &s) &&
+    if (open_template(m, &data, &t, &file) &&
         template_check(&t, yaml_get(file, "checks"), DIAG_ERROR, &s, m->files[0].name) &&
         template_check(&t, yaml_get(file, "notes"), DIAG_NOTE, &s, m->files[0].name)) {
         made = template_fill(&t, yaml_get(file, "settings"), &s);
@@ -407,6 +418,20 @@ static bool make_settings(struct importer *m)
     }
     embedded_free(&data);
     return m->diag->errors == 0;
+}
+
+size_t import_note_differences(struct importer *m)
+{
+    struct embedded data = {0};
+    struct template_state t;
+    struct yaml_node *file;
+    struct scope s = {m->facts, NULL};
+    size_t before = m->diag->count;
+
+    if (open_template(m, &data, &t, &file))
+        template_check(&t, yaml_get(file, "differences"), DIAG_NOTE, &s, m->files[0].name);
+    embedded_free(&data);
+    return m->diag->count - before;
 }
 
 bool import_job(struct importer *m)
