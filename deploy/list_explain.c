@@ -6,7 +6,6 @@
 #include "deploy/template/template.h"
 #include "deploy/verbs.h"
 #include "deploy/yaml/options.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 
@@ -101,31 +100,17 @@ static void print_setting(const char *name, const struct yaml_node *setting, int
         print_setting(key->key->text, key->value, indent + 4);
 }
 
-/* For editors, as JSON Schema. */
-static void print_schema(struct embedded *data, const struct yaml_node *settings, struct diag *d)
-{
-    const struct yaml_node *file = embedded_load(data, "", "schema", NULL, d);
-    struct template_state t = {.arena = &d->arena, .diag = d, .parts = yaml_get(file, "parts")};
-    struct scope s = {yaml_new(&d->arena, YAML_MAPPING), NULL};
-    struct yaml_node *off = yaml_new_string(&d->arena, "null"), *made = NULL;
-
-    yaml_put(&d->arena, s.vars, "settings", settings);
-    yaml_put(&d->arena, s.vars, "patterns", value_type_patterns(&d->arena));
-    yaml_put(&d->arena, s.vars, "off", off);
-    if (template_fill_variables(&t, yaml_get(file, "let"), &s))
-        made = template_fill(&t, yaml_get(file, "schema"), &s);
-    off->style = YAML_PLAIN; /* now it is null; in the template, null would remove its item */
-    if (made != NULL)
-        yaml_write_json(stdout, made);
-}
-
+/* With `schema` for editors, as JSON Schema. */
 static void list_settings(bool schema, struct diag *d)
 {
     struct embedded data = {0};
     const struct yaml_node *settings = embedded_load(&data, "", "settings", NULL, d);
+    struct yaml_node *vars = yaml_new(&d->arena, YAML_MAPPING);
 
     if (schema) {
-        print_schema(&data, settings, d);
+        yaml_put(&d->arena, vars, "settings", settings);
+        yaml_put(&d->arena, vars, "patterns", value_type_patterns(&d->arena));
+        template_print_json(stdout, "schema", "schema", vars, d);
     } else {
         puts("settings:");
         YAML_FOREACH_PAIR(setting, settings)

@@ -2,6 +2,7 @@
 #include "deploy/check/check_verb.h"
 
 #include "deploy/kube/kube_view.h"
+#include "deploy/template/template.h"
 #include "deploy/yaml/diag.h"
 #include "deploy/yaml/yaml_write.h"
 
@@ -237,7 +238,8 @@ void check_print_github(FILE *out, struct check *c)
 
 /* --- JSON. --- */
 
-static void put_finding(struct arena *a, struct yaml_node *list, const struct check_finding *f)
+static struct yaml_node *put_finding(struct arena *a, struct yaml_node *list,
+                                     const struct check_finding *f)
 {
     struct yaml_node *item = yaml_put_new(a, list, NULL, YAML_MAPPING), *object;
 
@@ -253,6 +255,7 @@ static void put_finding(struct arena *a, struct yaml_node *list, const struct ch
     yaml_put_text(a, item, "message", f->text);
     yaml_put_text(a, item, "why", f->rule->why);
     yaml_put_text(a, item, "remedy", f->rule->remedy);
+    return item;
 }
 
 void check_print_json(FILE *out, struct check *c)
@@ -304,66 +307,31 @@ static void put_uri(struct arena *a, struct yaml_node *object, const char *file)
         at += sprintf(at, strchr(plain, *path) != NULL ? "%c" : "%%%02X", (unsigned char)*path);
     yaml_put_text(a, object, "uri", uri);
     if (!absolute)
-        yaml_put_text(a, object, "uriBaseId", "%SRCROOT%");
-}
-
-static void put_rules(struct arena *a, struct yaml_node *driver)
-{
-    struct yaml_node *rules = yaml_put_new(a, driver, "rules", YAML_SEQUENCE);
-
-    FOREACH(const struct check_rule, r, check_rules, check_rule_count) {
-        struct yaml_node *rule = yaml_put_new(a, rules, NULL, YAML_MAPPING);
-
-        yaml_put_text(a, rule, "id", r->id);
-        yaml_put_text(a, yaml_put_new(a, rule, "shortDescription", YAML_MAPPING), "text", r->title);
-        yaml_put_text(a, yaml_put_new(a, rule, "fullDescription", YAML_MAPPING), "text", r->why);
-        yaml_put_text(a, yaml_put_new(a, rule, "help", YAML_MAPPING), "text", r->remedy);
-        yaml_put_text(a, yaml_put_new(a, rule, "defaultConfiguration", YAML_MAPPING), "level",
-                      severity_names[r->severity]);
-    }
-}
-
-static void put_result(struct arena *a, struct yaml_node *results, const struct check_finding *f)
-{
-    struct yaml_node *result = yaml_put_new(a, results, NULL, YAML_MAPPING), *location, *at;
-    const struct kube_object *o = f->object;
-
-    yaml_put_text(a, result, "ruleId", f->rule->id);
-    yaml_put_number(a, result, "ruleIndex", f->rule - check_rules);
-    yaml_put_text(a, result, "level", severity_names[f->rule->severity]);
-    yaml_put_text(a, yaml_put_new(a, result, "message", YAML_MAPPING), "text",
-                  arena_text(a, "%s. Remedy: %s", f->text, f->rule->remedy));
-    location =
-        yaml_put_new(a, yaml_put_new(a, result, "locations", YAML_SEQUENCE), NULL, YAML_MAPPING);
-    at = yaml_put_new(a, location, "physicalLocation", YAML_MAPPING);
-    put_uri(a, yaml_put_new(a, at, "artifactLocation", YAML_MAPPING), f->file);
-    at = yaml_put_new(a, at, "region", YAML_MAPPING);
-    yaml_put_number(a, at, "startLine", f->mark.line);
-    yaml_put_number(a, at, "startColumn", f->mark.column);
-    at = yaml_put_new(a, yaml_put_new(a, location, "logicalLocations", YAML_SEQUENCE), NULL,
-                      YAML_MAPPING);
-    yaml_put_text(a, at, "name", o->name);
-    yaml_put_text(a, at, "fullyQualifiedName",
-                  arena_text(a, "%s%s%s/%s", o->namespace, *o->namespace == '\0' ? "" : "/",
-                             o->kind, o->name));
-    yaml_put_text(a, at, "kind", "resource");
+        yaml_put_text(a, object, "base", "%SRCROOT%");
 }
 
 void check_print_sarif(FILE *out, struct check *c)
 {
     struct arena *a = &c->bundle.arena;
-    struct yaml_node *root = yaml_new(a, YAML_MAPPING), *run, *driver, *results;
+    struct diag d = {0};
+    struct yaml_node *vars = yaml_new(a, YAML_MAPPING), *item;
+    struct yaml_node *findings = yaml_put_new(a, vars, "findings", YAML_SEQUENCE);
+    struct yaml_node *rules = yaml_put_new(a, vars, "rules", YAML_SEQUENCE);
 
-    yaml_put_text(a, root, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
-    yaml_put_text(a, root, "version", "2.1.0");
-    run = yaml_put_new(a, yaml_put_new(a, root, "runs", YAML_SEQUENCE), NULL, YAML_MAPPING);
-    driver = yaml_put_new(a, yaml_put_new(a, run, "tool", YAML_MAPPING), "driver", YAML_MAPPING);
-    yaml_put_text(a, driver, "name", "rdzv-manifest check");
-    yaml_put_text(a, driver, "version", RDZV_VERSION);
-    put_rules(a, driver);
-    yaml_put_text(a, run, "columnKind", "unicodeCodePoints");
-    results = yaml_put_new(a, run, "results", YAML_SEQUENCE);
-    for (size_t i = 0; i < c->count; i++)
-        put_result(a, results, &c->findings[i]);
-    yaml_write_json(out, root);
+    yaml_put_text(a, vars, "version", RDZV_VERSION);
+    FOREACH(const struct check_rule, r, check_rules, check_rule_count) {
+        item = yaml_put_new(a, rules, NULL, YAML_MAPPING);
+        yaml_put_text(a, item, "id", r->id);
+        yaml_put_text(a, item, "severity", severity_names[r->severity]);
+        yaml_put_text(a, item, "title", r->title);
+        yaml_put_text(a, item, "why", r->why);
+        yaml_put_text(a, item, "remedy", r->remedy);
+    }
+    FOREACH(const struct check_finding, f, c->findings, c->count) {
+        item = put_finding(a, findings, f);
+        yaml_put_number(a, item, "index", f->rule - check_rules);
+        put_uri(a, item, f->file);
+    }
+    template_print_json(out, "report", "sarif", vars, &d);
+    diag_end(&d);
 }

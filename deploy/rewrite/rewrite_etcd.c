@@ -542,19 +542,6 @@ static void rewrite_around(struct rewrite *w, const struct etcd *e, bool c10d)
 
 /* --- The store in its place. --- */
 
-/* The fields of the pod that decide where it runs and which images it can pull, without etcd's own
- * fields. */
-static struct yaml_node *pod_fields(struct rewrite *w, const struct etcd *e)
-{
-    struct yaml_node *out = yaml_new(&w->arena, YAML_MAPPING);
-
-    FOREACH_WORD(field, "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
-                 "priorityClassName", "schedulerName", "imagePullSecrets", "runtimeClassName",
-                 "hostname", "subdomain")
-        yaml_put(&w->arena, out, field, kube_get(e->container->pods->spec, field));
-    return out;
-}
-
 /* Whether the Service has more ports than the peer port, and so stays. */
 static bool serves_clients(const struct etcd *e, const struct kube_object *s)
 {
@@ -634,37 +621,20 @@ static const char *address_of(struct rewrite *w, const struct etcd *e)
                                   s->namespace, C10D_PORT);
 }
 
-/* Annotations, without those that say how the old object came about. */
-static void put_annotations(struct rewrite *w, struct yaml_node *found, const char *key,
-                            const struct yaml_node *meta)
-{
-    struct yaml_node *kept = yaml_without(&w->arena, kube_get(meta, "annotations"),
-                                          WORDS("kubectl.kubernetes.io/last-applied-configuration",
-                                                "deployment.kubernetes.io/revision"));
-
-    if (kept->count > 0)
-        yaml_put(&w->arena, found, key, kept);
-}
-
 /* In the form that storeWorkload of parts.yaml expects. */
 static struct yaml_node *describe_found(struct rewrite *w, const struct etcd *e, const char *kind)
 {
-    const struct kube_pods *p = e->container->pods;
-    struct yaml_node *found = yaml_new(&w->arena, YAML_MAPPING);
-    struct yaml_node *ports = yaml_new(&w->arena, YAML_SEQUENCE);
     struct arena *a = &w->arena;
+    struct yaml_node *found = yaml_new(a, YAML_MAPPING);
+    struct yaml_node *ports = yaml_put_new(a, found, "morePorts", YAML_SEQUENCE);
 
-    yaml_put_text(&w->arena, found, "kind", kind);
-    yaml_put(a, found, "labels",
-             yaml_without(a, yaml_path(e->object->node, "metadata.labels"), WORDS("rdzvd")));
-    yaml_put(a, found, "podLabels", yaml_without(a, kube_get(p->meta, "labels"), WORDS("rdzvd")));
-    put_annotations(w, found, "annotations", p->meta);
-    put_annotations(w, found, "objectAnnotations", yaml_path(e->object->node, "metadata"));
-    yaml_put(a, found, "podFields", pod_fields(w, e));
-    yaml_put_text(&w->arena, found, "portName", etcd_port_name(e));
+    yaml_put_text(a, found, "kind", kind);
+    yaml_put(a, found, "object", e->object->node);
+    yaml_put(a, found, "podMeta", e->container->pods->meta);
+    yaml_put(a, found, "pod", e->container->pods->spec);
+    yaml_put_text(a, found, "portName", etcd_port_name(e));
     for (size_t i = 1; i < e->port_count; i++)
         yaml_append(a, ports, yaml_new_number(a, e->ports[i]));
-    yaml_put(a, found, "morePorts", ports);
     return found;
 }
 

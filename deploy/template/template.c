@@ -1,7 +1,9 @@
 /* Walks through a template and builds the result. */
 #include "deploy/template/template.h"
 
+#include "deploy/template/files.h"
 #include "deploy/template/values.h"
+#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 
@@ -293,4 +295,22 @@ bool template_check(struct template_state *t, const struct yaml_node *list, enum
             check_one(t, check, kind, &l.scope, file);
     }
     return !t->failed;
+}
+
+void template_print_json(FILE *out, const char *name, const char *key, struct yaml_node *vars,
+                         struct diag *d)
+{
+    struct embedded data = {0};
+    const struct yaml_node *file = embedded_load(&data, "", name, NULL, d);
+    struct template_state t = {.arena = &d->arena, .diag = d, .parts = yaml_get(file, "parts")};
+    struct scope s = {vars, NULL};
+    struct yaml_node *off = yaml_new_string(&d->arena, "null"), *made = NULL;
+
+    yaml_put(&d->arena, vars, "off", off);
+    if (template_fill_variables(&t, yaml_get(file, "let"), &s))
+        made = template_fill(&t, yaml_get(file, key), &s);
+    off->style = YAML_PLAIN; /* now it is null; in the template, null would remove its item */
+    if (made != NULL)
+        yaml_write_json(out, made);
+    embedded_free(&data);
 }

@@ -4,6 +4,8 @@
 
 #include "deploy/yaml/yaml_doc.h"
 
+#include <stdio.h>
+
 struct scope {
     struct yaml_node *vars; /* a mapping */
     const struct scope *up; /* NULL: the outermost */
@@ -43,6 +45,11 @@ bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
  * in a file of the user, else at `file`. False: there was an error in a template. */
 bool template_check(struct template_state *t, const struct yaml_node *list, enum diag_kind kind,
                     const struct scope *s, const char *file);
+
+/* Prints, as JSON, what `key` of an embedded template comes to, with variables to which its `let`
+ * adds. `off`, if a template needs it, is one of them, and becomes null. Errors are in d. */
+void template_print_json(FILE *out, const char *name, const char *key, struct yaml_node *vars,
+                         struct diag *d);
 
 /* --- Expressions, in ${...}, $if and $for. --- */
 
