@@ -5,7 +5,7 @@
 #
 #   static   rdzvd and rdzv-manifest without shared libraries, for amd64 and arm64, with an SBOM each
 #   wheel    rdzvd, rdzvctl and rdzv-manifest as a Python package, for amd64 and arm64, with an SBOM in each
-#   image    an OCI image of both, as an archive for `skopeo copy` or `podman load`
+#   image    OCI images of rdzvd, and of rdzv-manifest as a KRM function, as archives for `skopeo copy` or `podman load`
 #   debian   Debian packages for this machine
 #   chart    the Helm chart, as `helm package` makes it
 #   source   the sources
@@ -76,15 +76,17 @@ make_wheel()
 
 make_image()
 {
-    local arch
+    local arch name
 
     for arch in amd64 arm64; do
         build_static "$arch"
     done
-    "$ROOT/deploy/image.py" "$WORK/image" "$VERSION" "$LICENSE" \
-        "amd64=$WORK/amd64/rdzvd" "arm64=$WORK/arm64/rdzvd"
-    (cd "$WORK/image" && tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 \
-        --numeric-owner --mode=u=rwX,go=rX --format=ustar --file="$OUT/rdzvd-$VERSION.oci.tar" -- *)
+    for name in rdzvd rdzv-manifest; do
+        "$ROOT/deploy/image.py" "$WORK/image/$name" "$VERSION" "$LICENSE" \
+            "amd64=$WORK/amd64/$name" "arm64=$WORK/arm64/$name"
+        (cd "$WORK/image/$name" && tar --create --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 \
+            --numeric-owner --mode=u=rwX,go=rX --format=ustar --file="$OUT/$name-$VERSION.oci.tar" -- *)
+    done
 }
 
 make_debian()

@@ -57,11 +57,10 @@ static void edit_add_block(const struct rewrite_file *f, struct buf *out, const 
     while (*line != '\0') {
         size_t len = strcspn(line, "\n");
 
-        if (line == block) {
+        if (line == block)
             buf_add(out, lead, strlen(lead));
-        } else if (len > 0) {
+        else if (len > 0)
             buf_print(out, "%*s", (int)indent, "");
-        }
         buf_add(out, line, len);
         buf_add(out, f->eol, strlen(f->eol));
         line += len + (line[len] == '\n');
@@ -100,10 +99,9 @@ static bool edit_refuse_alias(struct rewrite *w, const struct yaml_node *n)
 /* The style of flow collections near a node: `{ a: b }` or `{"a": "b"}`. */
 static struct flow_style flow_style_of(const struct rewrite_file *f, const struct yaml_node *n)
 {
-    struct flow_style s = {0};
+    bool spaced = n->style == YAML_FLOW && f->yaml.bytes[n->start.offset + 1] == ' ';
+    struct flow_style s = {.spaced = spaced};
 
-    if (n->style == YAML_FLOW && f->yaml.bytes[n->start.offset + 1] == ' ')
-        s.spaced = true;
     if (n->kind == YAML_MAPPING && n->count > 0)
         s.json = n->pairs[0].key->style == YAML_DOUBLE;
     else if (n->kind == YAML_SEQUENCE && n->count > 0 && n->items[0]->kind == YAML_MAPPING)
@@ -216,17 +214,22 @@ void edit_remove_pair(struct rewrite *w, const struct yaml_node *mapping,
 
 /* --- Items. --- */
 
-/* False, with an error in the diag: something stands between the item and its dash. */
+/* False, with an error in the diag: more than comments stands between the item and its dash. */
 static bool find_dash(struct rewrite *w, const struct rewrite_file *f, const struct yaml_node *item,
                       size_t *dash)
 {
-    size_t at = item->start.offset;
+    const char *bytes = f->yaml.bytes, *comment = bytes + item->start.offset, *line;
+    size_t at;
 
-    while (at > 0 && edit_is_space(f->yaml.bytes[at - 1]))
-        at--;
-    *dash = at - 1;
-    if (at > 0 && f->yaml.bytes[at - 1] == '-')
-        return true;
+    do { /* kpt moves the first comment of an object behind the dash */
+        for (at = (size_t)(comment - bytes); at > 0 && edit_is_space(bytes[at - 1]); at--)
+            ;
+        *dash = at - 1;
+        if (at > 0 && bytes[at - 1] == '-')
+            return true;
+        line = bytes + edit_line_start(f, at);
+        comment = memchr(line, '#', (size_t)(bytes + at - line));
+    } while (comment != NULL);
     return rewrite_error(w, item,
                          "something stands between this item and its dash: write them on one line");
 }
@@ -321,10 +324,7 @@ static void remove_marker(struct rewrite *w, struct rewrite_file *f, const struc
 
     while (end < f->yaml.len && edit_is_space(f->yaml.bytes[end]) && f->yaml.bytes[end] != '\n')
         end++;
-    if (end < f->yaml.len && f->yaml.bytes[end] == '\n')
-        end++;
-    else
-        end = at + 3;
+    end = end < f->yaml.len && f->yaml.bytes[end] == '\n' ? end + 1 : at + 3;
     edit_bytes(w, f, at, end - at, "");
 }
 

@@ -270,7 +270,9 @@ def resource_lists_are_functions():
         "image": "registry.example/mine/rdzvd:7", "rdzv": "relay", "metrics": "annotations", "set": "rdzv.priority=high,rdzv.nodeSelector.pool=cpu"}}
     whole = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": items, "functionConfig": config}
     for text in (yaml.safe_dump(whole), yaml.safe_dump(whole, sort_keys=False), json.dumps(whole), json.dumps(whole, indent=1),
-                 yaml.safe_dump(whole).rstrip("\n") + " # the end", yaml.safe_dump(whole).replace("\n", "\r\n")):
+                 yaml.safe_dump(whole).rstrip("\n") + " # the end", yaml.safe_dump(whole).replace("\n", "\r\n"),
+                 # As kpt writes a file that begins with a comment.
+                 yaml.safe_dump(whole).replace("\n- apiVersion", "\n- # mine -\n\n  # - more: # it\n  apiVersion")):
         out, _ = run("rewrite", stdin=text.encode(), code=0)
         got = yaml.safe_load(out)
         if text[0] == "{":
@@ -281,6 +283,7 @@ def resource_lists_are_functions():
         check("registry.example/mine/rdzvd:7" in repr(got["items"]) and "--upstream=" in repr(got["items"]) and
               "prometheus.io/scrape" in repr(got["items"]) and "'pool': 'cpu'" in repr(got["items"]) and
               "'priorityClassName': 'high'" in repr(got["items"]), "options")
+        check(out.count(b"# mine -") == text.count("# mine -"), "the comments of objects")
         check(got["results"] and all(set(r) <= {"message", "severity", "resourceRef"} and r["severity"] == "info" and
                                      r["message"] for r in got["results"]), repr(got.get("results")))
         refs = [r["resourceRef"] for r in got["results"] if "resourceRef" in r]
@@ -302,39 +305,69 @@ def resource_lists_are_functions():
         check(yaml.safe_load(out)["items"] == items and says in err, err)
 
 
-def the_kustomization_runs_rewrite():
-    """The files of deploy/kustomize, run as kustomize runs a function: the program alone, in their folder, with the
-    objects and the transformer in one ResourceList; and by a kustomize of the path, if there is one."""
-    folder = os.path.join(ROOT, "deploy", "kustomize")
+KUSTOMIZE = os.path.join(ROOT, "deploy", "kustomize")
 
-    def load(name):
-        with open(os.path.join(folder, name), encoding="utf-8") as f:
-            return [d for d in yaml.safe_load_all(f) if d]
 
-    kustomization = load("kustomization.yaml")[0]
-    items = [o for name in kustomization["resources"] for o in load(name)]
+def load_example(name):
+    with open(os.path.join(KUSTOMIZE, name), encoding="utf-8") as f:
+        return [d for d in yaml.safe_load_all(f) if d]
+
+
+def with_tool(folder):
+    """The environment of a user who has rdzv-manifest in the PATH."""
+    os.symlink(TOOL, os.path.join(folder, "rdzv-manifest"))
+    return dict(os.environ, PATH=folder + ":" + os.environ["PATH"])
+
+
+def check_rewritten_example(objects):
+    by_kind = {o["kind"]: o for o in objects}
+    store = by_kind["StatefulSet"]["spec"]["template"]["spec"]
+    check(store["priorityClassName"] == "high" and store["nodeSelector"] == {"pool": "cpu"} and
+          store["containers"][0]["image"] == load_example("rdzv.yaml")[0]["spec"]["image"], repr(store))
+    check("--rdzv_endpoint=localhost:29400" in repr(by_kind["Job"]) and "relay" in repr(by_kind["Job"]), repr(by_kind["Job"]))
+
+
+def the_kustomization_runs_rewrite_and_check():
+    """The files of deploy/kustomize, run as kustomize runs a function: the program without arguments, in their folder,
+    with the objects and the transformer or validator in one ResourceList; and by a kustomize of the path, if there is one."""
+    kustomization = load_example("kustomization.yaml")[0]
+    items = [o for name in kustomization["resources"] for o in load_example(name)]
     with tempfile.TemporaryDirectory() as path:
-        os.symlink(TOOL, os.path.join(path, "rdzv-manifest"))
-        environment = dict(os.environ, PATH=path + ":" + os.environ["PATH"])
-        for name in kustomization["transformers"]:
-            config = load(name)[0]
+        environment = with_tool(path)
+
+        def run_function(name, items, code=0):
+            config = load_example(name)[0]
             program = yaml.safe_load(config["metadata"]["annotations"]["config.kubernetes.io/function"])["exec"]["path"]
-            done = subprocess.run([program], cwd=folder, env=environment, capture_output=True, text=True, check=False, input=yaml.safe_dump(
+            done = subprocess.run([program], cwd=KUSTOMIZE, env=environment, capture_output=True, text=True, check=False, input=yaml.safe_dump(
                 {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": items, "functionConfig": config}))
-            check(done.returncode == 0, done.stderr)
-            items = yaml.safe_load(done.stdout)["items"]
-        results = [items]
+            check(done.returncode == code, "%d: %s" % (done.returncode, done.stderr))
+            return yaml.safe_load(done.stdout)["items"] if code == 0 else done.stderr
+
+        (transformer,), (validator,) = kustomization["transformers"], kustomization["validators"]
+        check("[rdzv-hosted-by-worker]" in run_function(validator, items, code=1), "the job as it was has no finding")
+        rewritten = run_function(transformer, items)
+        check_rewritten_example(rewritten)
+        check(run_function(validator, rewritten) == rewritten, "a validator may change nothing")
         if shutil.which("kustomize"):
-            done = subprocess.run(["kustomize", "build", "--enable-alpha-plugins", "--enable-exec", "."], cwd=folder, env=environment,
+            done = subprocess.run(["kustomize", "build", "--enable-alpha-plugins", "--enable-exec", "."], cwd=KUSTOMIZE, env=environment,
                                   capture_output=True, text=True, check=False)
             check(done.returncode == 0, done.stderr)
-            results.append(list(yaml.safe_load_all(done.stdout)))
-    for objects in results:
-        by_kind = {o["kind"]: o for o in objects}
-        store = by_kind["StatefulSet"]["spec"]["template"]["spec"]
-        check(store["priorityClassName"] == "high" and store["nodeSelector"] == {"pool": "cpu"} and
-              store["containers"][0]["image"] == config["spec"]["image"], repr(store))
-        check("--rdzv_endpoint=localhost:29400" in repr(by_kind["Job"]) and "relay" in repr(by_kind["Job"]), repr(by_kind["Job"]))
+            check_rewritten_example(yaml.safe_load_all(done.stdout))
+
+
+def kpt_rewrites_the_files_of_a_folder():
+    if not shutil.which("kpt"):
+        raise Skip("there is no kpt")
+    with tempfile.TemporaryDirectory() as path:
+        package = shutil.copytree(KUSTOMIZE, os.path.join(path, "package"))
+        done = subprocess.run(["kpt", "fn", "eval", package, "--exec", "rdzv-manifest rewrite", "--fn-config",
+                               os.path.join(package, "rdzv.yaml")], env=with_tool(path), capture_output=True, text=True, check=False)
+        check(done.returncode == 0, done.stderr)
+        objects = []
+        for name in filter(lambda name: name.endswith(".yaml"), os.listdir(package)):
+            with open(os.path.join(package, name), encoding="utf-8") as f:
+                objects += yaml.safe_load_all(f)
+        check_rewritten_example(objects)
 
 
 def stores_get_what_the_user_asks():
@@ -510,7 +543,7 @@ def the_story_of_a_repository():
 
 
 TESTS = [a_patch_narrows_the_node_selector, import_gives_the_job_back, import_gives_the_store_back, import_leaves_the_old_rendezvous, import_compares_what_numbers_come_to, import_says_what_plain_pods_need, import_takes_public_jobs, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
-         the_kustomization_runs_rewrite,
+         the_kustomization_runs_rewrite_and_check, kpt_rewrites_the_files_of_a_folder,
          stores_get_what_the_user_asks, folders_are_read, files_of_a_folder_are_no_bundle, config_is_read,
          objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
 

@@ -28,6 +28,8 @@ import tempfile
 import threading
 import urllib.request
 
+import yaml
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 sys.path.insert(0, os.path.join(HERE, "..", "elastic"))
@@ -41,6 +43,7 @@ ARCHITECTURES = ("amd64", "arm64")
 FETCHED_MOST = 2_000_000  # bytes of an image that a registry keeps and a machine fetches
 WHEEL_MOST = 6_000_000
 IMAGE_MOST = 4_600_000  # bytes of its files, half of them OpenSSL's
+IMAGES = ("rdzvd", "rdzv-manifest")
 USER = 65532
 EMULATOR = "/usr/bin/qemu-aarch64-static"
 RDZVD = "/usr/local/bin/rdzvd"
@@ -173,7 +176,8 @@ def the_licence_is_that_of_the_build_file():
             told[path] = next(p["licenseDeclared"] for p in json.load(f)["packages"] if p["name"] == "rdzv")
     if has("*.oci.tar"):
         for architecture in ARCHITECTURES:
-            told["the image for " + architecture] = described(architecture)["org.opencontainers.image.licenses"]
+            for name in IMAGES:
+                told[name + " for " + architecture] = described(architecture, name)["org.opencontainers.image.licenses"]
     for path in glob.glob(MADE["folder"] + "/*.deb"):
         if "-dbgsym_" not in path:
             tree = tempfile.mkdtemp(dir=MADE["scratch"])
@@ -191,17 +195,17 @@ def the_licence_is_that_of_the_build_file():
 
 
 @functools.cache
-def layout():
+def layout(name="rdzvd"):
     folder = tempfile.mkdtemp(dir=MADE["scratch"])
-    with tarfile.open(made("rdzvd-*.oci.tar")) as tar:
+    with tarfile.open(made(name + "-[0-9]*.oci.tar")) as tar:
         tar.extractall(folder)
     return folder
 
 
-def described(architecture):
+def described(architecture, name="rdzvd"):
     """The labels of the image's manifest."""
     shown = run("skopeo", "--override-arch", architecture, "--override-os", "linux", "inspect",
-                "oci:%s:%s" % (layout(), version()))
+                "oci:%s:%s" % (layout(name), version()))
     return json.loads(shown)["Labels"]
 
 
@@ -210,31 +214,31 @@ def version():
 
 
 @functools.cache
-def bundle(architecture):
+def bundle(architecture, name="rdzvd"):
     """The image of one architecture as Debian's own tools take it apart: a root, and how to run it."""
     folder = tempfile.mkdtemp(dir=MADE["scratch"])
     one = os.path.join(folder, "image")
     run("skopeo", "--override-arch", architecture, "--override-os", "linux", "copy", "--quiet",
-        "oci:%s:%s" % (layout(), version()), "oci:%s:one" % one)
+        "oci:%s:%s" % (layout(name), version()), "oci:%s:one" % one)
     run("umoci", "unpack", "--image", one + ":one", os.path.join(folder, "bundle"))
     with open(os.path.join(folder, "bundle", "config.json"), encoding="utf-8") as f:
         return os.path.join(folder, "bundle", "rootfs"), json.load(f)["process"]
 
 
 IN_ROOT = """
-    root=$1; emulator=$2; shift 2
+    root=$1; emulator=$2; user=$3; shift 3
     mount --bind "$root" "$root"
-    mount -t tmpfs -o mode=700,uid=%d,gid=%d none "$root/var/lib/rdzvd"
+    [ ! -d "$root/var" ] || mount -t tmpfs -o mode=700,uid=%d,gid=%d none "$root/var/lib/rdzvd"
     if [ -n "$emulator" ]; then set -- /.emulator "$@"; fi
     mount -o remount,bind,ro "$root"
-    exec chroot --userspec=%d:%d "$root" "$@"
-""" % (USER, USER, USER, USER)
+    exec chroot --userspec="$user" "$root" "$@"
+""" % (USER, USER)
 
 
-def in_root(architecture, files):
+def in_root(architecture, files, name="rdzvd", user="%d:%d" % (USER, USER)):
     """The words before a command that runs it in the image's root, read-only, as the image's user;
     `files` are those that a runtime would put there."""
-    root, process = bundle(architecture)
+    root, process = bundle(architecture, name)
     mine = tempfile.mkdtemp(dir=MADE["scratch"])
     shutil.copytree(root, mine, dirs_exist_ok=True)
     for name, text in files.items():
@@ -246,7 +250,7 @@ def in_root(architecture, files):
         shutil.copy(EMULATOR, os.path.join(mine, ".emulator"))
         emulator = "yes"
     return ["env", "-i", *process["env"], "/usr/bin/unshare", "--mount", "/bin/sh", "-ec",
-            "PATH=/usr/sbin:/usr/bin:/sbin:/bin;" + IN_ROOT, "sh", mine, emulator]
+            "PATH=/usr/sbin:/usr/bin:/sbin:/bin;" + IN_ROOT, "sh", mine, emulator, user]
 
 
 HOSTS = {"etc/hosts": "127.0.0.1 localhost\n::1 localhost\n"}
@@ -318,6 +322,29 @@ def the_image_serves_under_its_own_entry_point():
             out = run(*in_root(architecture, HOSTS), RDZVD, "--check-health=localhost:%d/livez" % daemon.port)
             check("answers 200" in out, "as a probe: " + out)
         run(*in_root(architecture, HOSTS), RDZVD, "--check-health=localhost:%d/livez" % daemon.port, code=1)
+
+
+@case
+def the_function_image_rewrites_a_resource_list():
+    """As kustomize and kpt run it: the image's entry point, as the user nobody of the image, with the list as input."""
+    if not has("*.oci.tar"):
+        return "not made"
+    folder = os.path.join(ROOT, "deploy", "kustomize")
+    with open(os.path.join(folder, "job.yaml"), encoding="utf-8") as f, \
+            open(os.path.join(folder, "rdzv.yaml"), encoding="utf-8") as config:
+        given = yaml.safe_dump({"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList",
+                                "items": list(yaml.safe_load_all(f)), "functionConfig": yaml.safe_load(config)})
+    for architecture in ARCHITECTURES:
+        if not can_run(architecture):
+            return "no %s for %s" % (EMULATOR, architecture)
+        root, process = bundle(architecture, "rdzv-manifest")
+        with open(os.path.join(root, "etc/passwd"), encoding="ascii") as f:
+            check("\nnobody:x:65534:65534:" in f.read(), "no user nobody")
+        out = run(*in_root(architecture, {}, "rdzv-manifest", "65534:65534"), *process["args"], input=given)
+        got = yaml.safe_load(out)
+        kinds = [item["kind"] for item in got["items"]]
+        check("StatefulSet" in kinds and "--upstream=train-rdzv:29400" in repr(got["items"]) and got["results"], out)
+    return None
 
 
 @contextlib.contextmanager
