@@ -255,6 +255,9 @@ END
 
 RECIPE=$(declare -f make_sysroot compile_cjson compile trim_openssl compile_openssl compile_curl
     echo "$PACKAGES $LIBRARY_FLAGS" $TLS_WITHOUT $CURL_WITHOUT)
+mkdir -p "$(dirname "$SYSROOT")"
+exec {LOCK}>"$SYSROOT.lock" # one at a time
+flock "$LOCK"
 if ! diff -q <(echo "$RECIPE") "$SYSROOT/.complete" >/dev/null 2>&1; then
     rm -rf "$SYSROOT.new"
     mkdir -p "$SYSROOT.new"
@@ -263,6 +266,7 @@ if ! diff -q <(echo "$RECIPE") "$SYSROOT/.complete" >/dev/null 2>&1; then
     rm -rf "$SYSROOT"
     mv "$SYSROOT.new" "$SYSROOT"
 fi
+exec {LOCK}>&-
 
 TREE=$(mktemp -d "${TMPDIR:-/tmp}/rdzv-static.XXXXXX")
 trap 'rm -rf "$TREE"' EXIT

@@ -9,8 +9,8 @@ import sys
 from servers import ROOT, rdzvd_binary
 
 
-def check_output(*argv, code=0, **more):
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, **more)
+def check_output(*argv, code=0, timeout=600, **more):
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout, **more)
     if done.returncode != code:
         raise AssertionError("%s: exit %d\n%s" % (" ".join(argv), done.returncode, done.stdout[-4000:]))
     return done.stdout
@@ -32,17 +32,28 @@ def version():
         return next(line.split("'")[1] for line in f if line.startswith("  version:"))
 
 
-def make_wheel(folder):
+def build_static(folder):
+    """Programs of this checkout that need no library, for this machine; the libraries in them are compiled once."""
+    architecture = check_output("dpkg", "--print-architecture").strip()
+    # A test must not depend on a mirror that has all sources already.
+    check_output(os.path.join(ROOT, "deploy", "static.sh"), architecture, folder, timeout=3600,
+                 env=dict(os.environ, RDZV_OLDER_SOURCES="yes"))
+
+
+def make_wheel(folder, static=False):
     """The path of the wheel: $RDZV_WHEEL, which deploy/release.sh has made; else a new wheel, in `folder`, of the
-    programs in the build of rdzvd_binary()."""
+    programs in the build of rdzvd_binary(), or of build_static()."""
     if os.environ.get("RDZV_WHEEL"):
         return os.environ["RDZV_WHEEL"]
     build = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
     programs = os.path.join(folder, "programs")
-    os.makedirs(programs, exist_ok=True)
-    for name in ("rdzv/rdzvd", "client/rdzvctl", "deploy/rdzv-manifest"):
-        shutil.copy(os.path.join(build, name), programs)
-    check_output("strip", *glob.glob(programs + "/*"))
+    if static:
+        build_static(programs)
+    else:
+        os.makedirs(programs, exist_ok=True)
+        for name in ("rdzv/rdzvd", "client/rdzvctl", "deploy/rdzv-manifest"):
+            shutil.copy(os.path.join(build, name), programs)
+        check_output("strip", *glob.glob(programs + "/*"))
     licence = check_output(os.path.join(ROOT, "deploy", "license.sh")).strip()
     sbom = os.path.join(folder, "sbom.json")
     with open(sbom, "w", encoding="utf-8") as f:

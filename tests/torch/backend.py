@@ -5,10 +5,11 @@
 Each release gets an environment with torch and the wheel only. Two jobs use one store at a time: two agents with a worker
 each, and one agent alone, of another user if the test runs as root. The store is killed under both jobs, a relay is killed, and
 an agent is killed and replaced.
-Other cases need no agent: relays end with their process, and mistakes get a sentence with the remedy. --all: every
-release, 20 deaths of the store, 100 of agents."""
+In other cases, relays end with their agents, and mistakes get a sentence with the remedy. --all: every release, 20 deaths
+of the store, 100 of agents; the programs are then those of deploy/static.sh, because releases in Debian trees lack libraries."""
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -22,6 +23,7 @@ import time
 import traceback
 
 import torches
+from forked import Forks
 from installed import Installed, Store, wait_gone
 from job import STOP, Job, JobFailed
 
@@ -37,24 +39,32 @@ OTHER_USER = 65534
 # Another user, who may read torch wherever it is.
 AS_OTHER_USER = ["setpriv", "--reuid=%d" % OTHER_USER, "--regid=%d" % OTHER_USER, "--clear-groups",
                  "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+PATIENCE_S = 60
 GONE_S = 1  # after its agent, the relay has ended
 REJOIN_S = 2  # from the arrival of the new agent to its round
 
 
-def relays_of(pid):
-    """The processes that listen for the agent `pid`, by their parent: their pids and addresses."""
+def children_of(pid):
+    """The pids of a process's children, and the words of their command lines."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open("/proc/%s/stat" % name, encoding="utf-8") as f:
                 parent = int(f.read().rsplit(")", 1)[1].split()[1])
             with open("/proc/%s/cmdline" % name, encoding="utf-8") as f:
-                listens = [w[len("--listen="):] for w in f.read().split("\0") if w.startswith("--listen=127.29.")]
+                words = f.read().split("\0")
         except OSError:
             continue
-        if parent == pid and listens:
-            found[int(name)] = listens[0]
+        if parent == pid:
+            found[int(name)] = words
     return found
+
+
+def relays_of(pid):
+    """The processes that listen for the agent `pid`, by their parent: their pids and addresses."""
+    listens = {child: [w[len("--listen="):] for w in words if w.startswith("--listen=127.29.")]
+               for child, words in children_of(pid).items()}
+    return {child: found[0] for child, found in listens.items() if found}
 
 
 def variable_of(pid, name):
@@ -175,16 +185,18 @@ class Scene:
         before, = self.runs_at(address)
         gives_up = r"event=node_disconnected space=pair "
         given_up = len(re.findall(gives_up, self.store.daemon.log()))
+        began = time.monotonic()
         os.kill(pid, signal.SIGKILL)
         self.pair.wait(lambda: relays_of(self.pair.agents["a"].pid).keys() not in ({pid}, set()), "a new relay")
         check(self.relay_of(self.pair, "a")[1] == address, "the new relay has another address")
+        took = time.monotonic() - began
         # The store now gives the connection of the relay that has died up, and knows the agent by its new one.
         self.store.daemon.wait_log(gives_up, timeout=60, count=given_up + 1)
         self.go_on()
         run, = self.runs_at(address)
         check((run["state"], run["round"], run["agents"]) == ("complete", before["round"], 2), str(run))
         check(self.pair.starts() == starts, "workers were started again after the death of a relay")
-        self.tell("a relay has died")
+        self.tell("a relay was killed, and started again after %.1f s" % took)
 
     def agent_dies(self):
         relay, _ = self.relay_of(self.pair, "b")
@@ -278,6 +290,78 @@ def no_relay_outlives_its_process(options):
                 slowest = max(slowest, time.monotonic() - began)
                 holder.stdout.close()
     print("  %d processes; the slowest relay ended after %.2f s" % (3 * options.kills, slowest))
+
+
+def await_true(condition, what):
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        check(time.monotonic() < until, "never: " + what)
+        time.sleep(0.01)
+
+
+def has_worker(pid):
+    return any(words[:1] == ["sleep"] for words in children_of(pid).values())
+
+
+def end_agent(agent, number):
+    """Ends an agent by a signal, then checks that its relay ends. Returns the seconds that the relay has needed."""
+    children = children_of(agent.pid)
+    relays = list(relays_of(agent.pid))
+    os.kill(agent.pid, number)
+    agent.wait(PATIENCE_S)
+    began = time.monotonic()
+    for pid in set(children) - set(relays):  # workers of an agent that was killed
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    check(relays, "the agent has no relay")
+    for pid in relays:
+        wait_gone(pid, GONE_S)
+    return time.monotonic() - began
+
+
+def start_forked(forks, torch, nnodes, run_id, store):
+    return forks.start(
+        ["torch.distributed.run", "--nnodes=" + nnodes, "--nproc_per_node=1", "--no_python", "--rdzv_backend=rdzvd",
+         "--rdzv_endpoint=127.0.0.1:%d" % store.port, "--rdzv_id=" + run_id, "--local_addr=127.0.0.1", "sleep", "600"],
+        torch.environment())
+
+
+def start_run(torch, program, store):
+    return subprocess.Popen(torch.python + ["-m", "rdzvd", "run", "--", program, "--rdzv_endpoint=127.0.0.1:%d" % store.port],
+                            env=torch.environment(), stdin=subprocess.DEVNULL)
+
+
+@case
+def no_relay_outlives_its_agent(options):
+    """An agent may be killed as soon as it has a relay, while it waits for another node, and while its worker runs."""
+    torches_of_agents = [t for t in options.torches if not t.is_1x]
+    program = os.path.join(SCRATCH, "agent")  # in the place of torchrun 1.13, which nothing can fork
+    with open(program, "w", encoding="ascii") as f:
+        f.write("#!/bin/sh\nexec sleep 600\n")
+    os.chmod(program, 0o755)
+    turns = [(number, phase) for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+             for phase in ("relay", "waits", "trains", "run")]
+    slowest, count = 0, 0
+    with Rdzvd() as store, contextlib.ExitStack() as stack:
+        every = [(torch, stack.enter_context(contextlib.closing(Forks(torch)))) for torch in torches_of_agents]
+        while count < 3 * options.kills:
+            number, phase = turns[count % len(turns)]
+            torch, forks = every[count // len(turns) % len(every)]
+            run_id = "job-%d" % count
+            if phase == "run":
+                agent = start_run(options.old, program, store)
+            else:
+                agent = start_forked(forks, torch, "2" if phase == "waits" else "1", run_id, store)
+            await_true(lambda: relays_of(agent.pid), "a relay of " + run_id)
+            if phase == "waits":
+                await_true(lambda: "event=node_joined space=%s " % run_id in store.log(), run_id + " joins")
+            elif phase == "trains":
+                await_true(lambda: has_worker(agent.pid), "a worker of " + run_id)
+            slowest = max(slowest, end_agent(agent, number))
+            count += 1
+            if agent.stdout:
+                agent.stdout.close()
+    print("  %d agents; the slowest relay ended %.2f s after its agent" % (count, slowest))
 
 
 def connect(host, port):
@@ -381,12 +465,12 @@ def main():
     options = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
-    wheel = make_wheel(SCRATCH)
-    options.deaths, options.kills = (20, 34) if options.all else (3, 3)
+    chosen = torches.choose(options.torch or (torches.ALL if options.all else ["2.13.0"]))
+    wheel = make_wheel(SCRATCH, static=not all(t.sees("/") for t in chosen))
+    options.deaths, options.kills = (20, 34) if options.all else (3, 4)
     options.old = Installed(torches.choose(["1.13.1"])[0], wheel, SCRATCH)
     options.target = options.old.folder
-    options.torches = [options.old if t.name == "1.13.1" else Installed(t, wheel, SCRATCH) for t in torches.choose(
-        options.torch or (torches.ALL if options.all else ["2.13.0"]))]
+    options.torches = [options.old if t.name == "1.13.1" else Installed(t, wheel, SCRATCH) for t in chosen]
     passed = failed = 0
     for function in CASES:
         if options.case and not any(word in function.__name__ for word in options.case):

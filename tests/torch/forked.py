@@ -139,8 +139,8 @@ def become_agent(request):
     """In the forked process."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a new Python
     null = os.open(os.devnull, os.O_RDONLY)
     for old, new in ((null, 0), (request["output"], 1), (request["output"], 2)):
         os.dup2(old, new)
