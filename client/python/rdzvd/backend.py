@@ -6,7 +6,7 @@ torch's registry loads the entry point, calls get_handler(), and registers the f
 import logging
 
 from rdzvd.relay import Relay, RelayError
-from rdzvd.settings import FLAGS, SettingError, explain, flags_of
+from rdzvd.settings import FLAGS, SettingError, flags_of
 
 log = logging.getLogger("rdzvd")
 
@@ -28,12 +28,12 @@ def _start_relay(params):
                                % (params.min_nodes, params.max_nodes))
         relay = Relay(flags, role)
     except (RelayError, SettingError) as error:
-        raise _connection_error(str(error)) from error
+        raise _connection_error(str(error)) from None  # one traceback is enough: the error has all words
     try:
         relay.wait_ready(int(conf.get("read_timeout") or READ_TIMEOUT_S))
     except RelayError as error:
         relay.stop()
-        raise _connection_error("%s (--rdzv-endpoint=%s)" % (explain(str(error)), params.endpoint)) from error
+        raise _connection_error("%s (--rdzv-endpoint=%s)" % (error, params.endpoint)) from None
     log.info("The %s of this agent listens at %s:%d.", role, relay.host, relay.port)
     return relay
 

@@ -22,6 +22,7 @@ import time
 import weakref
 
 from rdzvd import program_path
+from rdzvd.settings import explain
 
 log = logging.getLogger("rdzvd")
 
@@ -60,7 +61,7 @@ def sentence_of(lines):
     """The last line of a log, or of a program that refuses its flags, without the fields that only machines read."""
     line = lines[-1] if lines else ""
     words = re.findall(r'\b(?:reason|hint)="((?:[^"\\]|\\.)*)"', line)
-    return "; ".join(words) or line
+    return explain("; ".join(words) or line)
 
 
 class Relay:
@@ -131,7 +132,7 @@ class Relay:
         return self._process.pid
 
     def state(self):
-        """None: the child is ready. Else the reason in its own words."""
+        """None: the child is ready. Else the reason in its own words, with the names of settings that a user knows."""
         if self._process.poll() is not None:
             return "it has ended with code %d" % self._process.returncode
         connection = http.client.HTTPConnection(self.host, self.port, timeout=2)
@@ -144,7 +145,7 @@ class Relay:
         finally:
             connection.close()
         failed = [line[len("[-]"):] for line in lines if line.startswith("[-]")]
-        return None if answer.status == 200 else "; ".join(failed)
+        return None if answer.status == 200 else explain("; ".join(failed))
 
     def wait_ready(self, seconds):
         """Until the relay has reached its store for the first time. Raises RelayError with the relay's own reason."""

@@ -11,7 +11,7 @@ import sys
 from importlib import metadata
 
 from rdzvd.relay import Relay, RelayError
-from rdzvd.settings import FLAGS, SettingError, explain, flags_of
+from rdzvd.settings import FLAGS, SettingError, flags_of
 
 FIRST = (2, 4)  # the first release that loads backends of packages
 READ_TIMEOUT_S = 60  # torch's default
@@ -73,7 +73,7 @@ def main(words):
         try:
             relay = start_relay(given)  # it would end if nothing referred to it
         except (RelayError, SettingError) as error:
-            sys.exit("rdzvd: " + explain(str(error)))
+            sys.exit("rdzvd: %s" % error)
     # Behind the program's name, and the module's of `python -m torch.distributed.run`.
     at = 2 if rest[:1] == ["-m"] else 0
     rest[at:at] = ["--%s=%s" % (name, value) for name, value in sorted(given.items()) if value]
