@@ -215,6 +215,22 @@ def twine_finds_nothing_wrong():
 
 
 @case
+def it_fits_machines_with_musl_and_old_glibc():
+    uv = tool("uv")
+    if not is_released() or uv is None:
+        return "only a wheel of deploy/release.sh runs on other machines, and uv chooses it"
+    env = dict(os.environ, UV_CACHE_DIR=os.path.join(SCRATCH, "uv-cache"), UV_OFFLINE="1")
+    machine = "aarch64" if "aarch64" in wheel() else "x86_64"
+    for platform in ("unknown-linux-musl", "manylinux_2_17", "manylinux_2_28"):
+        for python in ("3.8", "3.13"):
+            folder = os.path.join(SCRATCH, platform, python)
+            check_output(uv, "pip", "install", "--no-index", "--find-links", os.path.dirname(wheel()), "--target", folder,
+                         "--python-version", python, "--python-platform", "%s-%s" % (machine, platform), "rdzvd", env=env)
+            check(os.path.exists(os.path.join(folder, "bin", "rdzvd")), folder)
+    return None
+
+
+@case
 def its_programs_need_no_libc():
     """In a root with nothing else, so they run on Alpine as well."""
     if not is_released() or os.getuid() != 0:
