@@ -227,27 +227,23 @@ def fish(table, program):
 
 def kind_of_value(value):
     """The type that a value has in a file, for a person."""
-    if "|" in (value or "") and value.islower():
-        return "word"
-    if re.search(r"NAMES|NAME,|^ADDR", value or ""):
+    if re.search(r"NAMES|NAME,|^ADDR", value):
         return "text, or a list of texts"
-    return {"DURATION": "duration", "SIZE": "size", "COUNT": "number"}.get(value, "text")
+    kinds = {"DURATION": "duration", "SIZE": "size", "COUNT": "number"}
+    return "word" if "|" in value and value.islower() else kinds.get(value.split("|")[0], "text")
 
 
-def words_of(name, value, default, off):
+def words_of(name, value):
     """The words for completion; "@files" and "@folders" stand for names of files and folders."""
     if name.endswith("-file") or name == "config":
         return "@files"
     if value == "DIR":
         return "@folders"
-    if kind_of_value(value) == "word":
-        return value.replace("|", " ")
-    return " ".join((["off"] if name in off else []) + (["auto"] if default == "auto" else []))
+    return " ".join(word for word in value.split("|") if "|" in value and word.islower() and word != "system")
 
 
 def settings_of_help(text):
     settings, group = [], None
-    off = re.findall(r"--([a-z-]+)", text[text.index("\noff means"):])
     for line in text.splitlines():
         option = re.match(r"  --([a-z0-9-]+)(?:=(\S+))?  +(.*?)(?: \(([^()]*)\))?$", line)
         if option is None:
@@ -255,7 +251,7 @@ def settings_of_help(text):
             continue
         name, value, about_it, default = option.groups()
         settings.append({"group": group, "name": name, "value": value, "help": about_it, "default": default,
-                         "type": kind_of_value(value), "words": words_of(name, value, default, off),
+                         "type": kind_of_value(value or ""), "words": words_of(name, value or ""),
                          "in_file": value is not None and name != "config" and not name.startswith("check-")})
     return settings
 

@@ -15,22 +15,25 @@ static const char *const foreign_names[][2] = {
 
 /* The known name that is nearest to a wrong one, or NULL if none is near. A flag that only etcd has
  * is near at distance 1 alone, because --help does not list it. */
-static const char *suggest_name(const char *name)
+static const char *suggest_name(const char *name, char found[CONFIG_WORD_MAX])
 {
     struct nearest near = nearest_to(name);
+    char word[CONFIG_WORD_MAX];
 
     for (size_t i = 0; i < sizeof foreign_names / sizeof *foreign_names; i++) {
         if (strcmp(name, foreign_names[i][0]) == 0)
             return foreign_names[i][1];
     }
-    if (strlen(name) < 3)
-        return NULL;
-    for (size_t i = 0; i < config_option_count; i++) {
+    for (size_t i = 0; strlen(name) >= 3 && i < config_option_count; i++) {
         bool is_ours = config_options[i].owner != OWNER_ETCD;
 
         if (!is_ours && near.distance > 2)
             near.distance = 2;
-        (is_ours ? nearest_try_word : nearest_try)(&near, config_options[i].name);
+        for (const char *rest = config_options[i].name; config_next_word(&rest, word);) {
+            (is_ours ? nearest_try_word : nearest_try)(&near, word);
+            if (near.found == word)
+                near.found = strcpy(found, word);
+        }
     }
     return near.found;
 }
@@ -38,7 +41,8 @@ static const char *suggest_name(const char *name)
 static bool fail_unknown_name(struct parse *p, const struct setting *where, const char *name,
                               const char *dashes)
 {
-    const char *near = suggest_name(name);
+    char found[CONFIG_WORD_MAX];
+    const char *near = suggest_name(name, found);
 
     if (near != NULL)
         return config_fail(p, where, "no such setting; did you mean %s%s?", dashes, near);
@@ -60,21 +64,24 @@ static void add_setting(struct parse *p, struct setting setting)
 }
 
 /* Finds the rows of a name. False: there is none. */
-static bool find_rows(struct setting *s, const char *name, size_t len)
+static bool find_rows(struct parse *p, struct setting *s, const char *name)
 {
-    s->row = s->option = config_find_option(name, len);
+    s->row = s->option = config_find_option(name);
     if (s->row == NULL)
         return false;
     s->name = s->row->name;
     if (s->row->kind == OPTION_ALIAS)
-        s->option = config_find_option(s->row->own, strlen(s->row->own));
+        s->option = config_find_option(s->row->own);
+    if (s->row->kind == OPTION_IGNORED) {
+        string_list_add(&p->names, name, strlen(name));
+        s->name = p->names.items[p->names.count - 1];
+    }
     return true;
 }
 
 static bool takes_no_value(const struct option *o)
 {
-    return o->kind == OPTION_ACTION || o->is_bool ||
-           (o->kind == OPTION_CHOICE && o->owner == OWNER_ETCD && o->size == sizeof(bool));
+    return o->kind == OPTION_ACTION || o->is_bool;
 }
 
 /* One word of the command line that starts with a dash. *i is its index, and moves on if the next
@@ -91,7 +98,7 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
     if (len == 0 || word[0] == '-')
         return config_fail(p, NULL, "%s is no flag; write --name or --name=value",
                            config_show(argv[*i]).text);
-    if (strcmp(name, "h") == 0 ? !find_rows(&s, "help", 4) : !find_rows(&s, word, len))
+    if (!find_rows(p, &s, strcmp(name, "h") == 0 ? "help" : name))
         return fail_unknown_name(p, &s, name, "--");
     if (word[len] == '=') {
         s.value = word + len + 1;
@@ -169,12 +176,12 @@ static bool split_variable(const char *prefix, const char *variable, char *name,
 static void note_unknown_variable(struct parse *p, const char *name, const char *value)
 {
     struct setting s = {.name = name, .source = SETTING_VARIABLE}, near = s;
-    char label[CONFIG_LABEL_MAX], meant[CONFIG_LABEL_MAX];
+    char label[CONFIG_LABEL_MAX], meant[CONFIG_LABEL_MAX], found[CONFIG_WORD_MAX];
 
     if (strstr(name, "service-") != NULL || strstr(name, "port-") != NULL ||
         strncmp(value, "tcp://", 6) == 0 || strncmp(value, "udp://", 6) == 0)
         return;
-    near.name = suggest_name(name);
+    near.name = suggest_name(name, found);
     config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
                 near.name != NULL ? "no setting has this name; did you mean %s?"
                                   : "is not read: no line of a file of settings has this name",
@@ -182,34 +189,39 @@ static void note_unknown_variable(struct parse *p, const char *name, const char 
 }
 
 /* RDZVD_LISTEN and the like: what may stand in a file, and RDZVD_CONFIG. An empty value is the
- * empty value of a flag, which most settings refuse. */
-static void read_variables(struct parse *p, char *const environment[])
+ * empty value of a flag, which most settings refuse; etcd treats an empty ETCD_... as unset. */
+static void read_variable(struct parse *p, const char *variable)
 {
-    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
-        struct setting s = {.source = SETTING_VARIABLE};
-        char name[100];
+    struct setting s = {.source = SETTING_VARIABLE};
+    char name[100];
 
-        if (!split_variable("RDZVD_", environment[i], name, sizeof name, &s.value))
-            continue;
-        if (find_rows(&s, name, strlen(name)) && s.row->owner != OWNER_ETCD &&
-            s.row->kind != OPTION_ACTION)
+    if (split_variable("RDZVD_", variable, name, sizeof name, &s.value)) {
+        if (find_rows(p, &s, name) && s.row->owner != OWNER_ETCD && s.row->kind != OPTION_ACTION)
             add_setting(p, s);
         else
             note_unknown_variable(p, name, s.value);
+    } else if (split_variable("ETCD_", variable, name, sizeof name, &s.value) &&
+               s.value[0] != '\0') {
+        s.source = SETTING_ENVIRONMENT;
+        /* Images set ETCD_VERSION to their etcd's version; etcd takes it for a flag and fails. */
+        if (strcmp(name, "version") != 0 && find_rows(p, &s, name) && s.row->owner != OWNER_RDZVD)
+            add_setting(p, s);
+        else
+            string_list_add(&p->unknown, variable, strcspn(variable, "="));
     }
 }
 
-/* The last flag on the command line that sets the same row; `same_name`: under this name, else
- * under another one. */
-static const struct setting *find_argument(const struct parse *p, const struct setting *s,
-                                           bool same_name)
+/* The last flag on the command line that is the same as this variable, or that sets the same row.
+ */
+static const struct setting *find_argument(const struct parse *p, const struct setting *s)
 {
     for (size_t i = p->settings.count; i-- > 0;) {
-        const struct setting *other = &p->settings.items[i];
+        const struct setting *flag = &p->settings.items[i];
 
-        if (other->source == SETTING_ARGUMENT && other->option == s->option &&
-            (other->row == s->row) == same_name)
-            return other;
+        if (flag->source == SETTING_ARGUMENT &&
+            (strcmp(flag->name, s->name) == 0 ||
+             (flag->option == s->option && flag->row != s->row)))
+            return flag;
     }
     return NULL;
 }
@@ -236,67 +248,45 @@ bool config_check_pairs(struct parse *p)
     return true;
 }
 
-/* A variable ETCD_... that is set, to etcd at least: an empty one is unset. `name` has at least 100
- * bytes. Images set ETCD_VERSION to their etcd's version; etcd itself takes it for a flag and
- * fails, so here it has no row. */
-static bool read_etcd_variable(const char *variable, char *name, struct setting *s)
+/* Drops the ETCD_... variables that do not count, and says why. */
+static bool settle_environment(struct parse *p, bool counts)
 {
-    *s = (struct setting){.source = SETTING_ENVIRONMENT};
-    if (!split_variable("ETCD_", variable, name, 100, &s->value) || s->value[0] == '\0')
-        return false;
-    if (strcmp(name, "version") != 0 && find_rows(s, name, strlen(name)) &&
-        s->row->owner == OWNER_RDZVD)
-        s->row = NULL;
-    return true;
-}
+    struct settings *all = &p->settings;
+    size_t kept = 0;
 
-static bool read_environment(struct parse *p, char *const environment[])
-{
-    bool counts = p->as_etcd || config_last_setting(p, "listen") == NULL;
-    struct config *c = &p->config;
+    for (size_t i = 0; i < all->count; i++) {
+        struct setting s = all->items[i];
+        bool is_variable = s.source == SETTING_ENVIRONMENT;
+        const struct setting *flag = is_variable ? find_argument(p, &s) : NULL;
+        char label[CONFIG_LABEL_MAX];
 
-    c->etcd_mode = p->as_etcd;
-    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
-        const struct setting *other;
-        struct setting s;
-        char name[100], label[CONFIG_LABEL_MAX];
-
-        if (!read_etcd_variable(environment[i], name, &s) || s.row == NULL)
-            continue;
-        c->etcd_mode = c->etcd_mode || counts;
-        if (!counts) {
-            config_note(c, CONFIG_NOTE_WARNING, config_label(&s, label),
+        p->config.etcd_mode = p->config.etcd_mode || (is_variable && counts);
+        if (is_variable && !counts)
+            config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
                         "ignored, because --listen is given without a flag of etcd's");
-        } else if (find_argument(p, &s, true) != NULL) {
+        else if (flag != NULL && flag->row == s.row)
             return config_fail_check(
                 p, &s,
                 "conflicting environment variable is shadowed by corresponding command-line "
                 "flag --%s; unset the variable or remove the flag",
                 s.name);
-        } else if ((other = find_argument(p, &s, false)) != NULL) {
-            config_note(c, CONFIG_NOTE_WARNING, config_label(&s, label),
-                        "not used, since --%s is given", other->name);
-        } else {
-            add_setting(p, s);
-        }
+        else if (flag != NULL)
+            config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
+                        "not used, since --%s is given", flag->name);
+        else
+            all->items[kept++] = s;
     }
+    all->count = kept;
     return true;
 }
 
 /* Reports variables that look like flags and are none: a typing error, or one of those that
  * Kubernetes puts into every pod for a Service called etcd. */
-static void note_unknown_variables(struct parse *p, char *const environment[])
+static void note_unknown_variables(struct parse *p)
 {
-    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
-        struct setting s;
-        char name[100], label[120];
-
-        if (!read_etcd_variable(environment[i], name, &s) || s.row != NULL)
-            continue;
-        snprintf(label, sizeof label, "%.*s", (int)strcspn(environment[i], "="), environment[i]);
-        config_note(&p->config, CONFIG_NOTE_WARNING, label,
+    for (size_t i = 0; i < p->unknown.count; i++)
+        config_note(&p->config, CONFIG_NOTE_WARNING, p->unknown.items[i],
                     "unrecognized environment variable: no flag of etcd's has this name");
-    }
 }
 
 static bool is_null(const struct config_value *value)
@@ -385,7 +375,7 @@ static bool read_entry(struct parse *p, struct config_entry *entry, bool etcd_fi
     if (etcd_file && (strcmp(name, "client-transport-security") == 0 ||
                       strcmp(name, "peer-transport-security") == 0))
         return true; /* a group, with no value of its own */
-    if (!find_rows(&s, name, strlen(name))) {
+    if (!find_rows(p, &s, name)) {
         if (!etcd_file)
             return fail_unknown_name(p, &s, entry->key, "");
         config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
@@ -428,8 +418,8 @@ static bool read_file(struct parse *p, struct setting from)
     ok = config_file_parse(bytes, len, &p->file, &error);
     free(bytes);
     if (!ok)
-        return (from.etcd_file ? config_fail_check : config_fail)(
-            p, NULL, "%.250s:%u:%u: %s", p->file_name, error.at.line, error.at.column, error.text);
+        return config_refuse(p, from.etcd_file, NULL, "%.250s:%u:%u: %s", p->file_name,
+                             error.at.line, error.at.column, error.text);
     return read_entries(p, from.etcd_file);
 }
 
@@ -440,61 +430,50 @@ static void drop_etcd_settings(struct parse *p)
 
     for (size_t i = 0; i < p->settings.count; i++) {
         struct setting *s = &p->settings.items[i];
+        bool is_ours = s->row->owner == OWNER_RDZVD || s->source == SETTING_VARIABLE ||
+                       s->row->kind == OPTION_ACTION;
         char label[CONFIG_LABEL_MAX];
 
-        if (s->row->owner == OWNER_RDZVD || s->row->kind == OPTION_ACTION) {
+        if (is_ours)
             p->settings.items[kept++] = *s;
-            continue;
-        }
-        if (strcmp(s->name, "config-file") != 0)
+        else if (s->source == SETTING_ARGUMENT && s->row->kind != OPTION_FILE)
             config_note(&p->config, CONFIG_NOTE_IGNORED, config_label(s, label),
                         "--config-file is given, and then etcd reads nothing else");
     }
     p->settings.count = kept;
 }
 
-static const char *find_variable(char *const environment[], const char *name)
-{
-    size_t len = strlen(name);
-
-    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
-        if (strncmp(environment[i], name, len) == 0 && environment[i][len] == '=' &&
-            environment[i][len + 1] != '\0')
-            return environment[i] + len + 1;
-    }
-    return NULL;
-}
-
 bool config_collect(struct parse *p, int argc, char *const argv[], char *const environment[])
 {
-    const struct setting *file;
-    struct setting from = {.name = "config-file", .source = SETTING_ENVIRONMENT};
+    const struct setting *own, *etcds;
+    struct setting file;
+    bool counts;
 
-    read_variables(p, environment);
+    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++)
+        read_variable(p, environment[i]);
     if (!collect_arguments(p, argc, argv))
         return false;
     if (config_last_setting(p, "help") != NULL)
         return true;
 
-    file = config_last_setting(p, "config");
-    if (file != NULL && !read_file(p, *file))
+    own = config_last_setting(p, "config");
+    if (own != NULL && !read_file(p, *own))
         return false;
-    file = config_last_setting(p, "config-file");
-    if (file != NULL)
-        from = *file;
-    else if (p->as_etcd || config_last_setting(p, "listen") == NULL)
-        from.value = find_variable(environment, "ETCD_CONFIG_FILE");
-    if (from.value == NULL || from.value[0] == '\0') {
-        if (!read_environment(p, environment))
+    counts = p->as_etcd || config_last_setting(p, "listen") == NULL;
+    etcds = config_last_setting(p, "config-file");
+    if (!counts || etcds == NULL || etcds->value[0] == '\0') {
+        p->config.etcd_mode = p->as_etcd;
+        if (!settle_environment(p, counts))
             return false;
         if (p->config.etcd_mode)
-            note_unknown_variables(p, environment);
+            note_unknown_variables(p);
         return true;
     }
-    if (config_last_setting(p, "config") != NULL)
-        return config_fail(p, &from, "--config is given too; keep one of the two");
-    drop_etcd_settings(p);
-    from.etcd_file = true;
+    if (own != NULL)
+        return config_fail(p, etcds, "--config is given too; keep one of the two");
+    file = *etcds;
+    file.etcd_file = true;
     p->config.etcd_mode = true;
-    return read_file(p, from);
+    drop_etcd_settings(p);
+    return read_file(p, file);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "proto/lookup.h"
 #include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
 
@@ -15,50 +16,42 @@ void config_free_endpoints(struct upstream_spec **list, size_t *count)
     *count = 0;
 }
 
-/* One HOST:PORT, [ADDRESS]:PORT; false: it is none. */
-static bool add_endpoint(const char *text, size_t len, struct upstream_spec **list, size_t *count)
+/* HOST:PORT or [ADDRESS]:PORT; false: it is neither. */
+static bool read_endpoint(const char *text, struct upstream_spec *out)
 {
-    const char *colon = memrchr(text, ':', len), *host = text;
-    size_t host_len = colon == NULL ? 0 : (size_t)(colon - text);
-    uint16_t port;
+    struct address a;
 
-    if (colon == NULL || !config_read_port(colon + 1, len - host_len - 1, &port) || port == 0)
+    if (!address_parse(text, &a) ||
+        !(text[0] == '[' ? config_is_address(AF_INET6, a.host, strlen(a.host))
+                         : config_is_host_name(a.host, strlen(a.host))))
         return false;
-    if (host_len > 2 && host[0] == '[' && host[host_len - 1] == ']') {
-        host++;
-        host_len -= 2;
-        if (!config_is_address(AF_INET6, host, host_len))
-            return false;
-    } else if (!config_is_host_name(host, host_len)) {
-        return false;
-    }
-    *list = xrealloc(*list, (*count + 1) * sizeof **list);
-    (*list)[(*count)++] =
-        (struct upstream_spec){.host = config_copy_text(host, host_len), .port = port};
+    *out = (struct upstream_spec){config_copy_text(a.host, strlen(a.host)), (uint16_t)atoi(a.port)};
     return true;
 }
 
-/* Reads a comma-separated list of HOST:PORT from `text` to `end` into the list, whose entries
- * before that are freed. False: an entry is invalid; the list has the entries before it. */
-static bool read_endpoints(const char *text, const char *end, struct upstream_spec **list,
-                           size_t *count)
+/* Reads `len` bytes, endpoints with commas between, into the list, whose entries before that are
+ * freed. False: an entry is invalid; the list has the entries before it. */
+static bool read_endpoints(const char *text, size_t len, struct upstream_spec **list, size_t *count)
 {
-    config_free_endpoints(list, count);
-    for (;;) {
-        const char *comma = memchr(text, ',', (size_t)(end - text));
-        size_t len = (size_t)((comma == NULL ? end : comma) - text);
+    char *copy = config_copy_text(text, len);
+    struct string_list parts = {0};
+    bool ok = true;
 
-        if (!add_endpoint(text, len, list, count))
-            return false;
-        if (comma == NULL)
-            return true;
-        text = comma + 1;
+    string_list_split(&parts, copy);
+    config_free_endpoints(list, count);
+    *list = xcalloc(parts.count, sizeof **list);
+    while (ok && *count < parts.count) {
+        ok = read_endpoint(parts.items[*count], &(*list)[*count]);
+        *count += ok;
     }
+    string_list_free(&parts);
+    free(copy);
+    return ok;
 }
 
 const char *config_check_upstream(struct config *c, const char *text)
 {
-    return read_endpoints(text, text + strlen(text), &c->upstreams, &c->upstream_count)
+    return read_endpoints(text, strlen(text), &c->upstreams, &c->upstream_count)
                ? NULL
                : "write HOST:PORT[,HOST:PORT...], such as job-rdzv.default.svc:29400 or "
                  "[fd00::1]:29400";
@@ -74,7 +67,7 @@ const char *config_check_journal(struct config *c, const char *text)
 
     if (strncmp(text, SCHEME, strlen(SCHEME)) == 0 && (name = strchr(hosts, '/')) != NULL &&
         strlen(name + 1) <= JOURNAL_NAME_MAX && config_space_name_ok(name + 1) &&
-        read_endpoints(hosts, name, &j->endpoints, &j->endpoint_count)) {
+        read_endpoints(hosts, (size_t)(name - hosts), &j->endpoints, &j->endpoint_count)) {
         free(j->name);
         j->name = config_copy_text(name + 1, strlen(name + 1));
         return NULL;

@@ -273,55 +273,51 @@ void config_file_free(struct config_file *file)
     *file = (struct config_file){0};
 }
 
-int config_file_read(const char *path, uint8_t **bytes, size_t *len)
+/* The first bytes of a file, `cap` at most; -1 with errno. `plain`: the file must not be a device
+ * or a pipe, so this never waits for a writer. */
+static ssize_t read_bytes(const char *path, bool plain, uint8_t *out, size_t cap)
 {
-    uint8_t *buffer = xcalloc(CONFIG_FILE_MAX + 1, 1);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t filled = 0;
-    ssize_t n = fd < 0 ? -1 : 1;
-
-    while (n > 0 && filled <= CONFIG_FILE_MAX) {
-        n = read(fd, buffer + filled, CONFIG_FILE_MAX + 1 - filled);
-        if (n > 0)
-            filled += (size_t)n;
-        else if (n < 0 && errno == EINTR)
-            n = 1;
-    }
-    if (n < 0 || filled > CONFIG_FILE_MAX) {
-        int err = n < 0 ? -errno : -EFBIG;
-
-        if (fd >= 0)
-            close(fd);
-        free(buffer);
-        return err;
-    }
-    close(fd);
-    *bytes = buffer;
-    *len = filled;
-    return 0;
-}
-
-/* The bytes of a plain file, at most `cap` of them. Never waits for a writer. -1 with errno. */
-static ssize_t plain_file_read(const char *path, uint8_t *out, size_t cap)
-{
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), error = EINVAL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | (plain ? O_NONBLOCK : 0)), error;
     struct stat about;
-    ssize_t n = -1;
+    size_t filled = 0;
+    ssize_t n = 1;
 
     if (fd < 0)
         return -1;
-    if (fstat(fd, &about) == 0 && (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode))) {
-        n = read(fd, out, cap);
-        error = errno;
+    if (plain && (fstat(fd, &about) < 0 || !(S_ISREG(about.st_mode) || S_ISDIR(about.st_mode)))) {
+        close(fd);
+        errno = EINVAL;
+        return -1;
     }
+    while (filled < cap && (n > 0 || (n < 0 && errno == EINTR))) {
+        n = read(fd, out + filled, cap - filled);
+        filled += n > 0 ? (size_t)n : 0;
+    }
+    error = errno;
     close(fd);
     errno = error;
-    return n;
+    return n < 0 ? -1 : (ssize_t)filled;
+}
+
+int config_file_read(const char *path, uint8_t **bytes, size_t *len)
+{
+    uint8_t *buffer = xcalloc(CONFIG_FILE_MAX + 1, 1);
+    ssize_t n = read_bytes(path, false, buffer, CONFIG_FILE_MAX + 1);
+
+    if (n < 0 || n > CONFIG_FILE_MAX) {
+        int error = n < 0 ? -errno : -EFBIG;
+
+        free(buffer);
+        return error;
+    }
+    *bytes = buffer;
+    *len = (size_t)n;
+    return 0;
 }
 
 bool secret_file_read(const char *path, uint8_t *out, size_t cap, struct slice *secret)
 {
-    ssize_t n = plain_file_read(path, out, cap);
+    ssize_t n = read_bytes(path, true, out, cap);
 
     if (n < 0)
         return false;

@@ -11,19 +11,17 @@
 
 /* --- URLs of etcd's flags and members: what etcd refuses of them. --- */
 
-/* The pieces point into the URL. Of unix:// and unixs:// there is only the scheme. */
+/* The host points into the URL; that of unix:// and unixs:// is NULL. */
 struct etcd_url {
-    const char *scheme, *host;
-    size_t scheme_len, host_len;
+    bool is_tls, is_unix;
+    const char *host;
+    size_t host_len;
     uint16_t port;
 };
 
 /* Checks a URL that etcd may listen on or advertise. Returns NULL if it is valid, and sets *out
  * (unless it is NULL) to its parts. Otherwise returns the fault with a hint. */
 const char *etcd_url_check(const char *url, struct etcd_url *out);
-
-/* Case ignored. */
-bool etcd_url_scheme_is(const struct etcd_url *url, const char *scheme);
 
 /* --- The table of settings: ours, and every flag of etcd 3.4. --- */
 
@@ -56,12 +54,9 @@ static inline bool option_kind_is_list(enum option_kind kind)
 
 enum option_owner { OWNER_RDZVD, OWNER_BOTH, OWNER_ETCD };
 
-/* What a relay, which keeps no keys and does nothing for elastic jobs, does with an option. */
-enum option_on_relay { RELAY_TAKES, RELAY_REFUSES, RELAY_IGNORES };
-
 /* One flag, line of a file and variable. */
 struct option {
-    const char *name; /* without dashes */
+    const char *name; /* without dashes; OPTION_IGNORED: names with blanks between */
     enum option_kind kind;
     enum option_owner owner;
     size_t offset, size;       /* in struct config */
@@ -72,8 +67,8 @@ struct option {
     bool may_be_off;           /* `off` and 0 are legal, and mean 0 */
     bool may_be_auto;          /* `auto` is legal, and means CONFIG_AUTO */
     enum config_action action; /* OPTION_ACTION */
-    enum option_on_relay on_relay;
-    bool is_for_files; /* refused beside --journal, where no state is in files */
+    bool is_for_stores;        /* refused on a relay, which keeps no keys */
+    bool is_for_files;         /* refused beside --journal, where no state is in files */
     /* Returns NULL, or the fault of a text or of an item of a list. Of a text, it may also store
      * the parsed value in the config. */
     const char *(*check)(struct config *c, const char *text);
@@ -85,14 +80,19 @@ struct option {
     const char *left_out;
     const char *own;     /* OPTION_ALIAS: our name */
     const char *ignored; /* OPTION_IGNORED: why */
-    bool is_bool;        /* OPTION_IGNORED: a boolean to Go, so it does not take the next word */
+    bool is_bool;        /* of etcd: a boolean to Go, so it does not take the next word */
 };
 
 extern const struct option config_options[];
 extern const size_t config_option_count;
 
 /* NULL: there is none of that name. */
-const struct option *config_find_option(const char *name, size_t len);
+const struct option *config_find_option(const char *name);
+
+/* Copies the next one of some names with blanks between, and moves on behind it. False: there is no
+ * more. */
+#define CONFIG_WORD_MAX 64
+bool config_next_word(const char **rest, char word[CONFIG_WORD_MAX]);
 
 /* The order is that of application. SETTING_ENVIRONMENT is ETCD_*, SETTING_VARIABLE is RDZVD_*. */
 enum setting_source { SETTING_FILE, SETTING_ENVIRONMENT, SETTING_VARIABLE, SETTING_ARGUMENT };
@@ -123,6 +123,8 @@ struct parse {
     struct settings settings;          /* in the order in which they apply */
     struct config_file file;           /* the settings borrow from it */
     char *file_name;
+    struct string_list names;   /* of ignored flags; their settings borrow them */
+    struct string_list unknown; /* variables ETCD_... without a row */
     bool is_named_etcd;
     bool as_etcd; /* rdzvd is called etcd, or has a flag that only etcd has */
 };
@@ -195,12 +197,12 @@ const struct setting *config_last_setting(const struct parse *p, const char *nam
 /* "--space-idle-timeout", "ETCD_NAME" or "rdzvd.yaml:3:9: cors". */
 const char *config_label(const struct setting *setting, char *text);
 
-/* Sets the error and returns false: "LABEL: text". */
-bool config_fail(struct parse *p, const struct setting *setting, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* The same with exit code 1, for checks that etcd makes after reading its flags. */
-bool config_fail_check(struct parse *p, const struct setting *setting, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Sets the error and returns false: "LABEL: text". `is_check`: with exit code 1, as for checks that
+ * etcd makes after reading its flags. */
+bool config_refuse(struct parse *p, bool is_check, const struct setting *setting,
+                   const char *format, ...) __attribute__((format(printf, 4, 5)));
+#define config_fail(p, setting, ...)       config_refuse(p, false, setting, __VA_ARGS__)
+#define config_fail_check(p, setting, ...) config_refuse(p, true, setting, __VA_ARGS__)
 
 /* A value as an error may show it: quoted, cut, control characters escaped. */
 #define CONFIG_SHOWN_MAX 128

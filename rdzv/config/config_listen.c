@@ -12,13 +12,14 @@
 /* The kernel's room for a path, less its end. */
 #define UNIX_PATH_MAX (sizeof((struct sockaddr_un){0}.sun_path) - 1)
 
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
 bool config_space_name_ok(const char *name)
 {
     size_t len = strlen(name);
 
-    if (len == 0 || len > SPACE_NAME_MAX || strchr("._-", name[0]) != NULL)
-        return false;
-    return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
+    return len > 0 && len <= SPACE_NAME_MAX && strchr("._-", name[0]) == NULL &&
+           strspn(name, LETTERS) == len;
 }
 
 const char *config_check_space(struct config *, const char *text)
@@ -82,17 +83,10 @@ bool config_is_address(int family, const char *text, size_t len)
     return inet_pton(family, copy, &address) == 1;
 }
 
-/* The text ends with nothing that is known: it may be a part of a file. */
 bool config_is_host_name(const char *text, size_t len)
 {
-    static const char letters[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
-
-    for (size_t i = 0; i < len; i++) {
-        if (memchr(letters, text[i], sizeof letters - 1) == NULL)
-            return false;
-    }
-    return len > 0 && len <= 253 && text[0] != '-' && text[0] != '.';
+    return len > 0 && len <= 253 && text[0] != '-' && text[0] != '.' &&
+           strspn(text, LETTERS) >= len;
 }
 
 bool config_read_port(const char *text, size_t len, uint16_t *out)

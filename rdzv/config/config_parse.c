@@ -55,8 +55,8 @@ static bool finish_config(struct parse *p)
     if (!etcd_flags_finish(p))
         return false;
     if (c->name[0] == '\0')
-        return (c->etcd_mode ? config_fail_check : config_fail)(p, config_last_setting(p, "name"),
-                                                                "is empty; give the member a name");
+        return config_refuse(p, c->etcd_mode, config_last_setting(p, "name"),
+                             "is empty; give the member a name");
 
     c->listeners_default = true;
     for (size_t i = 0; i < c->listener_count; i++) {
@@ -78,16 +78,6 @@ static bool finish_config(struct parse *p)
     return true;
 }
 
-static bool is_named_etcd(const char *argv0)
-{
-    const char *slash;
-
-    if (argv0 == NULL)
-        return false;
-    slash = strrchr(argv0, '/');
-    return strcmp(slash == NULL ? argv0 : slash + 1, "etcd") == 0;
-}
-
 bool config_parse(int argc, char *const argv[], char *const environment[], struct config *out,
                   struct config_error *error)
 {
@@ -97,7 +87,7 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
 
     *error = (struct config_error){.exit_code = 2};
     set_defaults(&p);
-    p.is_named_etcd = p.as_etcd = argc > 0 && is_named_etcd(argv[0]);
+    p.is_named_etcd = p.as_etcd = argc > 0 && strcmp(basename(argv[0]), "etcd") == 0;
     if (p.as_etcd) { /* an etcd answers every name, and tells every web page */
         string_list_add(&p.config.cors, "*", 1);
         string_list_add(&p.config.host_whitelist, "*", 1);
@@ -120,6 +110,8 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
         config_free(&p.config);
     }
     config_file_free(&p.file);
+    string_list_free(&p.names);
+    string_list_free(&p.unknown);
     free(p.file_name);
     free(p.settings.items);
     return ok;
@@ -151,19 +143,13 @@ void config_adopt_socket(struct config *c, int fd, const char *host, uint16_t po
 {
     struct listen_spec *spec = NULL;
 
-    if (c->listeners_default) {
-        size_t kept = 0;
-
-        for (size_t i = 0; i < c->listener_count; i++) {
-            if (c->listeners[i].metrics_only) {
-                c->listeners[kept++] = c->listeners[i];
-            } else {
-                config_free_listener(&c->listeners[i]);
-            }
-        }
-        c->listener_count = kept;
-        c->listeners_default = false;
+    for (size_t last = c->listener_count; c->listeners_default && last-- > 0;) {
+        if (c->listeners[last].metrics_only)
+            break; /* the default ones are behind them */
+        config_free_listener(&c->listeners[last]);
+        c->listener_count = last;
     }
+    c->listeners_default = false;
     for (size_t i = 0; i < c->listener_count; i++) {
         if (c->listeners[i].fd < 0 && c->listeners[i].port == port &&
             strcmp(c->listeners[i].host, host) == 0)

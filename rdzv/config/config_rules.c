@@ -1,6 +1,6 @@
 /* Which settings go together: what each needs beside it, and what a relay or a journal on etcd
  * refuses. */
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,11 +63,9 @@ static const struct setting *find_given(const struct parse *p, const char *name)
 static bool check_needs(struct parse *p)
 {
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        const char *rest = rules[i].names;
-        char name[40];
-        int len;
+        char name[CONFIG_WORD_MAX];
 
-        for (; sscanf(rest, "%39s%n", name, &len) == 1; rest += len) {
+        for (const char *rest = rules[i].names; config_next_word(&rest, name);) {
             const struct setting *s = find_given(p, name);
 
             if (s != NULL && find_given(p, rules[i].needs) == NULL)
@@ -142,10 +140,18 @@ static bool set_listeners_space(struct parse *p)
     return true;
 }
 
+/* What a relay ignores, because it does nothing for elastic jobs, except the number of its run's
+ * relays. */
+static bool is_for_jobs(const struct config *c, const struct option *o)
+{
+    return o->offset >= offsetof(struct config, elastic) &&
+           o->offset < offsetof(struct config, elastic) + sizeof c->elastic &&
+           (c->exit_on_restart == 0 || strcmp(o->name, "expect") != 0);
+}
+
 bool config_relay_takes(const struct config *c, const struct option *o)
 {
-    return o->on_relay == RELAY_TAKES ||
-           (c->exit_on_restart != 0 && strcmp(o->name, "expect") == 0); /* the number of relays */
+    return !o->is_for_stores && !is_for_jobs(c, o);
 }
 
 /* False: the setting has no place on a relay, or beside --journal. */
@@ -158,7 +164,7 @@ static bool check_place(struct parse *p, const struct setting *s)
         return config_fail(p, s, "is for files; --journal=etcd://... keeps all state in etcd");
     if (!config_is_relay(c) || config_relay_takes(c, s->option))
         return true;
-    if (s->option->on_relay == RELAY_REFUSES)
+    if (s->option->is_for_stores)
         return config_fail(p, s, "a relay (--upstream) keeps no keys; give this to the store");
     config_note(&p->config, CONFIG_NOTE_WARNING, config_label(s, label),
                 "has no effect on a relay (--upstream); give it to the store");

@@ -60,43 +60,27 @@ struct shown config_show(const char *value)
     return out;
 }
 
-static void set_error(struct parse *p, int exit_code, const struct setting *setting,
-                      const char *format, va_list args)
+bool config_refuse(struct parse *p, bool is_check, const struct setting *setting,
+                   const char *format, ...)
 {
     char label[CONFIG_LABEL_MAX];
     size_t len = 0;
+    va_list args;
 
-    p->error->exit_code = exit_code;
+    is_check = is_check || (setting != NULL && (setting->source == SETTING_ENVIRONMENT ||
+                                                setting->etcd_file)); /* as etcd does */
+    p->error->exit_code = is_check ? 1 : 2;
     if (setting != NULL)
         len = (size_t)snprintf(p->error->text, sizeof p->error->text,
                                "%s: ", config_label(setting, label));
+    va_start(args, format);
     vsnprintf(p->error->text + len, sizeof p->error->text - len, format, args);
+    va_end(args);
     /* Names come from files, and an error is one line. */
     for (char *c = p->error->text; *c != '\0'; c++) {
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
     }
-}
-
-bool config_fail(struct parse *p, const struct setting *setting, const char *format, ...)
-{
-    bool as_etcd_does =
-        setting != NULL && (setting->source == SETTING_ENVIRONMENT || setting->etcd_file);
-    va_list args;
-
-    va_start(args, format);
-    set_error(p, as_etcd_does ? 1 : 2, setting, format, args);
-    va_end(args);
-    return false;
-}
-
-bool config_fail_check(struct parse *p, const struct setting *setting, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    set_error(p, 1, setting, format, args);
-    va_end(args);
     return false;
 }
 

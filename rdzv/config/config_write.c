@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define HELP_COLUMN 39
-#define HELP_WIDTH  90
 
 /* Writes a text for YAML, in double quotes. All texts of a config are UTF-8. Characters that YAML
  * takes for the end of a line, or does not take at all, are escaped. */
@@ -141,27 +140,6 @@ void config_write_check(FILE *out, const struct config *c, bool fits_machine)
     config_write_effective(out, c);
 }
 
-/* The flags that accept `off`, on as many lines as they need. */
-static void write_may_be_off(FILE *out)
-{
-    size_t column = 0;
-
-    for (size_t i = 0; i < config_option_count; i++) {
-        const struct option *o = &config_options[i];
-        size_t len = strlen(o->name) + 3; /* dashes and a blank */
-
-        if (!o->may_be_off || o->help == NULL)
-            continue;
-        if (column > 0 && column + len > HELP_WIDTH) {
-            fputc('\n', out);
-            column = 0;
-        }
-        fprintf(out, "%s--%s", column == 0 ? "" : " ", o->name);
-        column += len;
-    }
-    fputc('\n', out);
-}
-
 void config_write_help(FILE *out, const struct config *config)
 {
     fputs("Usage: rdzvd [--FLAG=VALUE ...]\n"
@@ -194,9 +172,8 @@ void config_write_help(FILE *out, const struct config *config)
         "\n"
         "DURATION: 500ms, 30s, 1m30s, 2h; a number alone counts seconds.\n"
         "SIZE: 64KiB, 8MiB, 4GiB, or kB, MB, GB for powers of 1000; a number alone counts bytes.\n"
-        "off means no limit, or never; these accept it:\n",
+        "off means no limit, or never.\n",
         out);
-    write_may_be_off(out);
 }
 
 void config_write_version(FILE *out, const struct config *config, const char *version)

@@ -3,6 +3,7 @@
 #include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <openssl/sha.h>
 #include <stdio.h>
@@ -11,12 +12,6 @@
 #include <sys/socket.h>
 
 /* --- URLs. --- */
-
-bool etcd_url_scheme_is(const struct etcd_url *url, const char *scheme)
-{
-    return url->scheme_len == strlen(scheme) &&
-           strncasecmp(url->scheme, scheme, url->scheme_len) == 0;
-}
 
 /* HOST:PORT up to `end`. */
 static bool split_address(const char *text, const char *end, struct etcd_url *out)
@@ -41,25 +36,36 @@ static bool split_address(const char *text, const char *end, struct etcd_url *ou
     return memchr(text, ':', out->host_len) == NULL; /* IPv6 without brackets */
 }
 
+/* The end of "http://" or another scheme that etcd knows; NULL: it is none of them. */
+static const char *skip_scheme(const char *url, struct etcd_url *out)
+{
+    static const char *const schemes[] = {"http://", "https://", "unix://", "unixs://"};
+
+    for (size_t i = 0; i < 4; i++) {
+        out->is_tls = i % 2 == 1;
+        out->is_unix = i >= 2;
+        if (strncasecmp(url, schemes[i], strlen(schemes[i])) == 0)
+            return url + strlen(schemes[i]);
+    }
+    return NULL;
+}
+
 const char *etcd_url_check(const char *url, struct etcd_url *out)
 {
-    struct etcd_url parts = {.scheme = url};
-    const char *rest = strstr(url, "://"), *end, *user;
+    struct etcd_url parts = {0};
+    const char *rest = skip_scheme(url, &parts), *end, *user;
 
-    parts.scheme_len = rest == NULL ? 0 : (size_t)(rest - url);
-    if (!etcd_url_scheme_is(&parts, "http") && !etcd_url_scheme_is(&parts, "https") &&
-        !etcd_url_scheme_is(&parts, "unix") && !etcd_url_scheme_is(&parts, "unixs"))
+    if (rest == NULL)
         return "URL scheme must be http, https, unix, or unixs; write http://HOST:PORT";
     for (const char *c = rest; *c != '\0'; c++) {
         if ((unsigned char)*c <= ' ' || *c == 0x7f)
             return "URL must not contain blanks or control characters; write http://HOST:PORT";
     }
-    rest += 3;
     end = rest + strcspn(rest, "/?#");
     user = memrchr(rest, '@', (size_t)(end - rest));
     if (user != NULL)
         rest = user + 1;
-    if (!etcd_url_scheme_is(&parts, "unix") && !etcd_url_scheme_is(&parts, "unixs")) {
+    if (!parts.is_unix) {
         if (!split_address(rest, end, &parts))
             return "URL address does not have the form \"host:port\"; write http://HOST:PORT";
         if (*end == '/')
@@ -104,10 +110,8 @@ static bool add_url_listener(struct parse *p, const struct setting *from, const 
     char host[64];
 
     (void)etcd_url_check(url, &parts); /* it was fine when it was read */
-    wire = etcd_url_scheme_is(&parts, "https") ? LISTEN_TLS
-           : c->tls.cert != NULL               ? LISTEN_PLAIN
-                                               : LISTEN_BY_SETTING;
-    if (etcd_url_scheme_is(&parts, "unix") || etcd_url_scheme_is(&parts, "unixs"))
+    wire = parts.is_tls ? LISTEN_TLS : c->tls.cert != NULL ? LISTEN_PLAIN : LISTEN_BY_SETTING;
+    if (parts.is_unix)
         return config_fail_check(
             p, from,
             "%s: a Unix socket is --listen=unix:/PATH here; write that, or listen "
@@ -141,11 +145,12 @@ static bool add_url_listener(struct parse *p, const struct setting *from, const 
     return true;
 }
 
-static bool add_url_listeners(struct parse *p, const struct setting *from,
-                              const struct string_list *urls, bool metrics)
+/* Those of the last setting of that name. */
+static bool add_url_listeners(struct parse *p, const char *name, const struct string_list *urls,
+                              bool metrics)
 {
     for (size_t i = 0; i < urls->count; i++) {
-        if (!add_url_listener(p, from, urls->items[i], metrics))
+        if (!add_url_listener(p, config_last_setting(p, name), urls->items[i], metrics))
             return false;
     }
     return true;
@@ -199,9 +204,8 @@ bool etcd_flags_finish(struct parse *p)
     const struct setting *urls = config_last_setting(p, "listen-client-urls");
     char label[CONFIG_LABEL_MAX];
 
-    if (!add_url_listeners(p, urls, &c->etcd.client_urls, false) ||
-        !add_url_listeners(p, config_last_setting(p, "listen-metrics-urls"), &c->etcd.metrics_urls,
-                           true))
+    if (!add_url_listeners(p, "listen-client-urls", &c->etcd.client_urls, false) ||
+        !add_url_listeners(p, "listen-metrics-urls", &c->etcd.metrics_urls, true))
         return false;
     string_list_free(&c->etcd.client_urls); /* they are listeners now */
     if (urls != NULL && config_last_setting(p, "advertise-client-urls") == NULL && !urls->etcd_file)
@@ -229,22 +233,21 @@ bool etcd_flags_finish(struct parse *p)
 static uint64_t sha1_u64(struct slice in)
 {
     unsigned char digest[SHA_DIGEST_LENGTH];
-    uint64_t id = 0;
+    uint64_t id;
     SHA_CTX sha;
 
     SHA1_Init(&sha);
     SHA1_Update(&sha, in.ptr, in.len);
     SHA1_Final(digest, &sha);
-    for (size_t i = 0; i < sizeof id; i++)
-        id = id << 8 | digest[i];
-    return id;
+    memcpy(&id, digest, sizeof id);
+    return be64toh(id);
 }
 
 void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster)
 {
     const struct string_list *urls = &config->advertise_peer_urls;
     size_t cap = strlen(config->initial_cluster_token);
-    uint8_t member_bytes[8];
+    uint64_t big_endian;
     struct writer w;
 
     for (size_t i = 0; i < urls->count; i++)
@@ -254,9 +257,8 @@ void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster)
         writer_str(&w, urls->items[i]);
     writer_str(&w, config->initial_cluster_token);
     *member = sha1_u64((struct slice){w.ptr, w.len});
-    for (size_t i = 0; i < 8; i++)
-        member_bytes[i] = (uint8_t)(*member >> (56 - 8 * i));
-    *cluster = sha1_u64((struct slice){member_bytes, sizeof member_bytes});
+    big_endian = htobe64(*member);
+    *cluster = sha1_u64((struct slice){(const uint8_t *)&big_endian, sizeof big_endian});
     free(w.ptr);
 }
 

@@ -130,7 +130,7 @@ static void help_names_every_flag_of_ours(void **state)
         if (has_help != (config_options[i].help != NULL))
             fail_msg("--%s has a help that is not there, or none", config_options[i].name);
     }
-    assert_non_null(strstr(strstr(text, "\noff means"), "--idle-run-ttl"));
+    assert_non_null(strstr(text, "  --idle-run-ttl=DURATION|off "));
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {
         if (strlen(line) > 110)
             fail_msg("a line of %zu columns: %s", strlen(line), line);
