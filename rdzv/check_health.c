@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "proto/lookup.h"
+#include "rdzv/engine/clock.h"
 
 #define PATIENCE_MS 2000
 
@@ -17,14 +17,6 @@ struct health_target {
     struct address address;
     char request[512];
 };
-
-static int64_t health_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* The path is sent unchanged: it must be text without blanks. */
 static bool health_parse(const char *url, struct health_target *out)
@@ -49,7 +41,7 @@ static bool health_parse(const char *url, struct health_target *out)
 /* Calls of the socket end at the deadline. */
 static void health_set_deadline(int fd, int64_t deadline_ms)
 {
-    int64_t left_ms = deadline_ms - health_now_ms();
+    int64_t left_ms = deadline_ms - (int64_t)clock_monotonic_ms(&clock_system);
     struct timeval left;
 
     if (left_ms < 1)
@@ -76,7 +68,7 @@ static int health_ask(int fd, const struct addrinfo *to, const char *request, in
     if (n < 0)
         return errno == EAGAIN ? -ETIMEDOUT : -errno;
     if ((size_t)n < sizeof head - 1)
-        return health_now_ms() >= deadline_ms ? -ETIMEDOUT : -ECONNRESET;
+        return (int64_t)clock_monotonic_ms(&clock_system) >= deadline_ms ? -ETIMEDOUT : -ECONNRESET;
     if (strncmp(head, "HTTP/1.", 7) != 0 || strspn(head + 9, "0123456789") < 3)
         return -EPROTO;
     return (head[9] - '0') * 100 + (head[10] - '0') * 10 + (head[11] - '0');
@@ -96,7 +88,7 @@ static int health_ask_address(const struct addrinfo *to, const char *request, in
 bool check_health(const char *url, FILE *out)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    int64_t deadline_ms = health_now_ms() + PATIENCE_MS;
+    int64_t deadline_ms = (int64_t)clock_monotonic_ms(&clock_system) + PATIENCE_MS;
     int result, len = (int)strcspn(url, "/");
     struct addrinfo *list = NULL;
     struct health_target target;

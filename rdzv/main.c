@@ -222,17 +222,10 @@ static bool check_data_dir(const char *path)
  * and binds no address. False: the log says why. */
 static bool check_machine(const struct config *config)
 {
-    static const char *const names[][4] = {
-        {"--cert", "--key", "--client-ca", "--crl"},
-        {"--upstream-cert", "--upstream-key", "--upstream-ca", "--crl"},
-        {"--journal-cert", "--journal-key", "--journal-ca", "--crl"}};
-    const struct config_tls *tls = &config->tls;
     struct certificate certificates[] = {
-        {.files = {tls->cert, tls->key, tls->client_ca, tls->crl},
-         .settings = names[0],
-         .is_server = true},
-        certificate_of_client(&config->upstream_tls, "the store", names[1]),
-        certificate_of_client(&config->journal.tls, "etcd", names[2])};
+        certificate_of_server(&config->tls),
+        certificate_of_client(&config->upstream_tls, "the store", "--upstream-"),
+        certificate_of_client(&config->journal.tls, "etcd", "--journal-")};
     uint64_t limit = config->limits.memory_max;
     uint64_t machine = memory_limit_find(CONFIG_AUTO, "", memory_of_machine()).bytes;
     bool ok = config->data_dir == NULL;

@@ -2,9 +2,9 @@
  * promised to stay, against a library with many dependencies. */
 #include "rdzv/notify.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,8 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "proto/bytes.h"
 
 #define SOCKETS_MAX 4096 /* a larger number is a mistake */
 
@@ -46,40 +48,10 @@ int notify_send(const char *address, const char *state)
     return err;
 }
 
-/* A decimal number and nothing else, up to max. */
-static bool parse_env_number(const char *text, unsigned long max, unsigned long *out)
+/* False: the variable is missing, or no number up to `max`. */
+static bool parse_env_number(const char *text, uint64_t max, uint64_t *out)
 {
-    char *end;
-    unsigned long value;
-
-    if (text == NULL || text[0] < '0' || text[0] > '9')
-        return false;
-    errno = 0;
-    value = strtoul(text, &end, 10);
-    if (errno != 0 || *end != '\0' || value > max)
-        return false;
-    *out = value;
-    return true;
-}
-
-static void describe_address(const struct sockaddr_storage *address, struct notify_socket *out)
-{
-    if (address->ss_family == AF_INET) {
-        struct sockaddr_in in;
-
-        memcpy(&in, address, sizeof in);
-        out->port = ntohs(in.sin_port);
-        if (in.sin_addr.s_addr != htonl(INADDR_ANY))
-            inet_ntop(AF_INET, &in.sin_addr, out->host, sizeof out->host);
-        else
-            strcpy(out->host, "0.0.0.0");
-    } else {
-        struct sockaddr_in6 in6;
-
-        memcpy(&in6, address, sizeof in6);
-        out->port = ntohs(in6.sin6_port);
-        inet_ntop(AF_INET6, &in6.sin6_addr, out->host, sizeof out->host);
-    }
+    return text != NULL && slice_to_u64(slice_str(text), max, out);
 }
 
 /* Checks and describes one descriptor; `out` is zeroed. */
@@ -89,6 +61,7 @@ static int take_socket(int fd, struct notify_socket *out)
     socklen_t address_len = sizeof address;
     int type = 0, listening = 0, v6_only = 0;
     socklen_t len = sizeof type;
+    char port[8] = "";
     int flags;
 
     if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0)
@@ -106,7 +79,9 @@ static int take_socket(int fd, struct notify_socket *out)
         fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
         return -errno;
     out->fd = fd;
-    describe_address(&address, out);
+    getnameinfo((struct sockaddr *)&address, address_len, out->host, sizeof out->host, port,
+                sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    out->port = (uint16_t)atoi(port);
     len = sizeof v6_only;
     if (address.ss_family == AF_INET6 && strcmp(out->host, "::") == 0 &&
         getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, &len) == 0 && !v6_only)
@@ -143,9 +118,9 @@ int notify_take_sockets(const struct notify_env *env, struct notify_socket **soc
 {
     const char *names = env->listen_fdnames == NULL ? "" : env->listen_fdnames;
     struct notify_socket *taken;
-    unsigned long pid, n;
+    uint64_t pid, n;
 
-    if (!parse_env_number(env->listen_pid, INT32_MAX, &pid) || pid != (unsigned long)env->self ||
+    if (!parse_env_number(env->listen_pid, INT32_MAX, &pid) || pid != (uint64_t)env->self ||
         !parse_env_number(env->listen_fds, SOCKETS_MAX, &n) || n == 0) {
         *sockets = NULL;
         *count = 0;
@@ -154,7 +129,7 @@ int notify_take_sockets(const struct notify_env *env, struct notify_socket **soc
     taken = calloc(n, sizeof *taken);
     if (taken == NULL)
         return -ENOMEM;
-    for (unsigned long i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         int fd = env->first_fd + (int)i;
         int err = take_socket(fd, &taken[i]);
 

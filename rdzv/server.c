@@ -191,19 +191,6 @@ int server_run(struct server *s)
 
 /* --- Beginning and end. --- */
 
-static struct event_base *new_base(void)
-{
-    struct event_config *config = event_config_new();
-    struct event_base *base = NULL;
-
-    if (config != NULL) {
-        event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK); /* one thread */
-        base = event_base_new_with_config(config);
-        event_config_free(config);
-    }
-    return base;
-}
-
 static bool add_events(struct server *s)
 {
     const struct timeval second = {.tv_sec = 1};
@@ -236,7 +223,7 @@ int server_init(struct server *s, const struct config *config)
     s->role = config_is_relay(config) ? &relay_role : &store_role;
     if (s->role->options != NULL)
         s->role->options(config, &options);
-    s->base = new_base();
+    s->base = event_base_new(); /* without locks, since nothing gives libevent any */
     engine_init(&s->engine, &options);
     heap_init(&s->heap);
     net_init(&s->net, s->base, &s->engine, &config->limits);

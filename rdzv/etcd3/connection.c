@@ -360,8 +360,6 @@ void connection_tick(struct journal_etcd *j)
 
 int connection_open(struct journal_etcd *j, uint64_t random)
 {
-    static const char *const settings[] = {"--journal-cert", "--journal-key", "--journal-ca",
-                                           "--crl"};
     const struct grpc_options grpc = {.base = j->options.base,
                                       .endpoints = j->options.config->endpoints,
                                       .endpoint_count = j->options.config->endpoint_count,
@@ -372,7 +370,7 @@ int connection_open(struct journal_etcd *j, uint64_t random)
                                       .arg = j};
 
     j->fault.entry_max = ENTRY_MAX;
-    j->connection.tls = certificate_of_client(&j->options.config->tls, "etcd", settings);
+    j->connection.tls = certificate_of_client(&j->options.config->tls, "etcd", "--journal-");
     j->connection.tls.alpn = "\2h2";
     if (certificate_start(&j->connection.tls) < 0)
         return -1;

@@ -2,6 +2,7 @@
 #include "rdzv/net/certificate.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -55,14 +56,23 @@ bool file_watch_poll(struct file_watch *w)
 
 /* --- Certificates. --- */
 
-struct certificate certificate_of_client(const struct config_client_tls *config, const char *peer,
-                                         const char *const *settings)
+struct certificate certificate_of_server(const struct config_tls *config)
 {
     return (struct certificate){
-        .files = {.cert = config->cert, .key = config->key, .ca = config->ca, .crl = config->crl},
-        .settings = settings,
-        .peer = peer,
-        .server_name = config->name};
+        .files = {config->cert, config->key, config->client_ca, config->crl},
+        .prefix = "--",
+        .peer = "clients",
+        .is_server = true,
+        .optional = config->client_cert == CONFIG_CLIENT_CERT_OPTIONAL};
+}
+
+struct certificate certificate_of_client(const struct config_client_tls *config, const char *peer,
+                                         const char *prefix)
+{
+    return (struct certificate){.files = {config->cert, config->key, config->ca, config->crl},
+                                .prefix = prefix,
+                                .peer = peer,
+                                .server_name = config->name};
 }
 
 static SSL_CTX *certificate_read(const struct certificate *c, char why[TLS_WHY_MAX])
@@ -88,24 +98,32 @@ static void certificate_note(struct certificate *c)
                                   "certificate and its key; rdzvd sees when they change"));
 }
 
-/* The setting of the file that `why` begins with; "" when it is about none of them. */
-static const char *certificate_find_setting(const struct certificate *c, const char *why)
+#define SETTING_MAX 40
+
+/* The setting of the file that `why` begins with; `text` stays when it is about none of them. */
+static const char *certificate_find_setting(const struct certificate *c, const char *why,
+                                            char text[SETTING_MAX])
 {
+    static const char *const names[] = {"cert", "key", "ca", "crl"};
+
     for (size_t i = 0; i < FILE_WATCH_MAX; i++) {
         const char *path = c->watch.paths[i];
         size_t len = path == NULL ? 0 : strlen(path);
 
-        if (len > 0 && strncmp(why, path, len) == 0 && why[len] == ':')
-            return c->settings[i];
+        if (len == 0 || strncmp(why, path, len) != 0 || why[len] != ':')
+            continue;
+        snprintf(text, SETTING_MAX, "%s%s%s", i == 3 ? "--" : c->prefix,
+                 i == 2 && c->is_server ? "client-" : "", names[i]);
+        break;
     }
-    return "";
+    return text;
 }
 
 int certificate_start(struct certificate *c)
 {
     const char *const paths[FILE_WATCH_MAX] = {c->files.cert, c->files.key, c->files.ca,
                                                c->files.crl};
-    char why[TLS_WHY_MAX];
+    char why[TLS_WHY_MAX], setting[SETTING_MAX] = "";
 
     if ((c->is_server ? c->files.cert : c->files.ca) == NULL)
         return 0;
@@ -113,7 +131,8 @@ int certificate_start(struct certificate *c)
     c->context = certificate_read(c, why);
     if (c->context == NULL) {
         log_event(LOG_ERROR, "certificate_failed",
-                  log_str("setting", certificate_find_setting(c, why)), log_str("reason", why),
+                  log_str("setting", certificate_find_setting(c, why, setting)),
+                  log_str("reason", why),
                   log_str("hint", "name a readable PEM file; the key must belong to the "
                                   "certificate, and must have no password"));
         return -1;

@@ -36,10 +36,10 @@ bool file_watch_poll(struct file_watch *w);
 
 struct certificate {
     struct tls_files files;
-    const char *const *settings; /* of the four files: "--cert", "--key", "--client-ca", "--crl" */
-    const char *peer;            /* the other side, as the log calls it: "the store" */
-    bool is_server;              /* rdzvd is the server */
-    bool optional;               /* of a server: clients may show no certificate */
+    const char *prefix;      /* of the settings that name the files: "--", "--upstream-" */
+    const char *peer;        /* the other side, as the log calls it: "the store" */
+    bool is_server;          /* rdzvd is the server */
+    bool optional;           /* of a server: clients may show no certificate */
     const char *alpn;        /* of a client: the protocol that it asks for, see tls.h; NULL: none */
     const char *server_name; /* of a client: in the server's certificate; NULL: the host */
     /* ------------------------------------------------------------------------------------------ */
@@ -48,9 +48,10 @@ struct certificate {
     struct file_watch watch;
 };
 
-/* That of a client with these settings. */
+/* That of a server, and of a client, with these settings. */
+struct certificate certificate_of_server(const struct config_tls *config);
 struct certificate certificate_of_client(const struct config_client_tls *config, const char *peer,
-                                         const char *const *settings);
+                                         const char *prefix);
 
 /* Reads the files, if the settings name some. 0, or -1 after it logged why not. */
 int certificate_start(struct certificate *c);

@@ -20,21 +20,11 @@ struct handshake {
 
 int handshakes_start(struct net *n, const struct config_tls *config)
 {
-    static const char *const settings[] = {"--cert", "--key", "--client-ca", "--crl"};
     struct handshakes *all = &n->handshakes;
 
     TAILQ_INIT(&all->open);
     all->config = config;
-    all->certificate = (struct certificate){
-        .files = {.cert = config->cert,
-                  .key = config->key,
-                  .ca = config->client_ca,
-                  .crl = config->crl},
-        .settings = settings,
-        .peer = "clients",
-        .is_server = true,
-        .optional = config->client_cert == CONFIG_CLIENT_CERT_OPTIONAL,
-    };
+    all->certificate = certificate_of_server(config);
     return certificate_start(&all->certificate);
 }
 

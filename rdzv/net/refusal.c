@@ -3,34 +3,35 @@
 
 #include "rdzv/engine/log.h"
 
+/* Its name, and the kind of event that the log limits. */
+#define REASON(name) name, "refused_" name
+
 static const struct {
     const char *name, *kind, *hint;
 } reasons[REFUSAL_REASONS] = {
-    [REFUSAL_CONNECTIONS] = {"connections", "refused_connections", "raise --connection-limit"},
-    [REFUSAL_DESCRIPTORS] = {"descriptors", "refused_descriptors",
+    [REFUSAL_CONNECTIONS] = {REASON("connections"), "raise --connection-limit"},
+    [REFUSAL_DESCRIPTORS] = {REASON("descriptors"),
                              "raise the limit of open files (ulimit -n, LimitNOFILE)"},
-    [REFUSAL_MEMORY] = {"memory", "refused_memory", "give the process more memory"},
-    [REFUSAL_OPERATOR] = {"operator", "refused_operator",
+    [REFUSAL_MEMORY] = {REASON("memory"), "give the process more memory"},
+    [REFUSAL_OPERATOR] = {REASON("operator"),
                           "use the Unix socket, or the token of --admin-token-file"},
-    [REFUSAL_READER] = {"reader", "refused_reader",
+    [REFUSAL_READER] = {REASON("reader"),
                         "use the Unix socket, the token of --read-token-file or a certificate with "
                         "one of --read-names"},
-    [REFUSAL_TOKEN] = {"token", "refused_token",
+    [REFUSAL_TOKEN] = {REASON("token"),
                        "send the token of --admin-token-file, or of --read-token-file"},
-    [REFUSAL_BACKOFF] = {"backoff", "refused_backoff",
-                         "find out who sends wrong tokens from this address"},
-    [REFUSAL_RELAY] = {"relay", "refused_relay",
+    [REFUSAL_BACKOFF] = {REASON("backoff"), "find out who sends wrong tokens from this address"},
+    [REFUSAL_RELAY] = {REASON("relay"),
                        "give the relay the --upstream and the --space that are meant for it"},
-    [REFUSAL_ADDRESS] = {"address", "refused_address",
-                         "if it is one of yours, add its network to --allow"},
-    [REFUSAL_PLAINTEXT] = {"plaintext", "refused_plaintext",
+    [REFUSAL_ADDRESS] = {REASON("address"), "if it is one of yours, add its network to --allow"},
+    [REFUSAL_PLAINTEXT] = {REASON("plaintext"),
                            "let the client speak TLS (https://), or add its network to "
                            "--plaintext; torch's c10d clients speak TLS through a relay"},
-    [REFUSAL_TLS] = {"tls", "refused_tls",
+    [REFUSAL_TLS] = {REASON("tls"),
                      "compare the certificates and CAs of both sides with what the detail says"},
-    [REFUSAL_HOST] = {"host", "refused_host",
-                      "if the name is yours, add it to --host-whitelist; else a web page may have "
-                      "given its name this address"},
+    [REFUSAL_HOST] = {REASON("host"),
+                      "if the name is yours, add it to --host-whitelist; else a web "
+                      "page may have given its name this address"},
 };
 
 const char *refusal_name(enum refusal_reason why)

@@ -121,10 +121,7 @@ void forwards_init(struct forwards *f, struct net *net, const struct config *con
 
 int forwards_open(struct forwards *f, const struct config *config)
 {
-    static const char *const settings[] = {"--upstream-cert", "--upstream-key", "--upstream-ca",
-                                           "--crl"};
-
-    f->tls = certificate_of_client(&config->upstream_tls, "the store", settings);
+    f->tls = certificate_of_client(&config->upstream_tls, "the store", "--upstream-");
     return f->count == 0 ? 0 : certificate_start(&f->tls);
 }
 

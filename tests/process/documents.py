@@ -285,7 +285,7 @@ def reasons_are_those_of_the_source():
     for source_file, table in (("net/refusal.c", "rdzvd_refused_total"),
                                ("admin/metrics_daemon.c", "rdzvd_connections_dropped_total")):
         text = read(os.path.join("rdzv", source_file))
-        real = re.findall(r"\[(?:REFUSAL|DROP)_\w+\] = \{?\"(\w+)\"", text)
+        real = re.findall(r"\[(?:REFUSAL|DROP)_\w+\] = \{?(?:REASON\()?\"(\w+)\"", text)
         below = read(METRICS).split("The `reason` of `%s`" % table)[1]
         same(re.findall(r"^\| `(\w+)` \|", below.split("\n\nThe `reason`")[0], re.M), real, "reasons")
 
