@@ -5,8 +5,8 @@
 
 #include "proto/c10d.h"
 
-/* --- The table: which fields the message of each kind has, and where they are in the change. It
- * says the same as proto/record.proto; test_record compares the two. --- */
+/* --- The table: which fields the message of each kind has, and where they are in the change. The
+ * build makes it of proto/record.proto (record_table.py). --- */
 
 enum field_type {
     BYTES, /* struct slice */
@@ -25,12 +25,7 @@ struct field {
     uint8_t first, last;
 };
 
-#define FIELDS_MAX 21
-
-struct message {
-    struct field fields[FIELDS_MAX];          /* the last one has the number 0 */
-    bool (*is_valid)(const struct change *c); /* the fields agree with each other; NULL: always */
-};
+#define FIELDS_MAX 21 /* with a last one whose number is 0 */
 
 /* The store walks a MULTI_SET by its lengths, so these must agree with the bytes. */
 static bool are_pairs(const struct change *c)
@@ -66,117 +61,21 @@ static bool has_session_key(const struct change *c)
     return c->put.key.len == SESSION_KEY_SIZE;
 }
 
-#define AT(member) .offset = offsetof(struct change, member)
+#define AT(member)     .offset = offsetof(struct change, member)
+#define UINT32(member) (sizeof(((struct change *)NULL)->member) == 1 ? U8 : U16)
 
-/* How often an operation on the tree has succeeded; and how often it has failed. */
-#define COUNTER(number, i)                         \
-    {number, U64, AT(space_state.succeeded[i])},   \
-    {                                              \
-        number + 1, U64, AT(space_state.failed[i]) \
-    }
-
-static const struct message messages[] = {
-    [CHANGE_KEY_PUT] = {.fields = {{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}}},
-    [CHANGE_KEY_PATCH] = {.fields = {{1, BYTES, AT(patch.key)},
-                                     {2, U64, AT(patch.offset)},
-                                     {3, U64, AT(patch.removed)},
-                                     {4, BYTES, AT(patch.bytes)}}},
-    [CHANGE_KEY_APPEND] = {.fields = {{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}}},
-    [CHANGE_KEY_DELETE] = {.fields = {{1, BYTES, AT(put.key)}}},
-    [CHANGE_KEY_PUT_ALL] = {.fields = {{1, BYTES, AT(put_all.pairs)}}, are_pairs},
-    [CHANGE_QUEUE_PUSH] = {.fields = {{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}}},
-    [CHANGE_QUEUE_POP] = {.fields = {{1, BYTES, AT(pop.queue)}}},
-    [CHANGE_BARRIER_OPEN] = {.fields = {{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}}},
-    [CHANGE_TREE_PUT] = {.fields = {{1, ENUM, AT(tree_put.action), ETCD_SET, ETCD_COMPARE_AND_SWAP},
-                                    {2, BYTES, AT(tree_put.path)},
-                                    {3, BYTES, AT(tree_put.value)},
-                                    {4, BOOL, AT(tree_put.keep_value)},
-                                    {5, BOOL, AT(tree_put.dir)},
-                                    {6, BOOL, AT(tree_put.refresh)},
-                                    {7, FIXED, AT(tree_put.expires_ns)},
-                                    {8, FIXED, AT(tree_put.now_ns)}}},
-    [CHANGE_TREE_REMOVE] = {.fields = {{1, ENUM, AT(tree_remove.action), ETCD_DELETE, ETCD_EXPIRE},
-                                       {2, BYTES, AT(tree_remove.path)},
-                                       {3, FIXED, AT(tree_remove.now_ns)}}},
-    [CHANGE_TREE_POSTPONE] = {.fields = {{1, FIXED, AT(by_ns)}}, moves_deadlines},
-    [CHANGE_SPACE_RESET] = {.fields = {{1, FIXED, AT(now_ns)}}},
-    [CHANGE_SPACE_FORGET] = {.fields = {{1, FIXED, AT(now_ns)}}},
-    [CHANGE_WORKER_STORE_OPEN] = {.fields = {{1, U64, AT(store_id)}}},
-    [CHANGE_WORKER_STORE_DROP] = {.fields = {{1, U64, AT(store_id)}}},
-    [CHANGE_RUN_PUT] = {.fields = {{1, BYTES, AT(run_put.key)},
-                                   {2, ENUM, AT(run_put.placement), WORKER_STORE_UNKNOWN,
-                                    WORKER_STORE_WORKER0},
-                                   {3, BYTES, AT(run_put.address)},
-                                   {4, U16, AT(run_put.port)},
-                                   {5, U64, AT(run_put.worker_store)},
-                                   {6, FIXED, AT(run_put.round)}}},
-    [CHANGE_RUN_DELETE] = {.fields = {{1, BYTES, AT(name)}}},
-    [CHANGE_SNAPSHOT_SPACE] = {.fields = {{1, U64, AT(space_state.last_worker_store)},
-                                          {2, U64, AT(space_state.tree_index)},
-                                          {3, U64, AT(space_state.oldest_event)},
-                                          {4, U64, AT(space_state.next_deadline)},
-                                          {5, U64, AT(space_state.nodes)},
-                                          {6, U64, AT(space_state.expired)},
-                                          COUNTER(7, 0),
-                                          COUNTER(9, 1),
-                                          COUNTER(11, 2),
-                                          COUNTER(13, 3),
-                                          COUNTER(15, 4),
-                                          COUNTER(17, 5),
-                                          COUNTER(19, 6)}},
-    [CHANGE_SNAPSHOT_NODE] = {.fields = {{1, BYTES, AT(node_state.path)},
-                                         {2, BYTES, AT(node_state.value)},
-                                         {3, BOOL, AT(node_state.dir)},
-                                         {4, U64, AT(node_state.created)},
-                                         {5, U64, AT(node_state.modified)},
-                                         {6, FIXED, AT(node_state.expires_ns)},
-                                         {7, U64, AT(node_state.deadline)}},
-                              is_tree_node},
-    [CHANGE_SNAPSHOT_EVENT] = {.fields = {{1, ENUM, AT(event_state.action), ETCD_SET, ETCD_EXPIRE},
-                                          {2, BYTES, AT(event_state.node.key)},
-                                          {3, BOOL, AT(event_state.refresh)},
-                                          {4, BYTES, AT(event_state.node.value)},
-                                          {5, BOOL, AT(event_state.node.has_value)},
-                                          {6, BOOL, AT(event_state.node.dir)},
-                                          {7, BOOL, AT(event_state.node.has_expiration)},
-                                          {8, FIXED, AT(event_state.node.expires_ns)},
-                                          {9, FIXED, AT(event_state.node.ttl_s)},
-                                          {10, U64, AT(event_state.node.modified)},
-                                          {11, U64, AT(event_state.node.created)},
-                                          {12, BOOL, AT(event_state.has_prev)},
-                                          {13, BYTES, AT(event_state.prev.value)},
-                                          {14, BOOL, AT(event_state.prev.has_value)},
-                                          {15, BOOL, AT(event_state.prev.dir)},
-                                          {16, BOOL, AT(event_state.prev.has_expiration)},
-                                          {17, FIXED, AT(event_state.prev.expires_ns)},
-                                          {18, FIXED, AT(event_state.prev.ttl_s)},
-                                          {19, U64, AT(event_state.prev.modified)},
-                                          {20, U64, AT(event_state.prev.created)}},
-                               is_tree_event},
-    [CHANGE_SNAPSHOT_END] = {.fields = {{1, U64, AT(records)}}},
-    [CHANGE_SNAPSHOT_KEYS] = {.fields = {{1, U64, AT(records)}}},
-    [CHANGE_SESSION_DONE] = {.fields = {{1, FIXED, AT(done.id)},
-                                        {2, U64, AT(done.number)},
-                                        {3, U8, AT(done.flags)},
-                                        {4, BOOL, AT(done.popped)},
-                                        {5, BYTES, AT(done.answer)}}},
-    [CHANGE_SESSION_BIND] = {.fields = {{1, FIXED, AT(bind.id)},
-                                        {2, BOOL, AT(bind.is_worker)},
-                                        {3, U64, AT(bind.worker_store)}}},
-    [CHANGE_SESSION_END] = {.fields = {{1, FIXED, AT(session)}}},
-    [CHANGE_SNAPSHOT_SESSION] = {.fields = {{1, FIXED, AT(session_state.id)},
-                                            {2, U64, AT(session_state.number)},
-                                            {3, U8, AT(session_state.flags)},
-                                            {4, BOOL, AT(session_state.is_worker)},
-                                            {5, U64, AT(session_state.worker_store)},
-                                            {6, BYTES, AT(session_state.answer)},
-                                            {7, BYTES, AT(session_state.hint)}}},
-    [CHANGE_SNAPSHOT_HELD] = {.fields = {{1, BYTES, AT(put.key)}, {2, BYTES, AT(put.value)}},
-                              has_session_key},
-    [CHANGE_SESSION_HINT] = {.fields = {{1, FIXED, AT(hint.id)}, {2, BYTES, AT(hint.bytes)}}},
+static const struct field messages[][FIELDS_MAX] = {
+#include "store/record_table.h"
 };
 
 #define MESSAGE_COUNT (sizeof messages / sizeof *messages)
+
+/* Do the fields agree with each other? NULL: always. */
+static bool (*const are_valid[MESSAGE_COUNT])(const struct change *c) = {
+    [CHANGE_KEY_PUT_ALL] = are_pairs,         [CHANGE_TREE_POSTPONE] = moves_deadlines,
+    [CHANGE_SNAPSHOT_NODE] = is_tree_node,    [CHANGE_SNAPSHOT_EVENT] = is_tree_event,
+    [CHANGE_SNAPSHOT_HELD] = has_session_key,
+};
 
 /* --- Protobuf's encoding: a field is a tag, of its number and the kind of its value, and the
  * value. Fields that are zero or empty are left out. --- */
@@ -268,9 +167,9 @@ static uint64_t field_get(const struct field *f, const struct change *c)
     }
 }
 
-static void message_put(const struct message *m, const struct change *c, struct batch *b)
+static void message_put(const struct field *f, const struct change *c, struct batch *b)
 {
-    for (const struct field *f = m->fields; f->number != 0; f++) {
+    for (; f->number != 0; f++) {
         const void *at = (const uint8_t *)c + f->offset;
         uint64_t v = field_get(f, c);
 
@@ -406,13 +305,13 @@ bool batch_append(struct batch *b, const struct batch *other)
 bool batch_add(struct batch *b, const char *space, const struct change *change)
 {
     struct slice name = b->space == space ? (struct slice){0} : slice_str(space);
-    const struct message *m = &messages[change->kind];
+    const struct field *fields = messages[change->kind];
     struct batch counted = {0};
     size_t message;
 
     if (b->refuses)
         return false;
-    message_put(m, change, &counted);
+    message_put(fields, change, &counted);
     message = counted.len;
     record_put_head(&counted, name, change, message);
     if (!batch_make_room(b, counted.len + 2 * (1 + VARINT_MAX) + TIME_SIZE))
@@ -420,7 +319,7 @@ bool batch_add(struct batch *b, const char *space, const struct change *change)
     batch_put_begin(b);
     batch_put_length(b, BATCH_RECORD, counted.len);
     record_put_head(b, name, change, message);
-    message_put(m, change, b);
+    message_put(fields, change, b);
     b->space = space;
     b->count++;
     return true;
@@ -504,9 +403,9 @@ static bool field_set(const struct field *f, struct change *c, const struct wire
 }
 
 /* Takes each field at most once, in ascending order. */
-static bool record_take_message(const struct message *m, struct slice in, struct change *c)
+static bool record_take_message(const struct field *fields, struct slice in, struct change *c)
 {
-    const struct field *f = m->fields;
+    const struct field *f = fields;
     struct reader r = {.in = in};
     struct wire_field w;
 
@@ -518,20 +417,19 @@ static bool record_take_message(const struct message *m, struct slice in, struct
         if (f->number != w.number || !field_set(f, c, &w))
             return false;
     }
-    for (f = m->fields; f->number != 0; f++) {
+    for (f = fields; f->number != 0; f++) {
         if (f->type == ENUM && field_get(f, c) < f->first)
             return false;
     }
-    return m->is_valid == NULL || m->is_valid(c);
+    return are_valid[c->kind] == NULL || are_valid[c->kind](c);
 }
 
 static bool record_take_change(const struct wire_field *w, struct change *c)
 {
-    if (w->type != WIRE_BYTES || w->number >= MESSAGE_COUNT ||
-        messages[w->number].fields->number == 0)
+    if (w->type != WIRE_BYTES || w->number >= MESSAGE_COUNT || messages[w->number]->number == 0)
         return false;
     c->kind = (enum change_kind)w->number;
-    return record_take_message(&messages[w->number], w->bytes, c);
+    return record_take_message(messages[w->number], w->bytes, c);
 }
 
 /* The change comes last. `space` is that of the record before. */
