@@ -2,39 +2,15 @@
  * them. The tables are in commands.py, of which texts.py makes them in C. */
 #pragma once
 
-#include "client/ctl/ctl.h"
+#include "client/ctl_run.h"
 
 struct rdzv_client;
-
-enum ctl_option_id {
-    OPTION_SERVER,
-    OPTION_SPACE,
-    OPTION_TOKEN_FILE,
-    OPTION_CACERT,
-    OPTION_CERT,
-    OPTION_KEY,
-    OPTION_TLS_SERVER_NAME,
-    OPTION_OUTPUT,
-    OPTION_TIMEOUT,
-    OPTION_HELP,
-    OPTION_VERSION,
-    OPTION_WATCH,
-    OPTION_INTERVAL,
-    OPTION_COUNT,
-    OPTION_WAIT,
-    OPTION_RAW,
-    OPTION_YES,
-    OPTION_REASON,
-    OPTION_READY,
-    OPTION_ENDED,
-    OPTION_MAN,
-    OPTION_COUNT_OF_ALL,
-};
 
 struct ctl_option {
     const char *name;  /* without "--" */
     char letter;       /* 0: none */
     const char *value; /* "FILE"; NULL: it takes none */
+    size_t member;     /* where struct ctl has the value, or that it is given; 0: nowhere */
 };
 
 struct ctl_command {
@@ -42,6 +18,8 @@ struct ctl_command {
     const char *words;  /* "KEY VALUE", "[RUN]", "KEY..."; "" */
     size_t least, most; /* how many */
     unsigned options;   /* that it takes, 1u << OPTION_... each */
+    /* Before it, of its first word, the space and the store; NULL: none. */
+    const char *question;
     /* One of both; the other one runs with a client of c10d. */
     enum ctl_exit (*run)(const struct ctl *ctl);
     enum ctl_exit (*run_over_c10d)(const struct ctl *ctl, struct rdzv_client *c);

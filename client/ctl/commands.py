@@ -7,8 +7,9 @@ An option's `words`, and a command's, say what a shell completes: the names that
 
 
 class Option:
-    def __init__(self, name, letter, value, words, help):
+    def __init__(self, name, letter, value, words, help, member=None):
         self.name, self.letter, self.value, self.words, self.help = name, letter, value, words, help
+        self.member = member  # of struct ctl, which takes the text, or true; None: options.c reads it
 
 
 class Command:
@@ -33,48 +34,48 @@ OPTIONS = [
            "ask the store at HOST:PORT, https://HOST:PORT (TLS) or unix:/PATH (default: $RDZVCTL_SERVER, else "
            "localhost:29400)"),
     Option("space", "", "NAME", "spaces",
-           "show this space alone (default: all that this client may see)"),
+           "show this space alone (default: all that this client may see)", "space"),
     Option("token-file", "", "FILE", "files",
-           "read the token of operators or readers from FILE (default: $RDZVCTL_TOKEN_FILE)"),
+           "read the token of operators or readers from FILE (default: $RDZVCTL_TOKEN_FILE)", "token_file"),
     Option("cacert", "", "FILE", "files",
            "use TLS, and take a store whose certificate is of a CA in FILE (default: $RDZVCTL_CACERT, else those "
-           "of this machine)"),
+           "of this machine)", "tls_with.ca"),
     Option("cert", "", "FILE", "files",
-           "use TLS, and show the certificate in FILE (default: $RDZVCTL_CERT)"),
+           "use TLS, and show the certificate in FILE (default: $RDZVCTL_CERT)", "tls_with.cert"),
     Option("key", "", "FILE", "files",
-           "its key (default: $RDZVCTL_KEY)"),
+           "its key (default: $RDZVCTL_KEY)", "tls_with.key"),
     Option("tls-server-name", "", "NAME", "",
            "expect NAME in the store's certificate, such as behind `kubectl port-forward` (default: "
-           "$RDZVCTL_TLS_SERVER_NAME, else the host)"),
+           "$RDZVCTL_TLS_SERVER_NAME, else the host)", "tls_with.name"),
     Option("output", "o", "FORMAT", FORMATS,
            "print a table, wide (more columns), name (names alone), json or yaml"),
     Option("timeout", "", "DURATION", "",
            "give up after this time: 500ms, 5s, 1m30s, or seconds; monitor and status --watch: if the store has not begun to "
            "answer by then"),
     Option("help", "h", None, "",
-           "print this help, or that of a command"),
+           "print this help, or that of a command", "help"),
     Option("version", "", None, "",
-           "print the version"),
+           "print the version", "version"),
     Option("watch", "w", None, "",
-           "print it again every --interval; status without --interval: after each change"),
+           "print it again every --interval; status without --interval: after each change", "watch"),
     Option("interval", "", "DURATION", "",
            "wait so long between two of them (default: 2s; latency: 100ms)"),
     Option("count", "c", "COUNT", "",
            "end after so many pings (latency; default: 20) or lines (monitor; default: no end)"),
     Option("wait", "", None, "",
-           "if the key is absent, wait for it"),
+           "if the key is absent, wait for it", "wait"),
     Option("raw", "", None, "",
-           "print the bytes of the value alone, with no newline behind them"),
+           "print the bytes of the value alone, with no newline behind them", "raw"),
     Option("yes", "y", None, "",
-           "do not ask"),
+           "do not ask", "yes"),
     Option("reason", "", "TEXT", "",
-           "the reason, which is kept and shown with the order"),
+           "the reason, which is kept and shown with the order", "reason"),
     Option("ready", "", None, "",
-           "ask /readyz, whether the store is ready, in place of /livez"),
+           "ask /readyz, whether the store is ready, in place of /livez", "ready"),
     Option("ended", "", None, "",
-           "list the runs that have ended in the last day"),
+           "list the runs that have ended in the last day", "ended"),
     Option("man", "", None, "",
-           "print the manual page, as groff reads it"),
+           "print the manual page, as groff reads it", "man"),
 ]
 
 # Those that every command takes.
@@ -253,6 +254,38 @@ COMMANDS = [
 
 # Of those, the orders to runs and nodes, which one function sends.
 ORDERS = "cordon uncordon evict restart hold release close".split()
+
+# What is asked before a command, unless there is --yes: of its first word, the space and the store.
+QUESTIONS = {
+    "forget": "Forget the run %.200s of the space %.100s at %.100s, and end its agents?",
+    "evict": "Take the node %.200s out of its round, in the space %.100s at %.100s?",
+    "restart": "End the workers of the run %.200s of the space %.100s at %.100s, and start them again?",
+    "hold": "End the workers of the run %.200s of the space %.100s at %.100s, and let its agents wait?",
+    "close": "End the run %.200s of the space %.100s at %.100s for all its agents?",
+    "clear": "Remove all keys of the space %.0s%.200s at %.100s?",  # its first word is the space
+}
+
+# Tables of JSON objects: of each column the heading, the member (-: several), and the kind of its cells: a text, if none is
+# named, or as cell_KIND() writes it.
+TABLES = {
+    "runs": "RUN id, SPACE space, BACKEND backend, STATE - state, ROUND round count, NODES - nodes, "
+            "MISSING missing_count count, WAITS waits_count count, FOR since age",
+    "ended": "RUN id, SPACE space, END end, AGO ended age, TOOK seconds took, ROUNDS rounds count, NODES nodes count, "
+             "MISSING missing names, WHY why",
+    "spaces": "SPACE name, KEYS keys count, BYTES bytes bytes, QUEUES queues count, ETCD NODES etcd_nodes count, "
+              "C10D CLIENTS c10d_clients count, WAITERS waiters count, RUNS runs runs, MISSING runs missing",
+    "waiters": "FOR since age, RUN run, NODE node, RANK rank number, PEER peer, KEY keys wait_keys",
+    "ranks": "RANK rank number, NODE addr, PID pid number, DOMAIN domain, NEXT next_domain, PEER peer",
+    # Each figure of a space is the metric rdzvd_space_MEMBER.
+    "top": "SPACE name, KEYS keys count, BYTES bytes bytes, QUEUES queues count, ETCD NODES etcd_nodes count, "
+           "C10D CLIENTS c10d_connections count, WAITERS waiters count, RUNS runs count",
+    # Of a run:
+    "absent": "NODE addr, RANK rank number, WHY why, FOR since age, PID pid number, LAST SEEN AT peer",
+    "waits": "CLIENTS waiters count, WAIT FOR THE KEY key, VALUE what, WRITTEN BY written_by",
+    "nodes": "NODE addr, PID pid number, ROLE role role, RANK rank number, FOR since age, HEARTBEAT heartbeat age, PEER peer",
+    "rounds": "ROUND round count, NODES nodes count, TOOK seconds took, BEGAN began ago, WHY IT ENDED why",
+    "orders": "ORDER order, ABOUT - about, FOR since age, BY by, REASON reason",
+}
 
 # Of those, the commands that run with a client of c10d.
 OVER_C10D = "keys get set add delete wait watch latency".split()

@@ -43,7 +43,7 @@ struct ctl {
     int64_t timeout_ms; /* -1: not given */
     int64_t interval_ms;
     int64_t count;
-    bool watch, wait, raw, yes, ready, ended, man;
+    bool help, version, watch, wait, raw, yes, ready, ended, man;
 };
 
 /* "rdzvctl: …" on stderr, with the end of the line. Returns `code`. */

@@ -22,8 +22,7 @@
 struct parse {
     struct ctl *ctl;
     unsigned given; /* options, each 1u << its id */
-    bool help, version;
-    bool plain; /* the address says http:// */
+    bool plain;     /* the address says http:// */
     char *error;
     size_t error_size;
 };
@@ -107,26 +106,14 @@ static bool take_server(struct parse *p, const char *given)
 static bool take_option(struct parse *p, enum ctl_option_id id, const char *value)
 {
     struct ctl *ctl = p->ctl;
-    const char **const texts[OPTION_COUNT_OF_ALL] = {
-        [OPTION_SPACE] = &ctl->space,
-        [OPTION_TOKEN_FILE] = &ctl->token_file,
-        [OPTION_REASON] = &ctl->reason,
-        [OPTION_CACERT] = &ctl->tls_with.ca,
-        [OPTION_CERT] = &ctl->tls_with.cert,
-        [OPTION_KEY] = &ctl->tls_with.key,
-        [OPTION_TLS_SERVER_NAME] = &ctl->tls_with.name,
-    };
-    bool *const flags[OPTION_COUNT_OF_ALL] = {
-        [OPTION_HELP] = &p->help,     [OPTION_VERSION] = &p->version, [OPTION_WATCH] = &ctl->watch,
-        [OPTION_WAIT] = &ctl->wait,   [OPTION_RAW] = &ctl->raw,       [OPTION_YES] = &ctl->yes,
-        [OPTION_READY] = &ctl->ready, [OPTION_ENDED] = &ctl->ended,   [OPTION_MAN] = &ctl->man,
-    };
+    const struct ctl_option *o = &ctl_options[id];
+    void *member = (char *)ctl + o->member;
 
     p->given |= 1u << id;
-    if (texts[id] != NULL)
-        *texts[id] = value;
-    if (flags[id] != NULL)
-        *flags[id] = true;
+    if (o->member != 0 && o->value != NULL)
+        *(const char **)member = value;
+    else if (o->member != 0)
+        *(bool *)member = true;
     switch (id) {
     case OPTION_SERVER:
         return take_server(p, value);
@@ -310,11 +297,11 @@ bool options_parse(int argc, char **argv, char *(*environment)(const char *name)
     p.given = 0;
     if (!parse_words(&p, argc, argv))
         return false;
-    if (p.version) {
+    if (out->version) {
         out->command = NULL;
         return true;
     }
-    if (p.help) { /* `rdzvctl get --help` is `rdzvctl help get` */
+    if (out->help) { /* `rdzvctl get --help` is `rdzvctl help get` */
         out->arg_count = out->command != NULL;
         out->args[0] = out->command != NULL ? out->command->name : NULL;
         out->command = command_by_name("help");

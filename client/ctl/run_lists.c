@@ -417,28 +417,8 @@ static enum text_style style_of_run(const cJSON *run)
 
 static enum ctl_exit print_runs(const struct view *view)
 {
-    static const struct listing listing = {.name = "id",
-                                           .style = style_of_run,
-                                           .columns = {{"RUN", "id", cell_text},
-                                                       {"SPACE", "space", cell_text},
-                                                       {"BACKEND", "backend", cell_text},
-                                                       {"STATE", NULL, cell_state},
-                                                       {"ROUND", "round", cell_count},
-                                                       {"NODES", NULL, cell_nodes},
-                                                       {"MISSING", "missing_count", cell_count},
-                                                       {"WAITS", "waits_count", cell_count},
-                                                       {"FOR", "since", cell_age}}};
-    static const struct listing ended = {.name = "id",
-                                         .style = style_of_run,
-                                         .columns = {{"RUN", "id", cell_text},
-                                                     {"SPACE", "space", cell_text},
-                                                     {"END", "end", cell_text},
-                                                     {"AGO", "ended", cell_age},
-                                                     {"TOOK", "seconds", cell_took},
-                                                     {"ROUNDS", "rounds", cell_count},
-                                                     {"NODES", "nodes", cell_count},
-                                                     {"MISSING", "missing", cell_names},
-                                                     {"WHY", "why", cell_text}}};
+    static const struct listing listing = {"id", style_of_run, COLUMNS_RUNS};
+    static const struct listing ended = {"id", style_of_run, COLUMNS_ENDED};
     size_t count;
     struct shown_run *runs = all_runs(view, view->ctl->ended ? "ended" : "runs", &count);
     cJSON *list = list_runs(runs, count);
@@ -502,17 +482,7 @@ static cJSON *spaces_alone(const cJSON *spaces)
 
 static enum ctl_exit print_spaces(const struct view *view)
 {
-    static const struct listing listing = {.name = "name",
-                                           .style = style_of_space,
-                                           .columns = {{"SPACE", "name", cell_text},
-                                                       {"KEYS", "keys", cell_count},
-                                                       {"BYTES", "bytes", cell_bytes},
-                                                       {"QUEUES", "queues", cell_count},
-                                                       {"ETCD NODES", "etcd_nodes", cell_count},
-                                                       {"C10D CLIENTS", "c10d_clients", cell_count},
-                                                       {"WAITERS", "waiters", cell_count},
-                                                       {"RUNS", "runs", cell_runs},
-                                                       {"MISSING", "runs", cell_missing}}};
+    static const struct listing listing = {"name", style_of_space, COLUMNS_SPACES};
     cJSON *alone = spaces_alone(view->spaces);
 
     if (print_listing(view, alone, view->spaces, &listing))
@@ -577,13 +547,7 @@ static void cell_wait_keys(struct table *t, const cJSON *wait, const char *keys)
 
 static enum ctl_exit print_waiters(const struct view *view)
 {
-    static const struct listing listing = {.name = "peer",
-                                           .columns = {{"FOR", "since", cell_age},
-                                                       {"RUN", "run", cell_text},
-                                                       {"NODE", "node", cell_text},
-                                                       {"RANK", "rank", cell_number},
-                                                       {"PEER", "peer", cell_text},
-                                                       {"KEY", "keys", cell_wait_keys}}};
+    static const struct listing listing = {"peer", NULL, COLUMNS_WAITERS};
     cJSON *list = ctl_memory(cJSON_CreateArray());
     const cJSON *space, *run;
 
@@ -649,13 +613,7 @@ static int mark_edges(cJSON *nodes)
 
 static enum ctl_exit print_ranks(const struct view *view)
 {
-    static const struct listing listing = {.name = "addr",
-                                           .columns = {{"RANK", "rank", cell_number},
-                                                       {"NODE", "addr", cell_text},
-                                                       {"PID", "pid", cell_number},
-                                                       {"DOMAIN", "domain", cell_text},
-                                                       {"NEXT", "next_domain", cell_text},
-                                                       {"PEER", "peer", cell_text}}};
+    static const struct listing listing = {"addr", NULL, COLUMNS_RANKS};
     size_t count;
     struct shown_run *runs = all_runs(view, "runs", &count);
     const cJSON *run = runs[0].run;

@@ -104,13 +104,14 @@ enum ctl_exit run_monitor(const struct ctl *ctl)
 
 #define SPACES "/rdzv/v1/spaces/"
 
-/* With --yes, or if the person at the terminal agrees. */
-static bool is_confirmed(const struct ctl *ctl, const char *question)
+/* With --yes, if the person at the terminal agrees, or if the command asks nothing. */
+static bool is_confirmed(const struct ctl *ctl, const char *space)
 {
-    char answer[16];
+    char question[512], answer[16];
 
-    if (ctl->yes)
+    if (ctl->yes || ctl->command->question == NULL)
         return true;
+    snprintf(question, sizeof question, ctl->command->question, ctl->args[0], space, ctl->server);
     if (!isatty(STDIN_FILENO)) {
         ctl_say(CTL_USAGE, "%s Say so with --yes", question);
         return false;
@@ -134,32 +135,6 @@ static enum ctl_exit delete_path(const struct ctl *ctl, char *path, const char *
 
 /* --- Orders --- */
 
-/* What ends workers. Each of these commands has --yes among its options. */
-static bool is_end_confirmed(const struct ctl *ctl, const char *space)
-{
-    static const char *const questions[] = {
-        "forget",
-        "Forget the run %.200s of the space %.100s at %.100s, and end its agents?",
-        "evict",
-        "Take the node %.200s out of its round, in the space %.100s at %.100s?",
-        "restart",
-        "End the workers of the run %.200s of the space %.100s at %.100s, and start them again?",
-        "hold",
-        "End the workers of the run %.200s of the space %.100s at %.100s, and let its agents wait?",
-        "close",
-        "End the run %.200s of the space %.100s at %.100s for all its agents?",
-    };
-    char question[512];
-
-    for (size_t i = 0; i < sizeof questions / sizeof *questions; i += 2) {
-        if (strcmp(ctl->command->name, questions[i]) != 0)
-            continue;
-        snprintf(question, sizeof question, questions[i + 1], ctl->args[0], space, ctl->server);
-        return is_confirmed(ctl, question);
-    }
-    return true;
-}
-
 /* "/rdzv/v1/spaces/SPACE/runs/NAME", or nodes; the caller frees it. */
 static char *path_in_space(const char *space, const char *kind, const char *name)
 {
@@ -173,7 +148,7 @@ enum ctl_exit run_forget(const struct ctl *ctl)
 {
     const char *space = ctl->space != NULL ? ctl->space : "default";
 
-    if (!is_end_confirmed(ctl, space))
+    if (!is_confirmed(ctl, space))
         return CTL_USAGE;
     return delete_path(ctl, path_in_space(space, "/runs/", ctl->args[0]), ctl->args[0]);
 }
@@ -198,7 +173,7 @@ enum ctl_exit run_order(const struct ctl *ctl)
     enum ctl_exit code;
     cJSON *json = NULL;
 
-    if (!is_end_confirmed(ctl, space))
+    if (!is_confirmed(ctl, space))
         return CTL_USAGE;
     gethostname(host, sizeof host - 1);
     snprintf(by, sizeof by, "uid %u@%s", (unsigned)getuid(), host);
@@ -221,11 +196,7 @@ enum ctl_exit run_order(const struct ctl *ctl)
 
 enum ctl_exit run_clear(const struct ctl *ctl)
 {
-    char question[512];
-
-    snprintf(question, sizeof question, "Remove all keys of the space %.200s at %.100s?",
-             ctl->args[0], ctl->server);
-    if (!is_confirmed(ctl, question))
+    if (!is_confirmed(ctl, ctl->args[0]))
         return CTL_USAGE;
     return delete_path(ctl, http_path(SPACES, ctl->args[0], NULL), ctl->args[0]);
 }

@@ -94,17 +94,7 @@ static const struct {
     {"relay_links", "rdzvd_relay_links", false},
 };
 
-/* Each figure of a space is the metric rdzvd_space_MEMBER. */
-static const struct table_column space_columns[] = {
-    {"SPACE", "name", cell_text},
-    {"KEYS", "keys", cell_count},
-    {"BYTES", "bytes", cell_bytes},
-    {"QUEUES", "queues", cell_count},
-    {"ETCD NODES", "etcd_nodes", cell_count},
-    {"C10D CLIENTS", "c10d_connections", cell_count},
-    {"WAITERS", "waiters", cell_count},
-    {"RUNS", "runs", cell_count},
-    {.head = NULL}};
+static const struct table_column space_columns[] = COLUMNS_TOP;
 
 static double figure_value(size_t i, const struct sample *before, const struct sample *now)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/ctl/print.h"
+#include "client/ctl_run.h"
 
 #define NAMES_MOST   12 /* pieces of nodes in short */
 #define MISSING_MOST 16 /* lines, but with -o wide */
@@ -148,13 +149,7 @@ static void print_failed(FILE *out, const struct ctl *ctl, const cJSON *run)
 static void print_absent_nodes(FILE *out, const struct ctl *ctl, const cJSON *absent,
                                int64_t now_us)
 {
-    static const struct table_column columns[] = {{"NODE", "addr", cell_text},
-                                                  {"RANK", "rank", cell_number},
-                                                  {"WHY", "why", cell_text},
-                                                  {"FOR", "since", cell_age},
-                                                  {"PID", "pid", cell_number},
-                                                  {"LAST SEEN AT", "peer", cell_text},
-                                                  {.head = NULL}};
+    static const struct table_column columns[] = COLUMNS_ABSENT;
     int named = cJSON_GetArraySize(absent);
 
     if (named > MISSING_MOST && ctl->output != OUTPUT_WIDE)
@@ -198,11 +193,7 @@ static void print_absent_list(FILE *out, const struct ctl *ctl, const cJSON *run
 
 static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, const char *indent)
 {
-    static const struct table_column columns[] = {{"CLIENTS", "waiters", cell_count},
-                                                  {"WAIT FOR THE KEY", "key", cell_text},
-                                                  {"VALUE", "what", cell_text},
-                                                  {"WRITTEN BY", "written_by", cell_text},
-                                                  {.head = NULL}};
+    static const struct table_column columns[] = COLUMNS_WAITS;
     long workers = member_number(owner, "workers");
     long connected = member_number(owner, "workers_connected");
     struct table t;
@@ -311,11 +302,7 @@ static void cell_role(struct table *t, const cJSON *node, const char *member)
 
 static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
-    static const struct table_column columns[] = {
-        {"NODE", "addr", cell_text}, {"PID", "pid", cell_number},
-        {"ROLE", "role", cell_role}, {"RANK", "rank", cell_number},
-        {"FOR", "since", cell_age},  {"HEARTBEAT", "heartbeat", cell_age},
-        {"PEER", "peer", cell_text}, {.head = NULL}};
+    static const struct table_column columns[] = COLUMNS_NODES;
     const cJSON *nodes = member_item(run, "nodes");
 
     if (cJSON_GetArraySize(nodes) > 0)
@@ -383,10 +370,7 @@ static void cell_ago(struct table *t, const cJSON *round, const char *member)
 
 static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
-    static const struct table_column columns[] = {
-        {"ROUND", "round", cell_count},     {"NODES", "nodes", cell_count},
-        {"TOOK", "seconds", cell_took},     {"BEGAN", "began", cell_ago},
-        {"WHY IT ENDED", "why", cell_text}, {.head = NULL}};
+    static const struct table_column columns[] = COLUMNS_ROUNDS;
     const cJSON *round;
     struct table t;
     char since[32];
@@ -434,9 +418,7 @@ static void cell_about(struct table *t, const cJSON *order, const char *member)
 
 void status_print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)
 {
-    static const struct table_column columns[] = {
-        {"ORDER", "order", cell_text}, {"ABOUT", NULL, cell_about},     {"FOR", "since", cell_age},
-        {"BY", "by", cell_text},       {"REASON", "reason", cell_text}, {.head = NULL}};
+    static const struct table_column columns[] = COLUMNS_ORDERS;
     const cJSON *orders = member_item(space, "orders");
 
     if (cJSON_GetArraySize(orders) == 0)

@@ -260,25 +260,38 @@ def ids(options):
     return " | ".join("1u << OPTION_" + o.name.upper().replace("-", "_") for o in options)
 
 
+def columns(table):
+    """The columns of one of commands.TABLES."""
+    parts = [re.fullmatch(r"([A-Z0-9 ]+) ([a-z0-9_-]+)(?: (\w+))?", column).groups() for column in table.split(", ")]
+    return ", ".join('{"%s", %s, cell_%s}' % (head, "NULL" if member == "-" else '"%s"' % member, kind or "text")
+                     for head, member, kind in parts)
+
+
 def write_tables(f):
     f.write("/* Made by client/ctl/texts.py. */\n")
     f.write('#include "client/ctl/commands.h"\n\n#include "client/ctl_run.h"\n\n')
     f.write("const struct ctl_option ctl_options[OPTION_COUNT_OF_ALL] = {\n")
     for o in table.OPTIONS:
-        f.write('    [%s] = {"%s", %s, %s},\n' % (
+        f.write('    [%s] = {"%s", %s, %s, %s},\n' % (
             ids([o]).split()[-1], o.name, "'%s'" % o.letter if o.letter else "0",
-            '"%s"' % o.value if o.value else "NULL"))
+            '"%s"' % o.value if o.value else "NULL", "offsetof(struct ctl, %s)" % o.member if o.member else "0"))
     f.write("};\n\nconst struct ctl_command ctl_commands[] = {\n")
     for c in table.COMMANDS:
         run = "run_over_c10d" if c.name in table.OVER_C10D else "run"
-        f.write('    {"%s", "%s", %d, %d,\n     %s,\n     .%s = run_%s},\n' % (
-            c.name, c.syntax, c.least, c.most, ids(of_command(c)), run, "order" if c.name in table.ORDERS else c.name))
+        f.write('    {"%s", "%s", %d, %d,\n     %s,\n     %s, .%s = run_%s},\n' % (
+            c.name, c.syntax, c.least, c.most, ids(of_command(c)),
+            '"%s"' % table.QUESTIONS[c.name] if c.name in table.QUESTIONS else "NULL",
+            run, "order" if c.name in table.ORDERS else c.name))
     f.write("    {.name = NULL},\n};\n")
 
 
 def write_functions(f):
     f.write('/* Made by client/ctl/texts.py. */\n#pragma once\n\n#include "client/ctl/ctl.h"\n\nstruct rdzv_client;\n\n')
-    f.write("enum ctl_exit run_order(const struct ctl *ctl);\n")
+    f.write("enum ctl_option_id {\n%s    OPTION_COUNT_OF_ALL,\n};\n\n" % "".join(
+        "    %s,\n" % ids([o]).split()[-1] for o in table.OPTIONS))
+    for name, text in table.TABLES.items():
+        f.write("#define COLUMNS_%s {%s, {.head = NULL}}\n" % (name.upper(), columns(text)))
+    f.write("\nenum ctl_exit run_order(const struct ctl *ctl);\n")
     for c in table.COMMANDS:
         if c.name in table.ORDERS:
             continue
