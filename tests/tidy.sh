@@ -147,7 +147,7 @@ check_arrows() {
         [[ $include =~ [\<\"]([^\>\"]*)[\>\"] ]] || continue
         target=${BASH_REMATCH[1]}
         if [[ $include == *'"'* ]]; then
-            if [ ! -f "$target" ] && [[ $target != @(client/ctl_run|deploy/rule_calls|store/record_table|proto/@(record|relay|etcd3).pb-c).h ]]; then
+            if [ ! -f "$target" ] && [[ $target != @(client/ctl_run|deploy/rule_calls|store/record_table|rdzv/metric_table|proto/@(record|relay|etcd3).pb-c).h ]]; then
                 violation "$path" "$line" "\"$target\": no such file, as seen from the root"
             elif [[ " ${FOLDERS[$folder]-} " != *" ${target%%/*} "* ]]; then
                 violation "$path" "$line" "$folder/ may not include ${target%%/*}/"

@@ -29,33 +29,26 @@ static void write_etcd_tree(FILE *out, const struct tree *t)
         {"update", TREE_UPDATES},
     };
 
-    metric_counter(out, "etcd_debugging_store_expires_total", "Total number of expired keys.",
-                   t->expired);
-    metric_head(out, "etcd_debugging_store_reads_total", "counter",
-                "Total number of reads of keys.");
-    fprintf(out, "etcd_debugging_store_reads_total{action=\"get\"} %" PRIu64 "\n",
-            t->succeeded[TREE_GETS]);
-    metric_gauge(out, "etcd_debugging_store_watchers", "Count of currently active watchers.",
-                 t->hub.registered);
-    metric_head(out, "etcd_debugging_store_writes_total", "counter",
-                "Total number of writes of keys.");
+    metric_value(out, METRIC_etcd_debugging_store_expires_total, t->expired);
+    metric_head(out, METRIC_etcd_debugging_store_reads_total);
+    metric_line(out, METRIC_etcd_debugging_store_reads_total, t->succeeded[TREE_GETS],
+                "action=\"get\"");
+    metric_value(out, METRIC_etcd_debugging_store_watchers, t->hub.registered);
+    metric_head(out, METRIC_etcd_debugging_store_writes_total);
     for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
-        fprintf(out, "etcd_debugging_store_writes_total{action=\"%s\"} %" PRIu64 "\n",
-                writes[i].action, t->succeeded[writes[i].counter]);
+        metric_line(out, METRIC_etcd_debugging_store_writes_total, t->succeeded[writes[i].counter],
+                    "action=\"%s\"", writes[i].action);
 }
 
 /* The space stands for the database: --space-limit limits its size, with c10d's keys. */
 static void write_etcd_database(FILE *out, const struct http_request *r)
 {
-    static const char *const names[] = {"etcd_debugging_mvcc_db_total_size_in_bytes",
-                                        "etcd_mvcc_db_total_size_in_bytes",
-                                        "etcd_mvcc_db_total_size_in_use_in_bytes"};
     uint64_t bytes = space_usage(r->space->store).bytes;
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        metric_gauge(out, names[i], "Total size of the space in bytes.", bytes);
-    metric_gauge(out, "etcd_server_quota_backend_bytes",
-                 "What a space may keep, see --space-limit; 0: there is no limit.",
+    metric_value(out, METRIC_etcd_debugging_mvcc_db_total_size_in_bytes, bytes);
+    metric_value(out, METRIC_etcd_mvcc_db_total_size_in_bytes, bytes);
+    metric_value(out, METRIC_etcd_mvcc_db_total_size_in_use_in_bytes, bytes);
+    metric_value(out, METRIC_etcd_server_quota_backend_bytes,
                  r->http->config->limits.space_bytes_max);
 }
 
@@ -66,51 +59,47 @@ static void write_etcd_space(FILE *out, const struct http_request *r)
     char id[17];
 
     etcd_format_id(r->http->member_id, id);
-    metric_head(out, "etcd_cluster_version", "gauge", "Which version of etcd's cluster is spoken.");
-    fputs("etcd_cluster_version{cluster_version=\"3.4\"} 1\n", out);
+    metric_head(out, METRIC_etcd_cluster_version);
+    metric_line(out, METRIC_etcd_cluster_version, 1, "cluster_version=\"3.4\"");
     write_etcd_tree(out, t);
     write_etcd_database(out, r);
-    metric_gauge(out, "etcd_server_has_leader", "Whether or not a leader exists.", 1);
-    metric_head(out, "etcd_server_id", "gauge", "Server or member ID in hexadecimal format.");
-    fprintf(out, "etcd_server_id{server_id=\"%s\"} 1\n", id);
-    metric_gauge(out, "etcd_server_is_leader", "Whether or not this member is a leader.", 1);
-    metric_counter(out, "etcd_server_leader_changes_seen_total",
-                   "The number of leader changes seen.", 1);
-    metric_counter(out, "etcd_server_proposals_applied_total",
-                   "The total number of changes applied.", t->index + 1);
-    metric_counter(out, "etcd_server_proposals_committed_total",
-                   "The total number of changes committed.", t->index + 1);
-    metric_counter(out, "etcd_server_proposals_failed_total",
-                   "The total number of failed proposals.", 0);
-    metric_gauge(out, "etcd_server_proposals_pending", "The number of pending proposals.", 0);
-    metric_head(out, "etcd_server_version", "gauge", "Which version of etcd's server is spoken.");
-    fputs("etcd_server_version{server_version=\"3.4.23\"} 1\n", out);
+    metric_value(out, METRIC_etcd_server_has_leader, 1);
+    metric_head(out, METRIC_etcd_server_id);
+    metric_line(out, METRIC_etcd_server_id, 1, "server_id=\"%s\"", id);
+    metric_value(out, METRIC_etcd_server_is_leader, 1);
+    metric_value(out, METRIC_etcd_server_leader_changes_seen_total, 1);
+    metric_value(out, METRIC_etcd_server_proposals_applied_total, t->index + 1);
+    metric_value(out, METRIC_etcd_server_proposals_committed_total, t->index + 1);
+    metric_value(out, METRIC_etcd_server_proposals_failed_total, 0);
+    metric_value(out, METRIC_etcd_server_proposals_pending, 0);
+    metric_head(out, METRIC_etcd_server_version);
+    metric_line(out, METRIC_etcd_server_version, 1, "server_version=\"3.4.23\"");
 }
 
 static void write_etcd_received(FILE *out, const struct http *http)
 {
-    static const char name[] = "etcd_http_received_total";
     static const enum http_method methods[] = {HTTP_DELETE, HTTP_GET, HTTP_POST, HTTP_PUT};
     const struct http_route *keys = http_find_route(http->routes, slice_str("/v2/keys"), false);
 
-    metric_head(out, name, "counter", "Requests for keys of etcd's API, by method.");
+    metric_head(out, METRIC_etcd_http_received_total);
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
-        fprintf(out, "%s{method=\"%s\"} %" PRIu64 "\n", name, http_method_name(methods[i]),
-                http->engine->stats.http_operations[keys - http->routes][methods[i]]);
+        metric_line(out, METRIC_etcd_http_received_total,
+                    http->engine->stats.http_operations[keys - http->routes][methods[i]],
+                    "method=\"%s\"", http_method_name(methods[i]));
 }
 
 /* Those of the daemon. */
 static void write_etcd_server(FILE *out, const struct http *http)
 {
-    static const char fsync[] = "etcd_disk_wal_fsync_duration_seconds";
     struct journal_writer_disk disk;
 
     write_etcd_received(out, http);
     if (http->engine->data_dir == NULL)
         return;
     journal_writer_disk(http->engine->data_dir->writer, &disk);
-    metric_head(out, fsync, "histogram", "How long syncs of the journal took.");
-    metric_durations(out, fsync, "", &disk.syncs, SYNC_FIRST_NS);
+    metric_head(out, METRIC_etcd_disk_wal_fsync_duration_seconds);
+    metric_durations(out, METRIC_etcd_disk_wal_fsync_duration_seconds, "", &disk.syncs,
+                     SYNC_FIRST_NS);
 }
 
 /* --- The journal. --- */
@@ -121,62 +110,38 @@ static void add_journal_files(FILE *out, const struct data_dir *data)
     struct journal_writer_disk disk;
 
     journal_writer_disk(data->writer, &disk);
-    metric_counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
-                   s->batches);
-    metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of changes that were appended.",
-                   s->bytes);
-    metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
-                   s->failures);
-    metric_gauge(out, "rdzvd_journal_refuses_changes",
-                 "1 while no change is taken; /readyz says why.", data->engine->refusal != NULL);
-    metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",
-                 s->journal.snapshot_bytes);
-    metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",
-                   s->snapshots);
-    metric_head(out, "rdzvd_journal_sync_seconds", "histogram",
-                "Time that syncs of the journal took.");
-    metric_durations(out, "rdzvd_journal_sync_seconds", "", &disk.syncs, SYNC_FIRST_NS);
-    metric_seconds(out, "rdzvd_journal_slowest_sync_seconds", "gauge",
-                   "The longest sync since rdzvd was started.", 6, s->slowest_sync_ns);
-    metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
-                 s->journal.bytes_behind);
-    metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Unsynced bytes of the journal.",
-                 s->pending_bytes);
-    metric_gauge(out, "rdzvd_data_dir_free_bytes",
-                 "Bytes that rdzvd may still take of the file system of --data-dir.", disk.free);
-    metric_gauge(out, "rdzvd_data_dir_size_bytes", "Size of the file system of --data-dir.",
-                 disk.size);
+    metric_value(out, METRIC_rdzvd_journal_batches_total, s->batches);
+    metric_value(out, METRIC_rdzvd_journal_bytes_total, s->bytes);
+    metric_value(out, METRIC_rdzvd_journal_failures_total, s->failures);
+    metric_value(out, METRIC_rdzvd_journal_refuses_changes, data->engine->refusal != NULL);
+    metric_value(out, METRIC_rdzvd_journal_snapshot_bytes, s->journal.snapshot_bytes);
+    metric_value(out, METRIC_rdzvd_journal_snapshots_total, s->snapshots);
+    metric_head(out, METRIC_rdzvd_journal_sync_seconds);
+    metric_durations(out, METRIC_rdzvd_journal_sync_seconds, "", &disk.syncs, SYNC_FIRST_NS);
+    metric_seconds(out, METRIC_rdzvd_journal_slowest_sync_seconds, 6, s->slowest_sync_ns);
+    metric_value(out, METRIC_rdzvd_journal_uncovered_bytes, s->journal.bytes_behind);
+    metric_value(out, METRIC_rdzvd_journal_unsynced_bytes, s->pending_bytes);
+    metric_value(out, METRIC_rdzvd_data_dir_free_bytes, disk.free);
+    metric_value(out, METRIC_rdzvd_data_dir_size_bytes, disk.size);
 }
 
 static void add_journal_etcd(FILE *out, const struct engine *e)
 {
     const struct journal_etcd_stats *s = journal_etcd_stats(e->journal_etcd);
 
-    metric_gauge(out, "rdzvd_journal_leads", "1 while this replica leads.", s->leads);
-    metric_counter(out, "rdzvd_journal_batches_total", "Batches of changes that were appended.",
-                   s->batches);
-    metric_counter(out, "rdzvd_journal_bytes_total", "Bytes of changes that were appended.",
-                   s->bytes);
-    metric_counter(out, "rdzvd_journal_commits_total",
-                   "Transactions by which etcd has stored the batches.", s->commits);
-    metric_counter(out, "rdzvd_journal_commits_repeated_total",
-                   "Transactions that were sent once more, since no answer came.", s->repeats);
-    metric_counter(out, "rdzvd_journal_failures_total", "Writes and syncs that failed, each try.",
-                   s->failures);
-    metric_seconds(out, "rdzvd_journal_slowest_commit_seconds", "gauge",
-                   "The longest that one has taken, all tries together.", 6, s->slowest_ns);
-    metric_gauge(out, "rdzvd_journal_refuses_changes",
-                 "1 while no change is taken; /readyz says why.", e->refusal != NULL);
-    metric_gauge(out, "rdzvd_journal_index", "The newest entry of the log that is known here.",
-                 s->index);
-    metric_gauge(out, "rdzvd_journal_snapshot_bytes", "Size of the newest snapshot.",
-                 s->snapshot_bytes);
-    metric_counter(out, "rdzvd_journal_snapshots_total", "Snapshots that were written.",
-                   s->snapshots);
-    metric_gauge(out, "rdzvd_journal_uncovered_bytes", "Bytes that a start would replay.",
-                 s->bytes_behind);
-    metric_gauge(out, "rdzvd_journal_unsynced_bytes", "Unsynced bytes of the journal.",
-                 s->pending_bytes);
+    metric_value(out, METRIC_rdzvd_journal_leads, s->leads);
+    metric_value(out, METRIC_rdzvd_journal_batches_total, s->batches);
+    metric_value(out, METRIC_rdzvd_journal_bytes_total, s->bytes);
+    metric_value(out, METRIC_rdzvd_journal_commits_total, s->commits);
+    metric_value(out, METRIC_rdzvd_journal_commits_repeated_total, s->repeats);
+    metric_value(out, METRIC_rdzvd_journal_failures_total, s->failures);
+    metric_seconds(out, METRIC_rdzvd_journal_slowest_commit_seconds, 6, s->slowest_ns);
+    metric_value(out, METRIC_rdzvd_journal_refuses_changes, e->refusal != NULL);
+    metric_value(out, METRIC_rdzvd_journal_index, s->index);
+    metric_value(out, METRIC_rdzvd_journal_snapshot_bytes, s->snapshot_bytes);
+    metric_value(out, METRIC_rdzvd_journal_snapshots_total, s->snapshots);
+    metric_value(out, METRIC_rdzvd_journal_uncovered_bytes, s->bytes_behind);
+    metric_value(out, METRIC_rdzvd_journal_unsynced_bytes, s->pending_bytes);
 }
 
 static void write_journal(FILE *out, const struct engine *e)
@@ -214,59 +179,31 @@ static void add_relay(struct relay_sums *sums, const struct relay *r)
 static void write_relay(FILE *out, const struct relay_sums *r)
 {
     static const char trip[] = "rdzvd_relay_request_seconds";
-    static const char lost[] = "rdzvd_relay_clients_lost_total";
 
-    metric_gauge(
-        out, "rdzvd_relay_upstream_connected",
-        "Links to the store: 1 for a connected relay; 1 for each space of a replica that relays.",
-        r->linked);
-    metric_counter(out, "rdzvd_relay_reconnects_total", "Links but the first.", r->reconnects);
-    metric_seconds(out, "rdzvd_relay_away_seconds_total", "counter",
-                   "How long the store was away, in all, since it was there for the first time.", 6,
-                   r->away_ns);
-    metric_gauge(out, "rdzvd_relay_clients",
-                 "c10d clients of the relay, including clients that have left and whose store does "
-                 "not know it yet.",
-                 r->sessions);
-    metric_gauge(out, "rdzvd_relay_unconfirmed_requests",
-                 "Requests that the store has not confirmed, with open waits.", r->pending_count);
-    metric_gauge(out, "rdzvd_relay_unconfirmed_bytes",
-                 "Bytes of unconfirmed requests, without open waits.", r->pending_bytes);
-    metric_seconds(
-        out, "rdzvd_relay_lag_seconds", "gauge",
-        "Age of the oldest request that the store should have confirmed by now; a wait counts "
-        "from the loss of its link until the store has it again.",
-        6, r->lag_ns);
-    metric_counter(out, "rdzvd_relay_requests_resumed_total",
-                   "Requests that were sent again over a new link.", r->relay.resumed);
-    metric_head(
-        out, lost, "counter",
-        "Clients that a relay ended because the store has ended or lost their sessions, or has "
-        "returned to an older state.");
+    metric_value(out, METRIC_rdzvd_relay_upstream_connected, r->linked);
+    metric_value(out, METRIC_rdzvd_relay_reconnects_total, r->reconnects);
+    metric_seconds(out, METRIC_rdzvd_relay_away_seconds_total, 6, r->away_ns);
+    metric_value(out, METRIC_rdzvd_relay_clients, r->sessions);
+    metric_value(out, METRIC_rdzvd_relay_unconfirmed_requests, r->pending_count);
+    metric_value(out, METRIC_rdzvd_relay_unconfirmed_bytes, r->pending_bytes);
+    metric_seconds(out, METRIC_rdzvd_relay_lag_seconds, 6, r->lag_ns);
+    metric_value(out, METRIC_rdzvd_relay_requests_resumed_total, r->relay.resumed);
+    metric_head(out, METRIC_rdzvd_relay_clients_lost_total);
     for (int i = 0; i < LOSSES; i++)
-        fprintf(out, "%s{reason=\"%s\"} %" PRIu64 "\n", lost, relay_loss_name((enum relay_loss)i),
-                r->relay.lost[i]);
-    metric_head(out, trip, "summary",
-                "From when a request came until the store confirmed it, without waits.");
+        metric_line(out, METRIC_rdzvd_relay_clients_lost_total, r->relay.lost[i], "reason=\"%s\"",
+                    relay_loss_name((enum relay_loss)i));
+    metric_head(out, METRIC_rdzvd_relay_request_seconds);
     fprintf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", trip, (double)r->relay.confirmed_ns / 1e9,
             trip, r->relay.confirmed);
 }
 
 static void write_relay_http(FILE *out, const struct relay_http_stats *s)
 {
-    metric_counter(out, "rdzvd_relay_http_requests_total",
-                   "HTTP requests that the relay has passed on, or holds.", s->requests);
-    metric_counter(out, "rdzvd_relay_http_retried_total",
-                   "HTTP requests sent again after their connection to the store was lost.",
-                   s->retried);
-    metric_counter(out, "rdzvd_relay_http_cut_total", "HTTP requests without a complete answer.",
-                   s->cut);
-    metric_counter(out, "rdzvd_relay_http_unavailable_total",
-                   "HTTP requests that the relay answered with 503 after 50 s without a store.",
-                   s->unavailable);
-    metric_counter(out, "rdzvd_relay_http_watches_moved_total",
-                   "Times that a watch went on over a new connection to the store.",
-                   s->watches_moved);
+    metric_value(out, METRIC_rdzvd_relay_http_requests_total, s->requests);
+    metric_value(out, METRIC_rdzvd_relay_http_retried_total, s->retried);
+    metric_value(out, METRIC_rdzvd_relay_http_cut_total, s->cut);
+    metric_value(out, METRIC_rdzvd_relay_http_unavailable_total, s->unavailable);
+    metric_value(out, METRIC_rdzvd_relay_http_watches_moved_total, s->watches_moved);
 }
 
 static void write_forwards(FILE *out, const struct forwards *f)
@@ -288,58 +225,33 @@ static void write_forwards(FILE *out, const struct forwards *f)
 
 static void write_links(FILE *out, const struct stats *stats)
 {
-    metric_gauge(out, "rdzvd_relay_links", "Relays that are connected.", stats->relay_links);
-    metric_head(out, "rdzvd_relay_sessions", "gauge",
-                "Clients of relays; detached: their relay is not connected just now.");
-    fprintf(out, "rdzvd_relay_sessions{state=\"attached\"} %" PRIu64 "\n",
-            stats->sessions_attached);
-    fprintf(out, "rdzvd_relay_sessions{state=\"detached\"} %" PRIu64 "\n",
-            stats->sessions_detached);
-    metric_counter(out, "rdzvd_relay_sessions_resumed_total",
-                   "Times that a relay has gone on with a client's session.",
-                   stats->sessions_resumed);
-    metric_counter(out, "rdzvd_relay_sessions_timed_out_total",
-                   "Sessions that ended without their relay, see --session-timeout.",
-                   stats->sessions_timed_out);
+    metric_value(out, METRIC_rdzvd_relay_links, stats->relay_links);
+    metric_head(out, METRIC_rdzvd_relay_sessions);
+    metric_line(out, METRIC_rdzvd_relay_sessions, stats->sessions_attached, "state=\"attached\"");
+    metric_line(out, METRIC_rdzvd_relay_sessions, stats->sessions_detached, "state=\"detached\"");
+    metric_value(out, METRIC_rdzvd_relay_sessions_resumed_total, stats->sessions_resumed);
+    metric_value(out, METRIC_rdzvd_relay_sessions_timed_out_total, stats->sessions_timed_out);
 }
 
 static void write_store_counts(FILE *out, const struct net *n)
 {
     const struct stats *stats = &n->engine->stats;
 
-    metric_gauge(out, "rdzvd_space_limit_bytes",
-                 "What each space may hold, see --space-limit; 0: there is no limit.",
-                 n->engine->options.space_bytes_max);
+    metric_value(out, METRIC_rdzvd_space_limit_bytes, n->engine->options.space_bytes_max);
     write_links(out, stats);
-    metric_counter(out, "rdzvd_torch_writes_merged_total",
-                   "Writes of torch's agents that were done to the newest state.",
-                   stats->jobs.writes_merged);
-    metric_counter(out, "rdzvd_torch_rounds_completed_total",
-                   "Rounds of torch's runs that were completed.", stats->jobs.rounds_completed);
-    metric_head(out, "rdzvd_torch_round_seconds", "histogram",
-                "Seconds from the start of a round until it was complete, over all backends.");
-    metric_durations(out, "rdzvd_torch_round_seconds", "", &stats->rounds, RECOVERY_FIRST_NS);
-    metric_head(out, "rdzvd_torch_recovery_seconds", "histogram",
-                "Seconds from the loss of a node until a round was complete again.");
-    metric_durations(out, "rdzvd_torch_recovery_seconds", "", &stats->recoveries,
+    metric_value(out, METRIC_rdzvd_torch_writes_merged_total, stats->jobs.writes_merged);
+    metric_value(out, METRIC_rdzvd_torch_rounds_completed_total, stats->jobs.rounds_completed);
+    metric_head(out, METRIC_rdzvd_torch_round_seconds);
+    metric_durations(out, METRIC_rdzvd_torch_round_seconds, "", &stats->rounds, RECOVERY_FIRST_NS);
+    metric_head(out, METRIC_rdzvd_torch_recovery_seconds);
+    metric_durations(out, METRIC_rdzvd_torch_recovery_seconds, "", &stats->recoveries,
                      RECOVERY_FIRST_NS);
-    metric_counter(out, "rdzvd_torch_runs_closed_total", "Runs that an agent has closed.",
-                   stats->jobs.runs_closed);
-    metric_counter(out, "rdzvd_torch_runs_failed_total",
-                   "Runs that an agent has closed because its workers failed.",
-                   stats->jobs.runs_failed);
-    metric_counter(out, "rdzvd_torch_nodes_disconnected_total",
-                   "Agents whose connection ended while their run was open.",
-                   stats->jobs.nodes_disconnected);
-    metric_counter(out, "rdzvd_torch_nodes_silent_total",
-                   "Nodes that were taken out of their run for --silent-node-timeout.",
-                   stats->jobs.nodes_silent);
-    metric_counter(out, "rdzvd_torch_restarts_total",
-                   "Rounds whose nodes rdzvd made meet again because a node was lost.",
-                   stats->jobs.restarts_asked);
-    metric_counter(out, "rdzvd_torch_runs_repaired_total",
-                   "Times that a run's state was repaired; the log says what and why.",
-                   stats->jobs.runs_repaired);
+    metric_value(out, METRIC_rdzvd_torch_runs_closed_total, stats->jobs.runs_closed);
+    metric_value(out, METRIC_rdzvd_torch_runs_failed_total, stats->jobs.runs_failed);
+    metric_value(out, METRIC_rdzvd_torch_nodes_disconnected_total, stats->jobs.nodes_disconnected);
+    metric_value(out, METRIC_rdzvd_torch_nodes_silent_total, stats->jobs.nodes_silent);
+    metric_value(out, METRIC_rdzvd_torch_restarts_total, stats->jobs.restarts_asked);
+    metric_value(out, METRIC_rdzvd_torch_runs_repaired_total, stats->jobs.runs_repaired);
     write_journal(out, n->engine);
 }
 

@@ -8,39 +8,33 @@
 #include "rdzv/admin/run_walk.h"
 #include "rdzv/engine/stats.h"
 #include "rdzv/http/reply.h"
+#include "rdzv/metric_table.h"
 
-/* --- Lines, metrics_daemon.c. --- */
+/* --- Lines, metrics_daemon.c. Names, types and helps are those of the tables in METRICS.md, of
+ * which the build makes enum metric: METRIC_rdzvd_ready. --- */
 
-/* The head of a metric: what it is and which kind. */
-static inline void metric_head(FILE *out, const char *name, const char *type, const char *help)
-{
-    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
+struct metric_row {
+    const char *name, *type, *help;
+};
 
-static inline void metric_counter(FILE *out, const char *name, const char *help, uint64_t value)
-{
-    metric_head(out, name, "counter", help);
-    fprintf(out, "%s %" PRIu64 "\n", name, value);
-}
+extern const struct metric_row metric_rows[];
 
-static inline void metric_gauge(FILE *out, const char *name, const char *help, uint64_t value)
-{
-    metric_head(out, name, "gauge", help);
-    fprintf(out, "%s %" PRIu64 "\n", name, value);
-}
+/* The head of a metric, which its lines follow: what it is and which kind. */
+void metric_head(FILE *out, enum metric m);
 
-static inline void metric_seconds(FILE *out, const char *name, const char *type, const char *help,
-                                  int digits, uint64_t ns)
-{
-    metric_head(out, name, type, help);
-    fprintf(out, "%s %.*f\n", name, digits, (double)ns / 1e9);
-}
+/* A line with labels, as printf() makes them of `labels`: reason="%s". */
+void metric_line(FILE *out, enum metric m, uint64_t value, const char *labels, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* A metric with one line: its head and a number; or nanoseconds as seconds with `digits`. */
+void metric_value(FILE *out, enum metric m, uint64_t value);
+void metric_seconds(FILE *out, enum metric m, int digits, uint64_t ns);
 
 /* The value of a label, without its quotes. */
 void metric_label(FILE *out, struct slice value);
 
 /* The lines of one histogram, after its head, each with `labels` like `protocol="c10d"`, or "". */
-void metric_durations(FILE *out, const char *name, const char *labels, const struct durations *d,
+void metric_durations(FILE *out, enum metric m, const char *labels, const struct durations *d,
                       uint64_t first_ns);
 
 /* --- The metrics that every daemon has, whatever its role, metrics_daemon.c. --- */

@@ -2,6 +2,7 @@
 #include "rdzv/admin/metrics.h"
 
 #include <dirent.h>
+#include <stdarg.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +15,36 @@
 #define DESCRIPTORS "/proc/self/fd"
 
 /* --- Lines. --- */
+
+void metric_head(FILE *out, enum metric m)
+{
+    const struct metric_row *row = &metric_rows[m];
+
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help, row->name, row->type);
+}
+
+void metric_line(FILE *out, enum metric m, uint64_t value, const char *labels, ...)
+{
+    va_list args;
+
+    fprintf(out, "%s{", metric_rows[m].name);
+    va_start(args, labels);
+    vfprintf(out, labels, args);
+    va_end(args);
+    fprintf(out, "} %" PRIu64 "\n", value);
+}
+
+void metric_value(FILE *out, enum metric m, uint64_t value)
+{
+    metric_head(out, m);
+    fprintf(out, "%s %" PRIu64 "\n", metric_rows[m].name, value);
+}
+
+void metric_seconds(FILE *out, enum metric m, int digits, uint64_t ns)
+{
+    metric_head(out, m);
+    fprintf(out, "%s %.*f\n", metric_rows[m].name, digits, (double)ns / 1e9);
+}
 
 void metric_label(FILE *out, struct slice value)
 {
@@ -29,9 +60,10 @@ void metric_label(FILE *out, struct slice value)
     }
 }
 
-void metric_durations(FILE *out, const char *name, const char *labels, const struct durations *d,
+void metric_durations(FILE *out, enum metric m, const char *labels, const struct durations *d,
                       uint64_t first_ns)
 {
+    const char *name = metric_rows[m].name;
     const char *comma = *labels == '\0' ? "" : ",", *open = *labels == '\0' ? "" : "{",
                *close = *labels == '\0' ? "" : "}";
     uint64_t count = 0;
@@ -62,54 +94,42 @@ static void write_dropped(FILE *out, const struct stats *stats)
         [DROP_UPSTREAM] = "upstream",
     };
 
-    metric_head(out, "rdzvd_connections_dropped_total", "counter",
-                "Connections that rdzvd ended before their time, by reason.");
+    metric_head(out, METRIC_rdzvd_connections_dropped_total);
     for (int i = 0; i < DROP_REASONS; i++)
-        fprintf(out, "rdzvd_connections_dropped_total{reason=\"%s\"} %" PRIu64 "\n", reasons[i],
-                stats->dropped[i]);
+        metric_line(out, METRIC_rdzvd_connections_dropped_total, stats->dropped[i], "reason=\"%s\"",
+                    reasons[i]);
 }
 
 static void write_refused(FILE *out, const struct stats *stats)
 {
-    metric_head(out, "rdzvd_refused_total", "counter",
-                "Refused connections and requests, by reason.");
+    metric_head(out, METRIC_rdzvd_refused_total);
     for (int i = 0; i < REFUSAL_REASONS; i++)
-        fprintf(out, "rdzvd_refused_total{reason=\"%s\"} %" PRIu64 "\n",
-                refusal_name((enum refusal_reason)i), stats->refused[i]);
+        metric_line(out, METRIC_rdzvd_refused_total, stats->refused[i], "reason=\"%s\"",
+                    refusal_name((enum refusal_reason)i));
 }
 
 static void write_connections(FILE *out, const struct net *n)
 {
     const struct stats *stats = &n->engine->stats;
 
-    metric_gauge(out, "rdzvd_connections",
-                 "Open connections, including those of clients behind relays.", n->conn_count);
-    metric_gauge(out, "rdzvd_connections_limit", "Limit of open connections; 0: no limit.",
-                 n->limits->connections_max);
-    metric_counter(out, "rdzvd_connections_accepted_total",
-                   "Accepted connections, including those of clients behind relays.",
-                   stats->accepted);
-    metric_counter(out, "rdzvd_connections_closed_total", "Connections that have ended.",
-                   stats->closed);
+    metric_value(out, METRIC_rdzvd_connections, n->conn_count);
+    metric_value(out, METRIC_rdzvd_connections_limit, n->limits->connections_max);
+    metric_value(out, METRIC_rdzvd_connections_accepted_total, stats->accepted);
+    metric_value(out, METRIC_rdzvd_connections_closed_total, stats->closed);
     write_dropped(out, stats);
     write_refused(out, stats);
 }
 
 static void write_memory_account(FILE *out, const struct net *n)
 {
-    metric_head(out, "rdzvd_memory_bytes", "gauge", "Memory that rdzvd holds, by purpose.");
+    metric_head(out, METRIC_rdzvd_memory_bytes);
     for (int i = 0; i < ACCOUNT_KINDS; i++)
-        fprintf(out, "rdzvd_memory_bytes{kind=\"%s\"} %zu\n",
-                account_kind_name((enum account_kind)i), account.bytes[i]);
-    metric_gauge(out, "rdzvd_memory_limit_bytes", "Limit of rdzvd's memory; 0: no limit.",
+        metric_line(out, METRIC_rdzvd_memory_bytes, account.bytes[i], "kind=\"%s\"",
+                    account_kind_name((enum account_kind)i));
+    metric_value(out, METRIC_rdzvd_memory_limit_bytes,
                  account.limit == SIZE_MAX ? 0 : account.limit);
-    metric_gauge(out, "rdzvd_memory_removed_bytes",
-                 "Estimated memory of removed keys that rdzvd has yet to free.",
-                 n->engine->store.lazy_free.bytes);
-    metric_counter(
-        out, "rdzvd_memory_refused_total",
-        "Refused allocations, because of the limit or because the machine had no memory.",
-        account.refused);
+    metric_value(out, METRIC_rdzvd_memory_removed_bytes, n->engine->store.lazy_free.bytes);
+    metric_value(out, METRIC_rdzvd_memory_refused_total, account.refused);
 }
 
 static void write_iterations(FILE *out, const struct stats *stats)
@@ -117,7 +137,7 @@ static void write_iterations(FILE *out, const struct stats *stats)
     static const char name[] = "rdzvd_loop_iteration_seconds";
     uint64_t count = 0;
 
-    metric_head(out, name, "histogram", "How long iterations took, without waiting for events.");
+    metric_head(out, METRIC_rdzvd_loop_iteration_seconds);
     for (int i = 0; i < ITERATION_BOUNDS; i++) {
         count += stats->iterations[i];
         fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)latency_bounds_ns[i] / 1e9,
@@ -126,32 +146,27 @@ static void write_iterations(FILE *out, const struct stats *stats)
     count += stats->iterations[ITERATION_BOUNDS];
     fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9f\n%s_count %" PRIu64 "\n", name,
             count, name, (double)stats->iterations_ns / 1e9, name, count);
-    metric_seconds(out, "rdzvd_loop_iteration_longest_seconds", "gauge",
-                   "The longest one since the start.", 9, stats->longest_iteration_ns);
+    metric_seconds(out, METRIC_rdzvd_loop_iteration_longest_seconds, 9,
+                   stats->longest_iteration_ns);
 }
 
 /* --- TLS. --- */
 
 static void write_tls(FILE *out, const struct handshakes *all)
 {
-    static const char name[] = "rdzvd_tls_handshakes_total";
-
-    metric_head(out, name, "counter", "Completed TLS handshakes of clients.");
-    fprintf(out, "%s{resumed=\"false\"} %" PRIu64 "\n%s{resumed=\"true\"} %" PRIu64 "\n", name,
-            all->done - all->resumed, name, all->resumed);
-    metric_counter(out, "rdzvd_tls_handshakes_failed_total",
-                   "TLS handshakes of clients that failed or took too long, and certificates that "
-                   "were refused.",
-                   all->failed);
-    metric_gauge(out, "rdzvd_tls_handshakes_open", "Handshakes that are under way.", all->count);
-    metric_gauge(out, "rdzvd_tls_certificate_expiry_timestamp_seconds",
-                 "End of the certificate of --cert, in seconds since 1970; 0: no certificate.",
+    metric_head(out, METRIC_rdzvd_tls_handshakes_total);
+    metric_line(out, METRIC_rdzvd_tls_handshakes_total, all->done - all->resumed,
+                "resumed=\"false\"");
+    metric_line(out, METRIC_rdzvd_tls_handshakes_total, all->resumed, "resumed=\"true\"");
+    metric_value(out, METRIC_rdzvd_tls_handshakes_failed_total, all->failed);
+    metric_value(out, METRIC_rdzvd_tls_handshakes_open, all->count);
+    metric_value(out, METRIC_rdzvd_tls_certificate_expiry_timestamp_seconds,
                  all->certificate.expires_s);
 }
 
 /* --- Requests. --- */
 
-static void write_http_requests(FILE *out, const char *name, const struct stats *stats,
+static void write_http_requests(FILE *out, const struct stats *stats,
                                 const struct http_route *routes)
 {
     uint64_t rest = stats->http_requests;
@@ -163,34 +178,31 @@ static void write_http_requests(FILE *out, const char *name, const struct stats 
 
             rest -= count;
             if (count != 0)
-                fprintf(out, "%s{protocol=\"http\",operation=\"%s %s\"} %" PRIu64 "\n", name,
-                        http_method_name((enum http_method)method), *path == '\0' ? "*" : path,
-                        count);
+                metric_line(out, METRIC_rdzvd_requests_total, count,
+                            "protocol=\"http\",operation=\"%s %s\"",
+                            http_method_name((enum http_method)method), *path == '\0' ? "*" : path);
         }
     }
-    fprintf(out, "%s{protocol=\"http\",operation=\"other\"} %" PRIu64 "\n", name, rest);
+    metric_line(out, METRIC_rdzvd_requests_total, rest, "protocol=\"http\",operation=\"other\"");
 }
 
 static void write_requests(FILE *out, const struct stats *stats, const struct http_route *routes)
 {
-    static const char name[] = "rdzvd_requests_total", durations[] = "rdzvd_request_seconds",
-                      replies[] = "rdzvd_http_responses_total";
-
-    metric_head(out, name, "counter", "Requests that were carried out.");
+    metric_head(out, METRIC_rdzvd_requests_total);
     for (int op = C10D_VALIDATE + 1; op < C10D_OP_COUNT; op++)
-        fprintf(out, "%s{protocol=\"c10d\",operation=\"%s\"} %" PRIu64 "\n", name,
-                c10d_op_name((enum c10d_op)op), stats->c10d_requests[op]);
-    write_http_requests(out, name, stats, routes);
-    metric_head(
-        out, durations, "histogram",
-        "Upper bound of the time that requests took, without waiting, from a sample each second.");
-    metric_durations(out, durations, "protocol=\"c10d\"", &stats->c10d_durations, REQUEST_FIRST_NS);
-    metric_durations(out, durations, "protocol=\"http\"", &stats->http_durations, REQUEST_FIRST_NS);
-    metric_head(out, replies, "counter", "Responses over HTTP, by their status.");
+        metric_line(out, METRIC_rdzvd_requests_total, stats->c10d_requests[op],
+                    "protocol=\"c10d\",operation=\"%s\"", c10d_op_name((enum c10d_op)op));
+    write_http_requests(out, stats, routes);
+    metric_head(out, METRIC_rdzvd_request_seconds);
+    metric_durations(out, METRIC_rdzvd_request_seconds, "protocol=\"c10d\"", &stats->c10d_durations,
+                     REQUEST_FIRST_NS);
+    metric_durations(out, METRIC_rdzvd_request_seconds, "protocol=\"http\"", &stats->http_durations,
+                     REQUEST_FIRST_NS);
+    metric_head(out, METRIC_rdzvd_http_responses_total);
     for (int status = 0; status < STATS_STATUSES; status++) {
         if (status == 200 || stats->http_replies[status] != 0)
-            fprintf(out, "%s{code=\"%d\"} %" PRIu64 "\n", replies, status,
-                    stats->http_replies[status]);
+            metric_line(out, METRIC_rdzvd_http_responses_total, stats->http_replies[status],
+                        "code=\"%d\"", status);
     }
 }
 
@@ -229,16 +241,14 @@ static void read_queues(const struct net *n, struct queues *out)
     }
 }
 
-static void write_queue(FILE *out, const char *name, const char *help, const struct queues *q,
-                        bool overflows)
+static void write_queue(FILE *out, enum metric m, const struct queues *q, bool overflows)
 {
-    metric_head(out, name, overflows ? "counter" : "gauge", help);
+    metric_head(out, m);
     for (size_t i = 0; i < q->count; i++)
-        fprintf(out, "%s{listener=\"%s\"} %" PRIu64 "\n", name, q->listed[i].address,
-                overflows ? q->listed[i].queue.overflows : q->listed[i].queue.length);
+        metric_line(out, m, overflows ? q->listed[i].queue.overflows : q->listed[i].queue.length,
+                    "listener=\"%s\"", q->listed[i].address);
     if (q->any_other)
-        fprintf(out, "%s{listener=\"\"} %" PRIu64 "\n", name,
-                overflows ? q->others.overflows : q->others.length);
+        metric_line(out, m, overflows ? q->others.overflows : q->others.length, "listener=\"\"");
 }
 
 static void write_listen_queues(FILE *out, const struct net *n)
@@ -246,11 +256,8 @@ static void write_listen_queues(FILE *out, const struct net *n)
     struct queues queues;
 
     read_queues(n, &queues);
-    write_queue(out, "rdzvd_listen_overflows_total",
-                "Clients that the kernel turned away since the queue of the listener was full.",
-                &queues, true);
-    write_queue(out, "rdzvd_listen_queue_connections",
-                "Clients in the queue, which rdzvd has not accepted yet.", &queues, false);
+    write_queue(out, METRIC_rdzvd_listen_overflows_total, &queues, true);
+    write_queue(out, METRIC_rdzvd_listen_queue_connections, &queues, false);
 }
 
 /* --- All. --- */
@@ -260,21 +267,17 @@ void metrics_write_daemon(FILE *out, const struct http_request *r, const char *r
     const struct net *n = conn_net(r->conn);
     const struct stats *stats = &n->engine->stats;
 
-    metric_head(out, "rdzvd_build_info", "gauge",
-                "Version and role of this rdzvd; the value is 1.");
-    fprintf(out, "rdzvd_build_info{version=\"%s\",role=\"%s\"} 1\n", RDZV_VERSION, role);
-    metric_gauge(out, "rdzvd_ready", "1 while /readyz says so.", is_ready);
+    metric_head(out, METRIC_rdzvd_build_info);
+    metric_line(out, METRIC_rdzvd_build_info, 1, "version=\"" RDZV_VERSION "\",role=\"%s\"", role);
+    metric_value(out, METRIC_rdzvd_ready, is_ready);
     write_connections(out, n);
     write_listen_queues(out, n);
     write_tls(out, &n->handshakes);
     write_requests(out, stats, r->http->routes);
-    metric_counter(out, "rdzvd_loop_iterations_total", "Iterations of the event loop.",
-                   stats->loop_iterations);
+    metric_value(out, METRIC_rdzvd_loop_iterations_total, stats->loop_iterations);
     write_iterations(out, stats);
-    metric_counter(out, "rdzvd_log_lines_dropped_total",
-                   "Log lines dropped because stderr was too slow.", log_dropped());
-    metric_counter(out, "rdzvd_log_lines_suppressed_total",
-                   "Lines held back so as not to flood the log.", log_suppressed());
+    metric_value(out, METRIC_rdzvd_log_lines_dropped_total, log_dropped());
+    metric_value(out, METRIC_rdzvd_log_lines_suppressed_total, log_suppressed());
     write_memory_account(out, n);
 }
 
@@ -324,10 +327,8 @@ static void write_memory(FILE *out)
     if (statm == NULL)
         return;
     if (fscanf(statm, "%" SCNu64 " %" SCNu64, &size, &resident) == 2) {
-        metric_gauge(out, "process_resident_memory_bytes", "Resident memory size in bytes.",
-                     resident * page);
-        metric_gauge(out, "process_virtual_memory_bytes", "Virtual memory size in bytes.",
-                     size * page);
+        metric_value(out, METRIC_process_resident_memory_bytes, resident * page);
+        metric_value(out, METRIC_process_virtual_memory_bytes, size * page);
     }
     fclose(statm);
 }
@@ -339,18 +340,15 @@ void metrics_write_process(FILE *out, const struct engine *e)
     uint64_t open;
 
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        metric_head(out, "process_cpu_seconds_total", "counter",
-                    "User and system CPU time in seconds.");
+        metric_head(out, METRIC_process_cpu_seconds_total);
         fprintf(out, "process_cpu_seconds_total %.6f\n",
                 (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                     (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
     }
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        metric_gauge(out, "process_max_fds", "Maximum number of open file descriptors.",
-                     (uint64_t)limit.rlim_cur);
+        metric_value(out, METRIC_process_max_fds, (uint64_t)limit.rlim_cur);
     if (count_descriptors(engine_now_ms(e), &open))
-        metric_gauge(out, "process_open_fds", "Number of open file descriptors.", open);
+        metric_value(out, METRIC_process_open_fds, open);
     write_memory(out);
-    metric_seconds(out, "process_start_time_seconds", "gauge", "Start time since 1970 in seconds.",
-                   3, (uint64_t)e->started_ns);
+    metric_seconds(out, METRIC_process_start_time_seconds, 3, (uint64_t)e->started_ns);
 }

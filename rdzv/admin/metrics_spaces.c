@@ -210,83 +210,71 @@ static const char *space_label(const struct engine_space *space)
     return space == NULL ? "" : space->store->name;
 }
 
-static void write_gauge(FILE *out, const struct metric_spaces *m, enum space_gauge which,
-                        const char *name, const char *help)
-{
-    const struct space_figures *s;
-
-    metric_head(out, name, "gauge", help);
-    for (size_t i = 0; (s = space_at(m, i)) != NULL; i++)
-        fprintf(out, "%s{space=\"%s\"} %" PRIu64 "\n", name, space_label(s->space),
-                s->gauges[which]);
-}
-
 static void write_gauges(FILE *out, const struct metric_spaces *m)
 {
-    static const struct {
-        const char *name, *help;
-    } gauges[SPACE_GAUGES] = {
-        [SPACE_C10D_CONNECTIONS] = {"rdzvd_space_c10d_connections",
-                                    "Open connections that speak c10d."},
-        [SPACE_BYTES] = {"rdzvd_space_bytes", "Bytes that a space holds, by --space-limit."},
-        [SPACE_ETCD_NODES] = {"rdzvd_space_etcd_nodes", "Keys and directories of etcd's tree."},
-        [SPACE_ETCD_WATCHERS] = {"rdzvd_space_etcd_watchers", "Open etcd watches."},
-        [SPACE_KEYS] = {"rdzvd_space_keys", "c10d keys that have a value."},
-        [SPACE_QUEUES] = {"rdzvd_space_queues", "c10d queues that are not empty."},
-        [SPACE_WAITERS] = {"rdzvd_space_waiters", "Open WAITs, BARRIERs and watches of c10d."},
-        [SPACE_WORKER_STORES] = {"rdzvd_space_worker_stores", "Worker stores of torch's runs."},
-        [SPACE_QUEUED_WRITES] = {"rdzvd_space_queued_writes",
-                                 "Agents whose compare-and-set waits for another agent's."},
+    static const enum metric gauges[SPACE_GAUGES] = {
+        [SPACE_C10D_CONNECTIONS] = METRIC_rdzvd_space_c10d_connections,
+        [SPACE_BYTES] = METRIC_rdzvd_space_bytes,
+        [SPACE_ETCD_NODES] = METRIC_rdzvd_space_etcd_nodes,
+        [SPACE_ETCD_WATCHERS] = METRIC_rdzvd_space_etcd_watchers,
+        [SPACE_KEYS] = METRIC_rdzvd_space_keys,
+        [SPACE_QUEUES] = METRIC_rdzvd_space_queues,
+        [SPACE_WAITERS] = METRIC_rdzvd_space_waiters,
+        [SPACE_WORKER_STORES] = METRIC_rdzvd_space_worker_stores,
+        [SPACE_QUEUED_WRITES] = METRIC_rdzvd_space_queued_writes,
     };
+    const struct space_figures *s;
 
-    for (int i = 0; i < SPACE_GAUGES; i++)
-        write_gauge(out, m, (enum space_gauge)i, gauges[i].name, gauges[i].help);
+    for (int i = 0; i < SPACE_GAUGES; i++) {
+        metric_head(out, gauges[i]);
+        for (size_t at = 0; (s = space_at(m, at)) != NULL; at++)
+            metric_line(out, gauges[i], s->gauges[i], "space=\"%s\"", space_label(s->space));
+    }
 }
 
 static void write_run_counts(FILE *out, const struct metric_spaces *m)
 {
-    static const char name[] = "rdzvd_space_runs";
     const struct space_figures *s;
 
-    metric_head(out, name, "gauge", "Runs, by their state.");
+    metric_head(out, METRIC_rdzvd_space_runs);
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
         for (int state = 0; state < RUN_STATES; state++)
-            fprintf(out, "%s{space=\"%s\",state=\"%s\"} %" PRIu64 "\n", name, space_label(s->space),
-                    run_state_names[state], s->runs[state]);
+            metric_line(out, METRIC_rdzvd_space_runs, s->runs[state], "space=\"%s\",state=\"%s\"",
+                        space_label(s->space), run_state_names[state]);
     }
 }
 
-static void write_labels(FILE *out, const char *name, const struct listed_run *run)
+static void write_labels(FILE *out, enum metric m, const struct listed_run *run)
 {
-    fprintf(out, "%s{space=\"%s\",backend=\"%s\",run=\"", name, space_label(run->space),
-            run_backend_names[run->backend]);
+    fprintf(out, "%s{space=\"%s\",backend=\"%s\",run=\"", metric_rows[m].name,
+            space_label(run->space), run_backend_names[run->backend]);
     metric_label(out, (struct slice){run->name, run->name_len});
     putc('"', out);
 }
 
 static void write_rounds(FILE *out, const struct metric_spaces *m)
 {
-    metric_head(out, "rdzvd_run_round", "gauge", "The round of a run, as torch counts them.");
+    metric_head(out, METRIC_rdzvd_run_round);
     for (size_t i = 0; i < m->run_count; i++) {
-        write_labels(out, "rdzvd_run_round", &m->runs[i]);
+        write_labels(out, METRIC_rdzvd_run_round, &m->runs[i]);
         fprintf(out, "} %" PRId64 "\n", m->runs[i].round);
     }
 }
 
-static void write_run_figure(FILE *out, const struct metric_spaces *m, const char *name,
-                             const char *help, enum run_figure which)
+static void write_run_figure(FILE *out, const struct metric_spaces *m, enum metric metric,
+                             enum run_figure which)
 {
     const struct space_figures *s;
 
-    metric_head(out, name, "gauge", help);
+    metric_head(out, metric);
     for (size_t i = 0; i < m->run_count; i++) {
-        write_labels(out, name, &m->runs[i]);
+        write_labels(out, metric, &m->runs[i]);
         fprintf(out, "} %" PRIu64 "\n", m->runs[i].figures.nodes[which]);
     }
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
         if (s->other_runs != 0)
-            fprintf(out, "%s{space=\"%s\",backend=\"\",run=\"\"} %" PRIu64 "\n", name,
-                    space_label(s->space), s->others.nodes[which]);
+            metric_line(out, metric, s->others.nodes[which], "space=\"%s\",backend=\"\",run=\"\"",
+                        space_label(s->space));
     }
 }
 
@@ -295,11 +283,11 @@ static void write_times(FILE *out, const struct metric_spaces *m)
     static const char name[] = "rdzvd_run_state_seconds";
     const struct space_figures *s;
 
-    metric_head(out, name, "gauge", "Seconds since the run entered its state.");
+    metric_head(out, METRIC_rdzvd_run_state_seconds);
     for (size_t i = 0; i < m->run_count; i++) {
         const struct listed_run *run = &m->runs[i];
 
-        write_labels(out, name, run);
+        write_labels(out, METRIC_rdzvd_run_state_seconds, run);
         fprintf(out, ",state=\"%s\"} %.3f\n", run_state_names[run->state],
                 run->figures.state_s[run->state]);
     }
@@ -315,15 +303,9 @@ void metric_spaces_write(FILE *out, const struct metric_spaces *m)
     write_gauges(out, m);
     write_run_counts(out, m);
     write_rounds(out, m);
-    write_run_figure(out, m, "rdzvd_run_participants", "Nodes of the round of a run.",
-                     RUN_PARTICIPANTS);
-    write_run_figure(out, m, "rdzvd_run_waiting_nodes",
-                     "Nodes that wait for the next round, or until a closed run is forgotten.",
-                     RUN_WAITING);
-    write_run_figure(out, m, "rdzvd_run_missing_nodes",
-                     "Nodes that a run is missing: lost nodes, or the shortfall to its size.",
-                     RUN_MISSING);
-    write_run_figure(out, m, "rdzvd_run_silent_nodes",
-                     "Nodes of a run whose last heartbeat is older than 15 s.", RUN_SILENT);
+    write_run_figure(out, m, METRIC_rdzvd_run_participants, RUN_PARTICIPANTS);
+    write_run_figure(out, m, METRIC_rdzvd_run_waiting_nodes, RUN_WAITING);
+    write_run_figure(out, m, METRIC_rdzvd_run_missing_nodes, RUN_MISSING);
+    write_run_figure(out, m, METRIC_rdzvd_run_silent_nodes, RUN_SILENT);
     write_times(out, m);
 }
