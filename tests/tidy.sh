@@ -93,7 +93,7 @@ declare -A SUBFOLDERS=(
 # What a folder may not include, whatever stands above.
 declare -A NEVER=([store]='proto/torch/')
 # Headers of FOLDER itself that its subfolders may include: they implement what stands there.
-OPEN_HEADERS='deploy/verbs.h deploy/rule_calls.h'
+OPEN_HEADERS='deploy/verbs.h deploy/rule_calls.h store/record_table.h rdzv/metric_table.h'
 declare -A LIBRARIES=(
     [proto]='protobuf-c openssl' [store]='' [rdzv]='libevent cJSON libyaml nghttp2 openssl' [client]='cJSON libcurl librdzv openssl'
     [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcurl nghttp2 openssl cmocka'
@@ -267,9 +267,11 @@ check_headers() {
 # Each header must compile as the first include of a file.
 check_compile() {
     local path flags
-    mkdir -p "$scratch/proto" "$scratch/deploy"
+    mkdir -p "$scratch/proto" "$scratch/deploy" "$scratch/client" "$scratch/rdzv"
     protoc-c --proto_path=proto --c_out="$scratch/proto" proto/record.proto proto/relay.proto proto/etcd3.proto || exit 2
     deploy/embed.py --rules /dev/null "$scratch/deploy/rule_calls.h" deploy/data/rules.yaml || exit 2
+    client/ctl/texts.py /dev/null . 0 /dev/null "$scratch/client/ctl_run.h" || exit 2
+    rdzv/admin/metric_table.py rdzv/admin/METRICS.md /dev/null "$scratch/rdzv/metric_table.h" || exit 2
     flags=$(pkg-config --cflags libevent_core libprotobuf-c libnghttp2 libcjson libcurl yaml-0.1)
     while IFS= read -r path; do
         # shellcheck disable=SC2086 # several flags
