@@ -15,22 +15,6 @@
 #define READY_MS   2000 /* for /readyz, after another request got no answer */
 #define BODY_MAX   (256u << 20)
 
-struct body {
-    FILE *out;
-    size_t len;
-};
-
-static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
-{
-    struct body *b = arg;
-    size_t len = size * count;
-
-    if (len > BODY_MAX - b->len || fwrite(bytes, 1, len, b->out) != len)
-        return 0;
-    b->len += len;
-    return len;
-}
-
 /* A request, and the lists that it needs until its end. */
 struct call {
     CURL *curl;
@@ -169,28 +153,118 @@ static void describe_failure(const struct ctl *ctl, CURL *curl, CURLcode code, c
              hint == NULL ? "" : hint);
 }
 
+/* --- What comes of a request: a whole answer, or events (server-sent) as they come. --- */
+
+struct transfer {
+    CURL *curl;
+    http_event_fn *on_event; /* NULL: the whole answer is wanted */
+    void *arg;
+    char *bytes; /* of the answer so far; of a stream, those of an incomplete event. NUL behind */
+    size_t len, room;
+    bool is_ended; /* by on_event */
+    bool has_begun;
+    double ends_s; /* a stream must have begun by then */
+    char words[CURL_ERROR_SIZE];
+};
+
+/* Curl calls this each second, even if no byte comes. If it is not 0, curl gives up. */
+static int on_progress(void *arg, curl_off_t, curl_off_t, curl_off_t, curl_off_t)
+{
+    const struct transfer *t = arg;
+
+    return !t->has_begun && ctl_now_s() >= t->ends_s;
+}
+
+static bool is_stream(CURL *curl)
+{
+    const char *type = NULL;
+    long status = 0;
+
+    curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    return status == 200 && type != NULL && strncmp(type, "text/event-stream", 17) == 0;
+}
+
+/* The value of a field in the lines of an event; it gets a NUL behind it. NULL: there is none. */
+static char *event_field(char *event, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (char *line = event; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, len) == 0)
+            return line + len;
+    }
+    return NULL;
+}
+
+/* Passes on the whole events, and keeps the rest. */
+static void pass_on_events(struct transfer *t)
+{
+    char *at = t->bytes, *end;
+
+    while (!t->is_ended && (end = strstr(at, "\n\n")) != NULL) {
+        char nothing[1] = "", *name, *data;
+
+        *end = '\0';
+        name = event_field(at, "event: ");
+        data = event_field(at, "data: ");
+        if (name == NULL || data == NULL)
+            name = data = nothing;
+        name[strcspn(name, "\n")] = '\0';
+        data[strcspn(data, "\n")] = '\0';
+        t->is_ended = !t->on_event(t->arg, name, data);
+        at = end + 2;
+    }
+    t->len -= (size_t)(at - t->bytes);
+    memmove(t->bytes, at, t->len + 1);
+}
+
+static size_t on_bytes(char *bytes, size_t size, size_t count, void *arg)
+{
+    struct transfer *t = arg;
+    size_t len = size * count;
+
+    t->has_begun = true;
+    if (len > BODY_MAX - t->len)
+        return 0;
+    if (t->len + len + 1 > t->room) {
+        t->room = 2 * (t->len + len + 1);
+        t->bytes = ctl_memory(realloc(t->bytes, t->room));
+    }
+    memcpy(t->bytes + t->len, bytes, len);
+    t->len += len;
+    t->bytes[t->len] = '\0';
+    if (t->on_event != NULL && is_stream(t->curl) &&
+        strstr(t->bytes + (t->len > len ? t->len - len - 1 : 0), "\n\n"))
+        pass_on_events(t);
+    return t->is_ended ? 0 : len;
+}
+
+/* The caller frees the bytes. */
+static CURLcode transfer_run(struct transfer *t)
+{
+    t->bytes = ctl_memory(strdup(""));
+    curl_easy_setopt(t->curl, CURLOPT_ERRORBUFFER, t->words);
+    curl_easy_setopt(t->curl, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl_easy_setopt(t->curl, CURLOPT_WRITEDATA, t);
+    return curl_easy_perform(t->curl);
+}
+
 static bool http_perform(const struct ctl *ctl, CURL *curl, struct http_answer *out,
                          struct http_failure *failure)
 {
-    char words[CURL_ERROR_SIZE] = "";
-    size_t size;
-    struct body body = {.out = ctl_memory(open_memstream(&out->body, &size))};
+    struct transfer t = {.curl = curl};
+    CURLcode code = transfer_run(&t);
     double connected = 0, answered = 0;
     struct curl_header *date;
-    CURLcode code;
 
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
-    code = curl_easy_perform(curl);
-    fclose(body.out);
-    ctl_memory(out->body);
     if (code != CURLE_OK) {
-        describe_failure(ctl, curl, code, words, failure);
-        free(out->body);
-        out->body = NULL;
+        describe_failure(ctl, curl, code, t.words, failure);
+        free(t.bytes);
         return false;
     }
+    out->body = t.bytes;
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &out->status);
     curl_easy_getinfo(curl, CURLINFO_PRETRANSFER_TIME, &connected);
     curl_easy_getinfo(curl, CURLINFO_STARTTRANSFER_TIME, &answered);
@@ -411,120 +485,32 @@ enum ctl_exit http_json(const struct ctl *ctl, const char *method, const char *p
 /* --- Server-sent events. --- */
 
 #define SILENCE_MAX_S 10L
-#define EVENT_MAX     (64u << 20)
-
-struct stream {
-    CURL *curl;
-    http_event_fn *on_event;
-    void *arg;
-    char *bytes; /* of an incomplete event; or of an answer that is no stream */
-    size_t len, room;
-    bool is_ended; /* by on_event */
-    bool has_begun;
-    double ends_s; /* it must have begun by then */
-};
-
-/* Curl calls this each second, even if no byte comes. If it is not 0, curl gives up. */
-static int on_progress(void *arg, curl_off_t, curl_off_t, curl_off_t, curl_off_t)
-{
-    const struct stream *s = arg;
-
-    return !s->has_begun && ctl_now_s() >= s->ends_s;
-}
-
-static bool is_stream(CURL *curl)
-{
-    const char *type = NULL;
-    long status = 0;
-
-    curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type);
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    return status == 200 && type != NULL && strncmp(type, "text/event-stream", 17) == 0;
-}
-
-/* The value of a field in the lines of an event; it gets a NUL behind it. NULL: there is none. */
-static char *event_field(char *event, const char *name)
-{
-    size_t len = strlen(name);
-
-    for (char *line = event; line != NULL; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, name, len) == 0)
-            return line + len;
-    }
-    return NULL;
-}
-
-/* Passes on the whole events, and keeps the rest. */
-static void pass_on_events(struct stream *s)
-{
-    char *at = s->bytes, *end;
-
-    while (!s->is_ended && (end = strstr(at, "\n\n")) != NULL) {
-        char nothing[1] = "", *name, *data;
-
-        *end = '\0';
-        name = event_field(at, "event: ");
-        data = event_field(at, "data: ");
-        if (name == NULL || data == NULL)
-            name = data = nothing;
-        name[strcspn(name, "\n")] = '\0';
-        data[strcspn(data, "\n")] = '\0';
-        s->is_ended = !s->on_event(s->arg, name, data);
-        at = end + 2;
-    }
-    s->len -= (size_t)(at - s->bytes);
-    memmove(s->bytes, at, s->len + 1);
-}
-
-static size_t on_stream(char *bytes, size_t size, size_t count, void *arg)
-{
-    struct stream *s = arg;
-    size_t len = size * count;
-
-    s->has_begun = true;
-    if (len > EVENT_MAX - s->len)
-        return 0;
-    if (s->len + len + 1 > s->room) {
-        s->room = 2 * (s->len + len + 1);
-        s->bytes = ctl_memory(realloc(s->bytes, s->room));
-    }
-    memcpy(s->bytes + s->len, bytes, len);
-    s->len += len;
-    s->bytes[s->len] = '\0';
-    if (is_stream(s->curl) && strstr(s->bytes + (s->len > len ? s->len - len - 1 : 0), "\n\n"))
-        pass_on_events(s);
-    return s->is_ended ? 0 : len;
-}
 
 /* The result of a stream that the server has ended, or of an answer that is no stream. */
-static enum ctl_exit say_end(const struct ctl *ctl, struct stream *s, CURLcode code,
-                             const char *words)
+static enum ctl_exit say_end(const struct ctl *ctl, const struct transfer *t, CURLcode code)
 {
-    struct http_answer answer = {.body = s->bytes == NULL ? ctl_memory(strdup("")) : s->bytes};
+    struct http_answer answer = {.body = t->bytes};
     struct http_failure failure = {0};
 
-    s->bytes = answer.body;
-    curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &answer.status);
+    curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &answer.status);
     if (answer.status >= 400)
         return say_status(ctl, &answer);
-    if (code == CURLE_OK && answer.status == 200 && !is_stream(s->curl))
+    if (code == CURLE_OK && answer.status == 200 && !is_stream(t->curl))
         return ctl_say(CTL_FAILED, "%s does not answer with a stream: is it an rdzvd before 0.1?",
                        ctl->server);
     if (code == CURLE_OK)
         return ctl_say(CTL_UNREACHABLE, "%s has ended the stream", ctl->server);
-    describe_failure(ctl, s->curl, code, words, &failure);
+    describe_failure(ctl, t->curl, code, t->words, &failure);
     return say_failure(ctl, &failure);
 }
 
 enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn *on_event,
                           void *arg)
 {
-    char words[CURL_ERROR_SIZE] = "";
     struct http_failure failure;
     struct call call;
     int64_t timeout_ms = ctl_timeout(ctl, TIMEOUT_MS);
-    struct stream s = {
+    struct transfer t = {
         .on_event = on_event, .arg = arg, .ends_s = ctl_now_s() + (double)timeout_ms / 1000};
     enum ctl_exit result = CTL_FINE;
     CURLcode code;
@@ -533,21 +519,18 @@ enum ctl_exit http_stream(const struct ctl *ctl, const char *path, http_event_fn
         end_call(&call);
         return say_failure(ctl, &failure);
     }
-    s.curl = call.curl;
-    curl_easy_setopt(s.curl, CURLOPT_CONNECTTIMEOUT_MS, (long)timeout_ms);
-    curl_easy_setopt(s.curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(s.curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-    curl_easy_setopt(s.curl, CURLOPT_XFERINFODATA, &s);
-    curl_easy_setopt(s.curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(s.curl, CURLOPT_LOW_SPEED_TIME, SILENCE_MAX_S);
-    curl_easy_setopt(s.curl, CURLOPT_ERRORBUFFER, words);
-    curl_easy_setopt(s.curl, CURLOPT_WRITEFUNCTION, on_stream);
-    curl_easy_setopt(s.curl, CURLOPT_WRITEDATA, &s);
-    code = curl_easy_perform(s.curl);
-    if (!s.is_ended)
-        result = say_end(ctl, &s, code, words);
+    t.curl = call.curl;
+    curl_easy_setopt(t.curl, CURLOPT_CONNECTTIMEOUT_MS, (long)timeout_ms);
+    curl_easy_setopt(t.curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(t.curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(t.curl, CURLOPT_XFERINFODATA, &t);
+    curl_easy_setopt(t.curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(t.curl, CURLOPT_LOW_SPEED_TIME, SILENCE_MAX_S);
+    code = transfer_run(&t);
+    if (!t.is_ended)
+        result = say_end(ctl, &t, code);
     end_call(&call);
-    free(s.bytes);
+    free(t.bytes);
     return result;
 }
 

@@ -17,27 +17,16 @@
 
 static void write_etcd_tree(FILE *out, const struct tree *t)
 {
-    static const struct {
-        const char *action;
-        enum tree_counter counter;
-    } writes[] = {
-        {"compareAndDelete", TREE_SWAP_DELETES},
-        {"compareAndSwap", TREE_SWAPS},
-        {"create", TREE_CREATES},
-        {"delete", TREE_DELETES},
-        {"set", TREE_SETS},
-        {"update", TREE_UPDATES},
-    };
-
     metric_value(out, METRIC_etcd_debugging_store_expires_total, t->expired);
     metric_head(out, METRIC_etcd_debugging_store_reads_total);
     metric_line(out, METRIC_etcd_debugging_store_reads_total, t->succeeded[TREE_GETS],
                 "action=\"get\"");
     metric_value(out, METRIC_etcd_debugging_store_watchers, t->hub.registered);
     metric_head(out, METRIC_etcd_debugging_store_writes_total);
-    for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
-        metric_line(out, METRIC_etcd_debugging_store_writes_total, t->succeeded[writes[i].counter],
-                    "action=\"%s\"", writes[i].action);
+    for (enum etcd_action action = ETCD_SET; action < ETCD_EXPIRE; action++)
+        metric_line(out, METRIC_etcd_debugging_store_writes_total,
+                    t->succeeded[tree_counter_of(action)], "action=\"%s\"",
+                    etcd_action_name(action));
 }
 
 /* The space stands for the database: --space-limit limits its size, with c10d's keys. */

@@ -51,6 +51,9 @@ enum tree_counter {
     TREE_COUNTERS,
 };
 
+/* Which counter an action belongs to; an expiry to none. */
+enum tree_counter tree_counter_of(enum etcd_action action);
+
 struct tree {
     struct table nodes;
     struct node *root;

@@ -62,9 +62,6 @@ enum etcd_code tree_walk(const struct tree *t, struct slice path, struct node **
  * stand before it for one call. */
 struct node *tree_first_to_expire(struct tree *t);
 
-/* Which counter an action belongs to; an expiry to none. */
-enum tree_counter tree_counter_of(enum etcd_action action);
-
 /* True for a node that no listing shows: its name begins with '_'. */
 bool tree_is_hidden(const struct node *n);
 
