@@ -222,6 +222,21 @@ static void make_unknown(struct arena *a, const char *name, struct arg_word *val
     value->shell = value->expands = true;
 }
 
+/* `NAME=${NAME:-...}`: the part behind the sign is the value of a variable that is not set. */
+static bool is_default_of(struct arena *a, const char *name, struct arg_word *value)
+{
+    size_t len = strlen(name);
+    const char *text = value->text;
+
+    if (strncmp(text, "${", 2) != 0 || strncmp(text + 2, name, len) != 0 ||
+        !text_begins(text + 2 + len, ":-", ":=") || text[strcspn(text, "}") + 1] != '\0')
+        return false;
+    *value = arg_word_from(value, len + 4 + (text[len + 4] == '"'));
+    value->len -= text[len + 4] == '"' && value->len > 1 ? 2 : 1;
+    value->text = arena_copy(a, value->text, value->len);
+    return true;
+}
+
 static void assign(struct job_scope *scope, const struct branches *b, const char *name,
                    struct arg_word value, bool adds)
 {
@@ -232,6 +247,8 @@ static void assign(struct job_scope *scope, const struct branches *b, const char
     struct job_assignment new = {.name = name, .array = is_array(a, &value)};
     struct arg_list words = {0};
 
+    if (is_default_of(a, name, &value) && before)
+        return;
     if ((b->tested || b->depth > 0) && before && is_of_one_pod(name, value.text))
         return;
     if (adds) {
@@ -605,13 +622,32 @@ static void find_in_variables(struct job_scope *scope)
     job_read_settings(scope, r);
 }
 
+/* A container without a run, of a job or of several pods that name the master of their ranks. */
+static void find_closed(const struct job_scope *scope, bool has_program)
+{
+    static const struct arg_word named = {.text = "MASTER_ADDR"};
+    const struct kube_container *c = scope->container;
+    struct job_view *v = scope->view;
+    const struct job_variable *master = job_variable(v, c, named.text);
+    const struct arg_word *program = scope->foreign != NULL ? scope->foreign : scope->unread;
+    bool meets = master != NULL && !master->is_made && c->pods->replicas != 1;
+
+    if (!meets && (!c->pods->ends || (program == NULL && has_program)))
+        return;
+    arena_push(&v->bundle->arena, v->closed, v->closed_count, v->closed_cap) =
+        (struct job_closed){c,
+                            program == NULL && meets                ? &named
+                            : has_program || scope->foreign != NULL ? program
+                                                                    : NULL,
+                            scope->foreign == NULL ? NULL : foreign_remedy(scope->foreign->text)};
+}
+
 void job_find_runs(struct job_view *v, const struct kube_container *c)
 {
     struct job_scope scope = {.view = v, .container = c};
     size_t count, script, before = v->all_count, operand;
     const struct arg_word *words = job_words(&v->bundle->arena, c, &count, &script);
     const struct yaml_node *entry = kube_get(c->pods->object->spec, "entrypoint");
-    const struct job_variable *master;
     bool shell;
 
     find_in_words(&scope, words, count, -1);
@@ -629,18 +665,8 @@ void job_find_runs(struct job_view *v, const struct kube_container *c)
         scope.unread = &words[operand];
     if (v->all_count == before)
         find_in_variables(&scope);
-    if (scope.foreign != NULL)
-        scope.unread = scope.foreign;
-    master = job_variable(v, c, "MASTER_ADDR"); /* rank 0 of a program that needs no launcher */
-    if (scope.unread == NULL && operand < count && master != NULL && !master->is_made &&
-        c->pods->replicas != 1)
-        scope.unread = &words[operand];
-    else if (!c->pods->ends)
-        return;
-    if (v->all_count > before || (scope.unread == NULL && count > 0))
-        return;
-    arena_push(&v->bundle->arena, v->closed, v->closed_count, v->closed_cap) = (struct job_closed){
-        c, scope.unread, scope.foreign == NULL ? NULL : foreign_remedy(scope.foreign->text)};
+    if (v->all_count == before)
+        find_closed(&scope, count > 0 && words[0].text[0] != '-');
 }
 
 /* The scripts of a ConfigMap that no pods of these files start. Each is read as the script of a

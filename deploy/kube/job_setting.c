@@ -394,7 +394,7 @@ bool job_is_multi_node(const struct job_run *r)
 {
     if (r->nodes_max >= 0)
         return r->nodes_max > 1;
-    return r->container->pods->replicas != 1;
+    return r->container->pods->replicas != 1 || job_run_object(r)->pods_count > 1;
 }
 
 bool job_is_etcd(const struct job_run *r)

@@ -278,6 +278,7 @@ READ = [
     "A=(--nnodes=4\n--rdzv_backend=c10d) # both\nB=(--rdzv_id=a)\nB+=(--rdzv_endpoint=train-0.nodes:29500)\n"
     "torchrun ${A[*]} \"${B[@]}\" t.py",
     "A=--nnodes=4\nA+=' --rdzv_backend=c10d'\nA=\"$A --rdzv_id=a\"\ntorchrun $A --rdzv_endpoint=${H:-train-0.nodes}:29500 t.py",
+    "N=${N:-\"4\"}\nP=${P:-29500}\ntorchrun --nnodes=$N --rdzv_backend=c10d --rdzv_id=a --rdzv_endpoint=train-0.nodes:$P t.py",
     "cat >/tmp/go <<'EOF'\ntorchrun OPTIONS t.py\nEOF\nchmod +x /tmp/go\n/tmp/go",
     "cat <<-EOF | bash -s\n\ttorchrun OPTIONS \\\\\n\tt.py\n\tEOF\n",
     "echo torchrun OPTIONS t.py | sh",

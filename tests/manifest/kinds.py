@@ -229,6 +229,8 @@ FAULTS = [
      [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d --main_process_ip=s.x --main_process_port=1 t.py")]),
     ("Istio before a Master without torchrun", "istio-injected", [ISTIO, torchjob(["python", "t.py"], master=1)],
      [ISTIO, torchjob(["python", "t.py"], workers=1)]),
+    ("a master and a worker, of nodes that are not known", "rdzv-hosted-by-worker",
+     [torchjob(c10d("$MASTER_ADDR:$MASTER_PORT", nodes="$(cat /n)"), master=1, workers=1)], [torchjob(c10d("s.x:1", nodes="$(cat /n)"), master=1)]),
     ("a static job that restarts alone", "restarts-none", [torchjob(["torchrun", "t.py"], master=1)],
      [torchjob(["torchrun", "--max_restarts=3", "t.py"], master=1)]),
 ]
