@@ -24,7 +24,9 @@ static bool is_kept_apart(struct check *c, const struct job_run *r)
                                    strcmp(space.value.text, "default") != 0);
 }
 
-static bool meets_elsewhere(struct check *c, const struct job_run *r)
+/* The nodes of the run meet at a store that other jobs may use: it is not the run's own, or not in
+ * these files, and the run has no space of its own there. */
+static bool meets_at_shared_store(struct check *c, const struct job_run *r)
 {
     bool known = job_is_etcd(r) || !job_endpoint_is_computed(r);
 
@@ -50,7 +52,7 @@ void check_id_missing(struct check *c, const struct job_run *r)
     enum torchrun_option at =
         job_is_set(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
 
-    if (meets_elsewhere(c, r) && !has_id(r) && !check_is_opaque(r))
+    if (meets_at_shared_store(c, r) && !has_id(r) && !check_is_opaque(r))
         check_report(c, check_at_setting(r, at),
                      "no rendezvous id: all jobs without an id meet at %s as `none`",
                      endpoint_name(r));
@@ -98,10 +100,11 @@ void check_id_fixed(struct check *c, const struct job_run *r)
     const struct job_store *store = job_store_behind(r->store);
     const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
-    /* No job is made from the Pod that a controller made of a job. */
+    /* A Pod that a controller has made is the output of a cluster: nobody applies it again, so its
+     * id begins no second job. */
     if (kube_controller(job_run_object(r)) != NULL)
         return;
-    if (meets_elsewhere(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text) &&
+    if (meets_at_shared_store(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text) &&
         (store == NULL || !is_labelled_for(store, job_run_object(r))))
         check_report(
             c, check_at_setting(r, TORCHRUN_RDZV_ID),

@@ -128,7 +128,9 @@ static void print_object(struct steps *s, const struct kube_object *o)
     fputc('\n', s->out);
 }
 
-static void print_step(struct steps *s, enum step step, const char *why)
+/* Prints the commands of the step below the heading, if it has any. STEP_WAIT waits for each
+ * StatefulSet and Deployment of the new files: the stores are among these. */
+static void print_step(struct steps *s, enum step step, const char *heading)
 {
     const struct kube_bundle *b = step == STEP_WAIT ? &s->after : &s->w->bundle;
 
@@ -141,7 +143,7 @@ static void print_step(struct steps *s, enum step step, const char *why)
                                   : !text_is(o->kind, "StatefulSet", "Deployment"))
             continue;
         if (s->printed++ == 0)
-            fprintf(s->out, "%s\n", why);
+            fprintf(s->out, "%s\n", heading);
         fputs(step == STEP_WAIT ? "kubectl rollout status " : "kubectl delete ", s->out);
         print_object(s, o);
     }

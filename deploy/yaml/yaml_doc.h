@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define YAML_DEPTH_MAX    100
-#define YAML_NODES_MAX    4000000 /* read, or represented by aliases */
+#define YAML_NODES_MAX    4000000 /* read; an alias is one */
 #define YAML_SIZE_MAX     ((size_t)64 << 20)
 #define YAML_USER_MAX     ((size_t)4 << 20) /* for a file of settings, which a person writes */
 #define YAML_EXPANDED_MAX 1000000           /* nodes for which all aliases of a file stand */

@@ -355,7 +355,7 @@ static struct yaml_node *build_node(struct yaml_builder *r, unsigned depth)
         return build_scalar(r);
     case YAML_SEQUENCE_START_EVENT:
         return build_collection(r, YAML_SEQUENCE, depth);
-    default:
+    default: /* a mapping begins: the callers take the ends of collections themselves */
         return build_collection(r, YAML_MAPPING, depth);
     }
 }

@@ -53,8 +53,9 @@ struct pickle_ref {
 #define PICKLE_STRING 1
 
 /* Starts as {.in = bytes}, at most UINT32_MAX of them; ends with pickle_reader_fini(). After a
- * false the caller must stop reading: the pickle does not have the expected opcode here, or, if
- * `no_memory` is set, memory is short. The memo takes at most 16 bytes per passed MEMOIZE. */
+ * false, except of pickle_get(), the caller must stop reading: the pickle does not have the
+ * expected opcode here, or, if `no_memory` is set, memory is short. The memo takes at most 16 bytes
+ * per passed MEMOIZE. */
 struct pickle_reader {
     struct slice in;
     size_t at;

@@ -37,7 +37,7 @@ struct c10d_job {
     bool refuted;                /* of a CHECK: a key is missing, so skip the others */
 };
 
-void c10d_end_work(struct conn *c)
+void c10d_end_long(struct conn *c)
 {
     struct c10d_session *s = c10d_session(c);
 
@@ -74,7 +74,7 @@ void c10d_list_keys(struct conn *c, const struct c10d_request *)
     for (size_t i = 0; i < list->chunk_count; i++)
         conn_put_blob(c, list->chunks[i]);
     conn_charge(c, list->size);
-    c10d_end_work(c);
+    c10d_end_long(c);
 }
 
 /* --- Beginning. --- */
@@ -248,7 +248,7 @@ static void run_batch(struct conn *c, const struct c10d_request *req)
     if ((job->done < req->items.len && !job->refuted) || !finish_job(c, req))
         return;
     if (c->protocol != NULL)
-        c10d_end_work(c);
+        c10d_end_long(c);
 }
 
 /* --- A large value. --- */
@@ -277,7 +277,7 @@ static void run_copy(struct conn *c, const struct c10d_request *req)
     else
         set_copy(c, req, job->copy);
     if (c->protocol != NULL)
-        c10d_end_work(c);
+        c10d_end_long(c);
 }
 
 void c10d_run_long(struct conn *c, const struct c10d_request *req)

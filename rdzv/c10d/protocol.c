@@ -20,7 +20,7 @@ static void end_c10d(struct conn *c)
     const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
 
     c10d_drop_wait(c);
-    c10d_end_work(c);
+    c10d_end_long(c);
     c10d_drop_watches(c);
     if (hooks->unbind != NULL && (s->role == C10D_AGENT || s->role == C10D_WORKER))
         hooks->unbind(hooks->arg, c);

@@ -26,8 +26,9 @@ static inline bool c10d_is_busy(const struct conn *c)
     return s->busy != C10D_IDLE;
 }
 
-/* Ends the request that the session carries out or waits for, if any. */
-void c10d_end_work(struct conn *c);
+/* Drops a request that has begun and needs more slices, without an answer. An open WAIT stays:
+ * c10d_drop_wait(). */
+void c10d_end_long(struct conn *c);
 
 /* Waits at a barrier that has already counted this client. */
 void c10d_await_barrier(struct conn *c, const struct c10d_request *req);

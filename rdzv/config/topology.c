@@ -148,7 +148,8 @@ struct topology *topology_read(const char *file, char error[TOPOLOGY_ERROR_MAX])
     if (err < 0)
         snprintf(error, TOPOLOGY_ERROR_MAX, "%s: %s", file, strerror(-err));
     else if ((t = topology_parse((struct slice){bytes, len}, why)) == NULL)
-        snprintf(error, TOPOLOGY_ERROR_MAX, "%.200s:%.300s", file, why);
+        snprintf(error, TOPOLOGY_ERROR_MAX, "%.200s:%.300s", file,
+                 why); /* there is room for both */
     free(bytes);
     return t;
 }

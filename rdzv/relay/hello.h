@@ -59,5 +59,5 @@ static inline const char *hello_release(const char *release, char out[HELLO_RELE
 
 /* A listener with a named space takes only relays of that space. Any other listener takes relays of
  * any space, and makes a space that does not exist (event space_made). NULL if the relay is
- * refused; `why` is written for the operators of store and relay. it is refused. */
+ * refused; `why` is written for the operators of store and relay. */
 struct engine_space *hello_space(struct conn *c, const char *name, char why[HELLO_SPACE_WHY_MAX]);

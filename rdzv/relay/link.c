@@ -51,8 +51,9 @@ static void link_refuse(struct relay_link *link, const char *why)
     conn_finish(link->conn);
 }
 
-static const char *why_refused(struct relay_link *link, const Rdzv__RelayHello *hello,
-                               char why[HELLO_SPACE_WHY_MAX])
+/* Finds or makes the space of the link. Returns NULL, or why the link is refused. */
+static const char *link_choose_space(struct relay_link *link, const Rdzv__RelayHello *hello,
+                                     char why[HELLO_SPACE_WHY_MAX])
 {
     if (conn_net(link->conn)->draining)
         return "the store stops";
@@ -116,8 +117,9 @@ static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, 
     free_link(link);
 }
 
-/* Answers HELLO: refuses the link with a reason, makes the connection one of HTTP, or welcomes the
- * relay. Returns NULL then, or why the frame is no HELLO. */
+/* Answers HELLO on a replica that leads: refuses the link with a reason, welcomes the relay, or
+ * turns the connection into one of HTTP, which frees `link` unless memory is short. Returns NULL
+ * then, or why the frame is no HELLO. */
 static const char *relay_take_hello(struct relay_link *link, struct slice payload)
 {
     char version_why[HELLO_WHY_MAX], space_why[HELLO_SPACE_WHY_MAX];
@@ -131,7 +133,7 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
         return "the first frame is not HELLO";
     hello_text(hello->name, "a_relay", link->name, sizeof link->name);
     version = hello_version(hello, version_why);
-    why = version == 0 ? version_why : why_refused(link, hello, space_why);
+    why = version == 0 ? version_why : link_choose_space(link, hello, space_why);
     if (why != NULL)
         link_refuse(link, why);
     else if (hello->http)

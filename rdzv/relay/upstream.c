@@ -215,7 +215,10 @@ int upstream_dial(const struct upstream *u)
     return net_fail(fd, errno);
 }
 
-static void upstream_connect_next(struct upstream *u)
+/* Connects to the address at which the list stands. A failure leads to the next address, or to a
+ * wait: the state may be another one when this returns. The buffer may use the memory that is kept
+ * for connections which watch the daemon, since a relay without its link is of no use. */
+static void upstream_connect(struct upstream *u)
 {
     name_address(u);
     u->sockets++;
@@ -243,7 +246,7 @@ static void upstream_on_resolved(void *arg, const union resolve_address *address
         u->count = count;
         u->at = 0;
         upstream_enter(u, UPSTREAM_CONNECTS);
-        upstream_connect_next(u);
+        upstream_connect(u);
         return;
     }
     u->count = u->at = 0;
@@ -271,7 +274,7 @@ static void next_try(struct upstream *u)
     if (u->at + 1 < u->count) {
         u->at++;
         upstream_enter(u, UPSTREAM_CONNECTS);
-        upstream_connect_next(u);
+        upstream_connect(u);
         return;
     }
     u->target = (u->target + 1) % u->config->upstream_count;

@@ -52,7 +52,7 @@ struct upstream {
     struct event event; /* of the socket */
     int fd;             /* -1: none */
     SSL *tls;           /* of it; NULL: plain text, or no handshake has begun */
-    uint32_t sockets;   /* that there were: the next one may have the number of the last */
+    uint32_t sockets;   /* begun so far: frames of one are read no further if another was begun */
     bool wants_to_send; /* the socket takes no more for now */
     struct resolve *resolve;
     size_t target; /* of config->upstreams */

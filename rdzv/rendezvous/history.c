@@ -26,6 +26,7 @@ static void history_replace_text(char **text, const char *next)
     *text = made;
 }
 
+/* The caller frees the round or uses it again, and keeps h->count. */
 static void take_out_round(struct history *h, struct history_round *r)
 {
     TAILQ_REMOVE(&h->rounds, r, entry);

@@ -66,12 +66,13 @@ static struct node_facts look_at_agent(const struct run_facts *f, const struct t
                                .ahead_us = a->clock.ahead_us};
 }
 
-/* A second agent of a node, which has begun as agents do, and is heard of: no clone of the first
- * one's connection, and not one whose place it has taken. */
-static bool is_second(const struct agent *a, uint64_t now_ms)
+/* Another agent counts for the node of `a`, and `a` lives as well: it has begun as agents do, and
+ * was heard of lately. So it is neither a clone of the other one's connection nor its predecessor.
+ */
+static bool is_shadowed_and_lives(const struct agent *a, uint64_t lived_ms)
 {
     return a->naming == NAMING_SHADOWED && agent_is_introduced(a) &&
-           clock_elapsed_ms(a->heard_ms, now_ms) < TORCH_DEAD_MS;
+           clock_elapsed_ms(a->heard_ms, lived_ms) < TORCH_DEAD_MS;
 }
 
 /* The log says which relay serves several runs: to look for that here would compare all agents. */
@@ -84,20 +85,22 @@ static bool is_elsewhere(const struct agent *a, const struct run *run)
            !effects_reaches_workers(conn_agent_of(a));
 }
 
-static void look_at_all_agents(const struct run *run, uint64_t now_ms, struct run_facts *out)
+/* Of several doubled or misplaced agents, any one is an example. */
+static void look_at_all_agents(const struct run *run, uint64_t lived_ms, struct run_facts *out)
 {
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
-        const struct agent *first = is_second(a, now_ms) ? run_agent_of(run, &a->node) : NULL;
+        const struct agent *listed =
+            is_shadowed_and_lives(a, lived_ms) ? run_agent_of(run, &a->node) : NULL;
 
         out->agents_unnamed += a->origin == ORIGIN_UNNAMED;
         if (is_elsewhere(a, run))
             out->elsewhere = a;
-        if (out->doubled != NULL || first == NULL)
+        if (out->doubled != NULL || listed == NULL)
             continue;
         out->doubled = &a->node;
-        conn_peer(conn_of(first), out->doubled_peers[0]);
+        conn_peer(conn_of(listed), out->doubled_peers[0]);
         conn_peer(conn_of(a), out->doubled_peers[1]);
     }
 }

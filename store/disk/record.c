@@ -374,6 +374,8 @@ static bool reader_is_done(const struct reader *r)
     return r->at == r->in.len;
 }
 
+/* False: the value has another wire type, or is too large; *c is of no use then. The least value of
+ * an ENUM is checked when the message has been read, since an absent field counts as 0. */
 static bool field_set(const struct field *f, struct change *c, const struct wire_field *w)
 {
     void *at = (uint8_t *)c + f->offset;
