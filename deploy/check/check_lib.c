@@ -47,7 +47,7 @@ const char *check_option(struct check *c, const struct job_store *s, const char 
 {
     struct job_setting found;
 
-    if (!job_store_option(&c->jobs, s->container, name, NULL, &found))
+    if (!job_store_option(&c->jobs, s->container, name, &found))
         return NULL;
     if (out != NULL)
         *out = found;

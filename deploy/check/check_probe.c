@@ -62,8 +62,7 @@ static bool has_known_ports(struct check *c, const struct check_probe *probe)
     struct job_setting found;
 
     if (!clients.all || clients.count == 0 ||
-        job_store_option(&c->jobs, s->container, "listen-client-http-urls",
-                         "ETCD_LISTEN_CLIENT_HTTP_URLS", &found))
+        job_store_option(&c->jobs, s->container, "listen-client-http-urls", &found))
         return false;
     return probe->listeners.all && probe->listeners.count < JOB_LISTENERS_MAX &&
            !ANY(JOB_FOREACH_LISTENER(l, &probe->listeners), l->port <= 0);

@@ -263,6 +263,8 @@ void check_backend_unknown(struct check *c, const struct job_run *r)
 
 /* --- Who is the store. --- */
 
+/* The job meets at a store outside its pods: without is_host=0, an agent may open one of its own.
+ */
 void check_is_host(struct check *c, const struct job_run *r)
 {
     const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];

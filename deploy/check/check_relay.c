@@ -93,8 +93,7 @@ static void look_at_relay_settings(struct check *c, const struct job_store *s)
             check_report(c, check_at_option(s, &found), "%s is a relay, and --%s is of a store",
                          s->container->name, name);
     }
-    for (size_t n = 0; job_store_nth_option(&c->jobs, s->container, "listen", NULL, n, &found);
-         n++) {
+    for (size_t n = 0; job_store_nth_option(&c->jobs, s->container, "listen", n, &found); n++) {
         if (strchr(found.value.text, '/') != NULL && strncmp(found.value.text, "unix:", 5) != 0)
             check_report(c, check_at_option(s, &found),
                          "%s is a relay: --space names its space, and no listener does",
@@ -120,8 +119,7 @@ static const char *listener_space(struct check *c, const struct job_store *store
     struct job_setting found;
     const char *text = arena_text(&c->bundle.arena, ":%ld/", port), *space;
 
-    for (size_t n = 0; job_store_nth_option(&c->jobs, store->container, "listen", NULL, n, &found);
-         n++) {
+    for (size_t n = 0; job_store_nth_option(&c->jobs, store->container, "listen", n, &found); n++) {
         space = strstr(found.value.text, text);
         if (found.value.known && space != NULL)
             return space + strlen(text);

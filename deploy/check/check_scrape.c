@@ -114,8 +114,9 @@ static const struct kube_object *policy_closing_scrape(struct check *c, struct c
     return of->ingress.list[of->ingress.count - 1];
 }
 
-/* Policies add up: one that admits it is enough. */
-static void look_at_scrape(struct check *c, const struct scrape *s)
+/* Policies add up: one that admits the scrape is enough, and none holds on the network of the host.
+ * If all are closed, the finding is at the last one of the bundle. */
+static void report_closed_scrape(struct check *c, const struct scrape *s)
 {
     const struct check_selections *of = &c->selections[s->pods->index];
     const struct kube_object *closed = NULL;
@@ -147,7 +148,7 @@ void check_scrape_of_pods(struct check *c, const struct kube_pods *p)
                        "the annotation prometheus.io/scrape"};
 
     if (job_store_in(&c->jobs, p) != NULL && kube_is(notes, "prometheus\\.io/scrape", "true"))
-        look_at_scrape(c, &s);
+        report_closed_scrape(c, &s);
 }
 
 /* The port of the pods behind a port of the Service. */
@@ -193,7 +194,7 @@ static void look_at_service(struct check *c, const struct endpoint *e,
         struct scrape s = {p, port, e->monitor->title};
 
         if (job_store_in(&c->jobs, p) != NULL)
-            look_at_scrape(c, &s);
+            report_closed_scrape(c, &s);
     }
 }
 

@@ -37,7 +37,7 @@ void check_sidecar_blocks_completion(struct check *c, const struct kube_containe
         return;
     if (job_store_kind(&c->bundle.arena, container) == JOB_STORE_NONE
             ? runs_for_ever(c, container)
-            : !job_store_option(&c->jobs, container, "exit-when-idle", NULL, &found))
+            : !job_store_option(&c->jobs, container, "exit-when-idle", &found))
         check_report(c, check_at_first(container->node, "name"),
                      "the container %s never ends, so the pod never ends", container->name);
 }
@@ -49,7 +49,7 @@ static bool only_prints(struct check *c, const struct kube_container *container)
 
     return ANY(
         FOREACH_WORD(option, "check-config", "check-data", "check-health", "help", "version"),
-        job_store_option(&c->jobs, container, option, NULL, &found));
+        job_store_option(&c->jobs, container, option, &found));
 }
 
 /* An rdzvd or etcd that would be a native sidecar, and is an init container that never ends. */

@@ -19,10 +19,9 @@ void check_etcd_no_v2(struct check *c, const struct job_store *s)
     struct check_position at = check_at_first(s->container->node, "image");
     struct job_setting enable;
     bool asked = ANY(JOB_FOREACH(r, s->runs), job_is_etcd(r));
-    bool enabled =
-        job_store_option(&c->jobs, s->container, "enable-v2", "ETCD_ENABLE_V2", &enable) &&
-        (*enable.value.text == '\0' || strcasecmp(enable.value.text, "true") == 0 ||
-         strcmp(enable.value.text, "1") == 0);
+    bool enabled = job_store_option(&c->jobs, s->container, "enable-v2", &enable) &&
+                   (*enable.value.text == '\0' || strcasecmp(enable.value.text, "true") == 0 ||
+                    strcmp(enable.value.text, "1") == 0);
 
     if (s->kind != JOB_STORE_ETCD || tag == NULL || (!asked && !enabled))
         return;
@@ -45,8 +44,7 @@ void check_etcd_advertise(struct check *c, const struct job_store *s)
     if (s->kind != JOB_STORE_ETCD || check_is_foreign(c, s) || !l.all || l.count == 0 ||
         l.list[0].local)
         return;
-    if (!job_store_option(&c->jobs, s->container, "advertise-client-urls",
-                          "ETCD_ADVERTISE_CLIENT_URLS", &advertise))
+    if (!job_store_option(&c->jobs, s->container, "advertise-client-urls", &advertise))
         check_report(c, check_at_option(s, &l.list[0].setting),
                      "etcd has addresses to listen on, but none to advertise");
     else if (text_has(advertise.value.text, "//0.0.0.0", "//127.", "//localhost", "//[::"))
@@ -213,10 +211,10 @@ static bool is_cluster(struct check *c, const struct job_store *s)
     const struct kube_container *of = s->container;
     struct job_setting found;
 
-    return (job_store_option(&c->jobs, of, "initial-cluster", "ETCD_INITIAL_CLUSTER", &found) &&
+    return (job_store_option(&c->jobs, of, "initial-cluster", &found) &&
             strpbrk(found.value.text, ",$") != NULL) ||
-           job_store_option(&c->jobs, of, "discovery", "ETCD_DISCOVERY", &found) ||
-           job_store_option(&c->jobs, of, "discovery-srv", "ETCD_DISCOVERY_SRV", &found) ||
+           job_store_option(&c->jobs, of, "discovery", &found) ||
+           job_store_option(&c->jobs, of, "discovery-srv", &found) ||
            check_option(c, s, "journal", NULL) != NULL;
 }
 

@@ -9,9 +9,9 @@
 
 /* --- What a store does. --- */
 
-/* How an rdzvd speaks TLS, as far as its flags say. */
+/* How an rdzvd speaks TLS, as far as its flags and variables say. */
 struct tls_side {
-    bool known;       /* all settings are flags, none can come from a file */
+    bool known;       /* no setting can come from a file */
     bool serves;      /* it has a certificate */
     bool takes_plain; /* from other pods as well */
     bool asks;        /* its clients have to show a certificate */
@@ -23,6 +23,7 @@ static bool is_text(const char *text, const char *wanted)
     return text != NULL && strcmp(text, wanted) == 0;
 }
 
+/* rdzvd takes etcd's flags as well: cert-file is its cert, and config-file a file of etcd's. */
 static struct tls_side side_of(struct check *c, const struct job_store *s)
 {
     const char *plaintext = check_option(c, s, "plaintext", NULL);

@@ -236,7 +236,7 @@ static bool forgets_closed_runs(struct check *c, const struct job_run *r)
 
     if (r->store == NULL || r->store->kind == JOB_STORE_ETCD || strcmp(r->backend, "c10d") != 0)
         return false;
-    return !job_store_option(&c->jobs, r->store->container, "elastic-fixes", NULL, &fixes) ||
+    return !job_store_option(&c->jobs, r->store->container, "elastic-fixes", &fixes) ||
            strcmp(fixes.value.text, "off") != 0;
 }
 

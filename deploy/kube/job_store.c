@@ -1,6 +1,7 @@
 /* Finds the containers that are stores, and reads their options. */
 #include "deploy/kube/job_parts.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -38,9 +39,13 @@ static bool has_word(const struct arg_word *words, size_t count, const char *sta
 }
 
 /* A replica with --upstream passes clients on while it does not lead, and is a store. */
-static bool relays(const struct arg_word *words, size_t count)
+static bool relays(const struct kube_container *c, const struct arg_word *words, size_t count)
 {
-    return has_word(words, count, "--upstream") && !has_word(words, count, "--journal");
+    const struct yaml_node *env = kube_get(c->node, "env");
+
+    return (has_word(words, count, "--upstream") ||
+            kube_item(env, "name", "RDZVD_UPSTREAM") != NULL) &&
+           !has_word(words, count, "--journal") && kube_item(env, "name", "RDZVD_JOURNAL") == NULL;
 }
 
 /* The text after the name in `--name` or `--name=...`: "" or "=..."; NULL if the word is another
@@ -83,7 +88,8 @@ static size_t program_of(const struct arg_word *words, size_t count)
 }
 
 /* The first command of a script that is a store; of etcds that of a cluster. */
-static struct store_words words_in_script(struct arena *a, const struct arg_word *script)
+static struct store_words words_in_script(struct arena *a, const struct kube_container *of,
+                                          const struct arg_word *script)
 {
     struct store_words found = {0};
     struct shell_script s;
@@ -94,7 +100,7 @@ static struct store_words words_in_script(struct arena *a, const struct arg_word
         enum job_store_kind kind =
             first == c->count ? JOB_STORE_NONE : program_kind(c->words[first].text);
 
-        if (kind == JOB_STORE_RDZVD && relays(c->words, c->count))
+        if (kind == JOB_STORE_RDZVD && relays(of, c->words, c->count))
             kind = JOB_STORE_RELAY;
         if (kind != JOB_STORE_NONE &&
             (found.kind == JOB_STORE_NONE || has_word(c->words, c->count, "--initial-cluster")))
@@ -113,7 +119,7 @@ static struct store_words find_words(struct arena *a, const struct kube_containe
     if (c->init && !c->sidecar)
         return (struct store_words){0}; /* it waits for a store, or prepares one */
     if (script < count)
-        return words_in_script(a, &words[script]);
+        return words_in_script(a, c, &words[script]);
     first = program_of(words, count);
     if (kube_field(c, "command") != NULL || (first < count && words[first].text[0] != '-'))
         out.kind = first < count ? program_kind(words[first].text) : JOB_STORE_NONE;
@@ -125,7 +131,7 @@ static struct store_words find_words(struct arena *a, const struct kube_containe
         out.kind = JOB_STORE_ETCD;
     if (out.kind == JOB_STORE_NONE && first == 0 && listens_as_rdzvd(words, count))
         out.kind = JOB_STORE_RDZVD;
-    if (out.kind == JOB_STORE_RDZVD && relays(words, count))
+    if (out.kind == JOB_STORE_RDZVD && relays(c, words, count))
         out.kind = JOB_STORE_RELAY;
     return out;
 }
@@ -243,11 +249,23 @@ static struct job_setting store_setting(struct job_view *v, const struct kube_co
     return s;
 }
 
+/* RDZVD_DATA_DIR of data-dir. */
+static const struct job_variable *option_variable(struct job_view *v,
+                                                  const struct kube_container *c,
+                                                  const char *prefix, const char *name)
+{
+    char *text = arena_text(&v->bundle->arena, "%s%s", prefix, name);
+
+    for (char *p = text; *p != '\0'; p++)
+        *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+    return job_variable(v, c, text);
+}
+
 bool job_store_nth_option(struct job_view *v, const struct kube_container *c, const char *name,
-                          const char *variable, size_t index, struct job_setting *out)
+                          size_t index, struct job_setting *out)
 {
     struct store_words w = find_words(&v->bundle->arena, c);
-    const struct job_variable *found;
+    const struct job_variable *found = NULL;
 
     for (size_t i = 0; i < w.count; i++) {
         const char *rest = behind_name(w.words[i].text, name);
@@ -262,7 +280,10 @@ bool job_store_nth_option(struct job_view *v, const struct kube_container *c, co
             *out = store_setting(v, c, arg_word_from(&w.words[next ? i + 1 : i], 0), !next);
         return true;
     }
-    found = variable == NULL || index > 0 ? NULL : job_variable(v, c, variable);
+    if (index == 0)
+        found = option_variable(v, c, "RDZVD_", name);
+    if (index == 0 && found == NULL)
+        found = option_variable(v, c, "ETCD_", name);
     if (found == NULL)
         return false;
     *out = (struct job_setting){
@@ -275,9 +296,9 @@ bool job_store_nth_option(struct job_view *v, const struct kube_container *c, co
 }
 
 bool job_store_option(struct job_view *v, const struct kube_container *c, const char *name,
-                      const char *variable, struct job_setting *out)
+                      struct job_setting *out)
 {
-    return job_store_nth_option(v, c, name, variable, 0, out);
+    return job_store_nth_option(v, c, name, 0, out);
 }
 
 /* --- Versions. --- */
@@ -314,9 +335,9 @@ bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s)
     struct job_setting found;
 
     if (tag == NULL || !job_etcd_is_since(tag, 4) ||
-        job_store_option(v, s->container, "config-file", "ETCD_CONFIG_FILE", &found))
+        job_store_option(v, s->container, "config-file", &found))
         return false;
-    return !job_store_option(v, s->container, "enable-v2", "ETCD_ENABLE_V2", &found) ||
+    return !job_store_option(v, s->container, "enable-v2", &found) ||
            strcasecmp(found.value.text, "false") == 0;
 }
 
@@ -357,25 +378,24 @@ static void add_listeners(struct arena *a, struct job_listeners *l, const struct
 struct job_listeners job_store_listeners(struct job_view *v, const struct job_store *s, bool peers)
 {
     static const struct {
-        const char *option, *variable;
+        const char *option;
         bool peer;
     } sources[] = {
-        {"listen", NULL, false},
-        {"listen-client-urls", "ETCD_LISTEN_CLIENT_URLS", false},
-        {"listen-peer-urls", "ETCD_LISTEN_PEER_URLS", true},
-        {"listen-metrics-urls", "ETCD_LISTEN_METRICS_URLS", true},
+        {"listen", false},
+        {"listen-client-urls", false},
+        {"listen-peer-urls", true},
+        {"listen-metrics-urls", true},
     };
     struct job_listeners l = {.count = 0};
     struct job_setting found;
 
-    if (job_store_option(v, s->container, "config", NULL, &found) ||
-        job_store_option(v, s->container, "config-file", "ETCD_CONFIG_FILE", &found))
+    if (job_store_option(v, s->container, "config", &found) ||
+        job_store_option(v, s->container, "config-file", &found))
         return l;
     l.all = true;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         for (size_t n = 0; (peers || !sources[i].peer) && n < JOB_LISTENERS_MAX; n++) {
-            if (!job_store_nth_option(v, s->container, sources[i].option, sources[i].variable, n,
-                                      &found))
+            if (!job_store_nth_option(v, s->container, sources[i].option, n, &found))
                 break;
             l.all = l.all && found.value.known;
             add_listeners(&v->bundle->arena, &l, &found, sources[i].option);
@@ -413,7 +433,7 @@ bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_
 
     *out = (struct job_upstream){.port = -1};
     if (relay->kind != JOB_STORE_RELAY ||
-        !job_store_option(v, relay->container, "upstream", NULL, &out->setting))
+        !job_store_option(v, relay->container, "upstream", &out->setting))
         return false;
     for (text = out->setting.value.text; index > 0; index--) {
         text += strcspn(text, ",");
@@ -447,7 +467,7 @@ const struct job_store *job_store_behind(const struct job_store *s)
 
 bool job_relay_space(struct job_view *v, const struct job_store *relay, struct job_setting *out)
 {
-    if (job_store_option(v, relay->container, "space", NULL, out))
+    if (job_store_option(v, relay->container, "space", out))
         return true;
     *out = (struct job_setting){.value = {.text = "default", .known = true}};
     return false;

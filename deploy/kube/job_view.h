@@ -161,7 +161,7 @@ const struct kube_object *job_run_object(const struct job_run *r);
 
 /* Whether the run has several pods, as far as it is known. */
 bool job_is_multi_node(const struct job_run *r);
-/* c10d, etcd, etcd-v2. */
+/* c10d, etcd, etcd-v2, and not --standalone. */
 bool job_is_dynamic(const struct job_run *r);
 /* etcd, etcd-v2. */
 bool job_is_etcd(const struct job_run *r);
@@ -209,13 +209,13 @@ const struct job_store *job_server_behind(const struct job_view *v,
 /* The one that a host name leads to, or NULL. */
 const struct job_store *job_server_at(const struct job_view *v, const struct kube_target *target);
 
-/* The value of an option of a store: from its words, `--name=value` or `--name value`, or from the
- * variable (NULL: it has none). False: it is not set. A switch has the value "". */
+/* The value of an option of a store: from its words, `--name=value` or `--name value`, else from
+ * its variable, RDZVD_NAME or ETCD_NAME. False: it is not set. A switch has the value "". */
 bool job_store_option(struct job_view *v, const struct kube_container *c, const char *name,
-                      const char *variable, struct job_setting *out);
+                      struct job_setting *out);
 /* The `index`-th value of an option that may be given several times. */
 bool job_store_nth_option(struct job_view *v, const struct kube_container *c, const char *name,
-                          const char *variable, size_t index, struct job_setting *out);
+                          size_t index, struct job_setting *out);
 
 /* The tag of an image whose name is etcd: "" if it has none; NULL if it is another image, or only a
  * digest says what it is. */

@@ -230,8 +230,7 @@ static bool judge(struct rewrite *w, struct etcd *e, const struct job_store *s)
     const struct yaml_node *containers = kube_get(p->spec, "containers");
     struct job_setting members;
 
-    if (p->replicas > 1 || (job_store_option(&w->jobs, e->container, "initial-cluster",
-                                             "ETCD_INITIAL_CLUSTER", &members) &&
+    if (p->replicas > 1 || (job_store_option(&w->jobs, e->container, "initial-cluster", &members) &&
                             strchr(members.value.text, ',') != NULL))
         return rewrite_error(w, e->object->node,
                              "this is an etcd of several members, which one rdzvd cannot replace: "
