@@ -272,7 +272,8 @@ static bool keep_values(struct rdzv_request *r, const struct c10d_reply *reply)
     return true;
 }
 
-/* The last part was answered. */
+/* `reply` is the last one that is awaited: of the last part, or of a CHECK that found no key, so
+ * that no GET follows. */
 static void request_finish(struct rdzv_request *r, enum c10d_op op, const struct c10d_reply *reply)
 {
     bool kept = true;

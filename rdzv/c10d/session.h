@@ -59,8 +59,9 @@ enum c10d_presence {
 
 /* What rdzvd does for torch's agents. Without hooks (bind NULL) every key is plain. */
 struct c10d_hooks {
-    /* The first key that a session names: sets role and bound. After C10D_UNBOUND it is called
-     * again for the next one, unless the session waits for a key by then. */
+    /* The first key that a session names: sets role and bound, or leaves C10D_PLAIN, which the
+     * caller has set. After C10D_UNBOUND and C10D_RESUMED it is called again for the next one,
+     * unless the session waits for a key by then. */
     void (*bind)(void *arg, struct conn *c, struct slice key, enum c10d_op op);
     /* A bound session ends. */
     void (*unbind)(void *arg, struct conn *c);

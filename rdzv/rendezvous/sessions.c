@@ -14,7 +14,7 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     struct peer local;
 
     if (a == NULL)
-        return; /* its keys are plain, then */
+        return; /* its keys stay plain, as the caller has them; a resumed session is asked again */
     a->run = run;
     a->conn = c;
     a->agent.pings = c10d_session(c)->pinged;
