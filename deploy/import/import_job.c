@@ -212,7 +212,7 @@ static void put_flags(struct importer *m, struct yaml_node *to, const struct kub
                  "journal", "journal-ca", "journal-cert", "journal-lease", "journal-password-file",
                  "journal-server-name", "journal-user", "upstream-ca", "upstream-cert",
                  "upstream-name") {
-        if (!job_store_option(&m->jobs, c, name, NULL, &found))
+        if (!job_store_option(&m->jobs, c, name, &found))
             continue;
         import_put_text(m, flags, name, found.value.text);
         import_put(m, secrets, name, secret_key_at(m, c, found.value.text));
