@@ -208,7 +208,8 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
             break;
         table_add_json(&t, STYLE_PLAIN, key);
     }
-    if (shown == 0 && connected >= workers)
+    if (shown == 0 &&
+        (connected >= workers || strcmp(member_text(owner, "state"), "complete") != 0))
         return;
     fprintf(out, "%s", indent);
     if (shown == 0) {

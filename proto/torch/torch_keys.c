@@ -119,18 +119,13 @@ static bool read_nccl(struct slice key, struct torch_key_writer *out)
            read_rank(name, &out->rank);
 }
 
-/* With use_local_synchronization=True, the name of a group is a hash of its ranks and of the number
- * of groups that this rank has made: if the ranks differ in that, they wait for different groups.
- */
-#define GROUP_HASH_LEN 40
-
 bool torch_key_writer_of_worker(struct slice key, struct torch_key_writer *out)
 {
     if (read_nccl(key, out))
         return true;
     if (!read_gloo(key, out))
         return false;
-    if (out->group.len == GROUP_HASH_LEN)
+    if (out->group.len == TORCH_GROUP_HASH)
         out->when = "in new_group(), if all its ranks have made as many groups before";
     else if (!slice_is(out->group, TORCH_DEFAULT_GROUP))
         out->when = "in new_group()";

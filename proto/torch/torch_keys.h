@@ -41,6 +41,11 @@ size_t torch_key_write(struct slice run_key, int64_t round, const char *name, ui
 
 #define TORCH_DEFAULT_GROUP "default_pg" /* the process group of all ranks */
 
+/* The length of the name of a group made with use_local_synchronization=True: a hash of its ranks
+ * and of the number of groups that this rank has made. If the ranks differ in that, they wait for
+ * different groups. */
+#define TORCH_GROUP_HASH 40
+
 struct torch_key_writer {
     const char *what;   /* the value: "NCCL's id"; static */
     const char *when;   /* the moment at which the writer writes it; static */

@@ -22,7 +22,8 @@ const struct torch_node *status_node_of_worker(const struct run *run, const stru
 static void write_text(struct key_writer *out)
 {
     char name[NODE_TEXT_MAX], words[NODE_TEXT_MAX];
-    int group = (int)(out->torch.group.len < 100 ? out->torch.group.len : 100), at;
+    size_t len = out->torch.group.len;
+    int group = (int)(len == TORCH_GROUP_HASH ? 8 : len < 100 ? len : 100), at;
 
     if (group > 0)
         at =

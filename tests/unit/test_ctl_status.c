@@ -96,12 +96,16 @@ static void members_may_be_absent(void **state)
 static void workers_that_are_not_connected_are_counted(void **state)
 {
     (void)state;
-    show("{\"id\":\"J\",\"workers\":8,\"workers_connected\":6,\"waits_count\":0}", OUTPUT_TABLE);
-    done("RUN J  , round 0  (, space team-a)\n"
+    show("{\"id\":\"J\",\"state\":\"complete\",\"workers\":8,\"workers_connected\":6,\"waits_"
+         "count\":0}",
+         OUTPUT_TABLE);
+    done("RUN J  complete, round 0  (, space team-a)\n"
          "  0 nodes, none missing\n"
          "  WORKERS: 6 of 8 are connected: have the others called init_process_group()?\n");
-    show("{\"id\":\"J\",\"workers\":8,\"workers_connected\":8,\"waits_count\":0}", OUTPUT_TABLE);
-    done("RUN J  , round 0  (, space team-a)\n"
+    show("{\"id\":\"J\",\"state\":\"complete\",\"workers\":8,\"workers_connected\":8,\"waits_"
+         "count\":0}",
+         OUTPUT_TABLE);
+    done("RUN J  complete, round 0  (, space team-a)\n"
          "  0 nodes, none missing\n");
 }
 
