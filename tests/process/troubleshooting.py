@@ -11,6 +11,7 @@ or it is listed in NOT_STARTED. A row without any of these fails the test. Sever
 import concurrent.futures
 import contextlib
 import http.client
+import json
 import os
 import re
 import shutil
@@ -128,6 +129,8 @@ def two_workers_of_one_rank(r, scene):
                      MASTER_PORT=str(store.port), TORCHELASTIC_USE_AGENT_STORE="True")
     wait_until(lambda: re.search(r"rdzvd_space_waiters\S* 2", get(store.port, "/metrics")[1]), lambda: "no two wait")
     r.show(store=store.port)
+    status = json.loads(get(store.port, "/rdzv/v1/status")[1])
+    check([w["rank"] for w in status["spaces"][0]["waits"]] == [0, 0], status)
 
 
 @row("workers hang, and status shows neither", instead="takes a collective that hangs")
