@@ -171,13 +171,14 @@ static void handle_append(struct conn *c, const struct c10d_request *req)
     c10d_apply(c, &command, &result);
 }
 
-/* A worker writes its own key of the group of all ranks before it waits for the keys of others. */
+/* A worker writes its own key of the group of all ranks before it waits for the keys of others.
+ * Only keys of gloo and NCCL begin so: to parse every key would make each SET slower. */
 static void note_rank(struct conn *c, struct slice key)
 {
     struct c10d_session *s = c10d_session(c);
     struct torch_key_writer writer;
 
-    if (s->rank != 0 || !slice_starts_with(key, slice_str("/" TORCH_DEFAULT_GROUP "/")) ||
+    if (s->rank != 0 || !slice_starts_with(key, slice_str("/" TORCH_DEFAULT_GROUP "/0//c")) ||
         !torch_key_writer_of_worker(key, &writer) || !slice_is(writer.group, TORCH_DEFAULT_GROUP))
         return;
     s->rank = (uint32_t)writer.rank + 1;
