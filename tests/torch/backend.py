@@ -203,9 +203,10 @@ class Scene:
         relay, _ = self.relay_of(self.pair, "b")
         self.pair.kill_agent("b")
         wait_gone(relay, GONE_S)
-        mark = self.pair.mark()  # from here on, no worker of the lost agent trains
         self.pair.start_agent("b2")
-        self.pair.wait_training(2, since=mark)
+        # Until then, steps may be those of the lost agent's worker, whose output is still read.
+        self.pair.wait(lambda: self.pair.workers("b2"), "a worker of the new agent")
+        self.pair.wait_training(2, since=self.pair.mark())
         log = [line for line in self.store.daemon.log().splitlines() if "space=pair" in line]
         joined = [line for line in log if "event=node_joined" in line and "/%d/0 " % self.pair.agents["b2"].pid in line][0]
         done = [line for line in log if "event=round_complete" in line][-1]
