@@ -2,8 +2,6 @@
  * the contract. */
 #include "rdzv/relay/link.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -242,41 +240,17 @@ static bool is_sent_on(struct relay_link *link, const struct relay_frame *frame)
 
 /* --- Open. --- */
 
-/* From a text; zero, as for a Unix socket, if the text is no address. */
-static struct peer peer_from(const char *host, uint32_t port)
-{
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-    struct sockaddr_in in = {.sin_family = AF_INET};
-    struct peer p = {0};
-
-    if (inet_pton(AF_INET, host, &in.sin_addr) == 1)
-        p = peer_of((const struct sockaddr *)(const void *)&in);
-    else if (inet_pton(AF_INET6, host, &in6.sin6_addr) == 1)
-        p = peer_of((const struct sockaddr *)(const void *)&in6);
-    p.port = port <= UINT16_MAX ? (uint16_t)port : 0;
-    return p;
-}
-
 static const char *take_open(struct relay_link *link, const struct relay_frame *frame)
 {
     Rdzv__RelayOpen *open = NULL;
-    struct relay_opening o;
     bool ok;
 
     if (frame->payload.len <= RELAY_MESSAGE_MAX)
         open = rdzv__relay_open__unpack(NULL, frame->payload.len, frame->payload.ptr);
     ok = open != NULL && open->session != 0 && open->c10d_version <= C10D_MODERN &&
          frame->channel != 0 && relay_session_find(link, frame->channel) == NULL;
-    if (ok) {
-        o = (struct relay_opening){.id = open->session,
-                                   .version = (enum c10d_version)open->c10d_version,
-                                   .peer = peer_from(open->peer_host, open->peer_port),
-                                   .local = peer_from(open->local_host, open->local_port),
-                                   .link = open->link,
-                                   .resumes = open->resumes,
-                                   .pings = open->pings};
-        relay_session_open(link, frame->channel, &o);
-    }
+    if (ok)
+        relay_session_open(link, frame->channel, open);
     rdzv__relay_open__free_unpacked(open, NULL);
     conn_charge(link->conn, OPEN_COST);
     return ok ? NULL : "an OPEN that no relay sends";

@@ -2,7 +2,9 @@
  * See link_session.h. */
 #include "rdzv/relay/link_session.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "rdzv/engine/log.h"
@@ -737,22 +739,38 @@ struct relay_session *relay_session_find(struct relay_link *link, uint32_t chann
     return link->last;
 }
 
-/* A client that is on the relay's own machine is where the relay is. */
-static struct peer seen_from_here(const struct relay_link *link, const struct relay_opening *o)
+/* From a text; zero, as for a Unix socket, if the text is no address. */
+static struct peer peer_from(const char *host, uint32_t port)
 {
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct peer p = {0};
+
+    if (inet_pton(AF_INET, host, &in.sin_addr) == 1)
+        p = peer_of((const struct sockaddr *)(const void *)&in);
+    else if (inet_pton(AF_INET6, host, &in6.sin6_addr) == 1)
+        p = peer_of((const struct sockaddr *)(const void *)&in6);
+    p.port = port <= UINT16_MAX ? (uint16_t)port : 0;
+    return p;
+}
+
+/* A client that is on the relay's own machine is where the relay is. */
+static struct peer seen_from_here(const struct relay_link *link, const Rdzv__RelayOpen *open)
+{
+    const struct peer there = peer_from(open->peer_host, open->peer_port);
     struct peer peer = link->conn->peer;
 
-    if (!peer_is_loopback(&o->peer) && !peer_is_unix(&o->peer))
-        return o->peer;
-    peer.port = o->peer.port;
+    if (!peer_is_loopback(&there) && !peer_is_unix(&there))
+        return there;
+    peer.port = there.port;
     return peer;
 }
 
-static struct relay_session *session_make(struct relay_link *link, const struct relay_opening *o)
+static struct relay_session *session_make(struct relay_link *link, const Rdzv__RelayOpen *open)
 {
     struct relay_links *all = link->all;
     struct relay_session *s = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
-    const struct peer peer = seen_from_here(link, o);
+    const struct peer peer = seen_from_here(link, open);
 
     if (s == NULL)
         return NULL;
@@ -765,12 +783,12 @@ static struct relay_session *session_make(struct relay_link *link, const struct 
     }
     s->all = all;
     s->space = link->space;
-    s->id = o->id;
-    s->backend.local = o->local;
-    make_key(s->id_key, link->space, o->id);
+    s->id = open->session;
+    s->backend.local = peer_from(open->local_host, open->local_port);
+    make_key(s->id_key, link->space, open->session);
     s->by_id.key = (struct slice){s->id_key, sizeof s->id_key};
     table_add(&all->sessions, &s->by_id);
-    c10d_begin_relayed(all->c10d, s->conn, o->version, o->pings);
+    c10d_begin_relayed(all->c10d, s->conn, (enum c10d_version)open->c10d_version, open->pings);
     return s;
 }
 
@@ -814,42 +832,42 @@ static void take_session_over(struct relay_session *s)
  * memory for the new session, the sweep ends the record. While the dropped session is there, the
  * sweep leaves its record alone: if the record ended, a client whose answer was lost would have its
  * change carried out twice. */
-static struct relay_session *open_new(struct relay_link *link, const struct relay_opening *o,
+static struct relay_session *open_new(struct relay_link *link, const Rdzv__RelayOpen *open,
                                       struct relay_session *dropped)
 {
     struct relay_session *s;
 
     if (dropped != NULL)
         relay_session_free(dropped);
-    s = session_make(link, o);
+    s = session_make(link, open);
     if (s == NULL && dropped != NULL)
         relay_links_restart_sweep(link->all);
     return s;
 }
 
-void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o)
+void relay_session_open(struct relay_link *link, uint32_t channel, const Rdzv__RelayOpen *open)
 {
     struct relay_links *all = link->all;
-    struct relay_session *s = relay_session_of_id(all, link->space, o->id);
+    struct relay_session *s = relay_session_of_id(all, link->space, open->session);
     struct relay_frame refusal = {.kind = RELAY_ENDED, .channel = channel};
     const char *why = NULL;
     bool is_new, was_dropped;
 
     /* The OPEN comes late, on a link that the relay has already replaced. That link will end by
      * itself; until then, its further frames name an unknown channel. */
-    if (s != NULL && o->link != 0 && o->link < s->link_number)
+    if (s != NULL && open->link != 0 && open->link < s->link_number)
         return;
     if (s != NULL && s->link != NULL && !relay_session_was_dropped(s))
         take_session_over(s);
-    s = relay_session_of_id(all, link->space, o->id); /* what was about to end has ended */
+    s = relay_session_of_id(all, link->space, open->session); /* what was about to end has ended */
     was_dropped = s != NULL && relay_session_was_dropped(s);
     is_new = s == NULL || was_dropped;
     if (is_new) {
         why = why_no_room(link);
-        s = why == NULL ? open_new(link, o, s) : NULL; /* refused: the dropped session stays */
+        s = why == NULL ? open_new(link, open, s) : NULL; /* refused: the dropped session stays */
     } else {
-        s->conn->peer = seen_from_here(link, o);
-        s->backend.local = o->local;
+        s->conn->peer = seen_from_here(link, open);
+        s->backend.local = peer_from(open->local_host, open->local_port);
     }
     if (s == NULL) {
         refusal.payload =
@@ -857,14 +875,14 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const struct 
         relay_link_put(link, &refusal);
         return;
     }
-    s->link_number = o->link;
+    s->link_number = open->link;
     session_attach(s, link, channel);
     if (is_new && !session_restore(s, was_dropped)) {
         conn_drop(s->conn, DROP_NO_MEMORY, "its worker store could not be read at the start",
                   (struct slice){0});
         return;
     }
-    all->engine->stats.sessions_resumed += o->resumes && s->record != RECORD_NONE;
+    all->engine->stats.sessions_resumed += open->resumes && s->record != RECORD_NONE;
     c10d_set_presence(s->conn, C10D_HERE);
 }
 

@@ -185,16 +185,9 @@ void relay_session_free(struct relay_session *s);
 /* Once a second. */
 void relay_dropped_tick(struct relay_links *all, uint64_t now_ms);
 
-/* A relay opens a session. `open` is checked. False: the store has no room for the session, and has
- * told the relay. */
-struct relay_opening {
-    uint64_t id;
-    enum c10d_version version;
-    struct peer peer, local;
-    uint64_t link; /* its number among those of the relay; 0: the relay does not say */
-    bool resumes, pings;
-};
-void relay_session_open(struct relay_link *link, uint32_t channel, const struct relay_opening *o);
+/* A relay opens a session: its id, version and channel are fine. If the store has no room for the
+ * session, the relay hears so. */
+void relay_session_open(struct relay_link *link, uint32_t channel, const Rdzv__RelayOpen *open);
 
 /* NULL: the link has none of that channel. */
 struct relay_session *relay_session_find(struct relay_link *link, uint32_t channel);
