@@ -300,6 +300,8 @@ step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state
 job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 ${RELEASES:---usual}
 job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
 job_step torch-orders env RDZVD="$PLAIN" $PYTHON tests/torch/orders.py $RELEASES
+job_step torch-drain env RDZVD="$PLAIN" $PYTHON tests/torch/drain.py $RELEASES
+step drain-notice $PYTHON tests/process/drain_notice.py
 job_step troubleshooting env RDZVD="$PLAIN" $PYTHON tests/process/troubleshooting.py
 job_step torch-kills $PYTHON tests/torch/kills.py $([ "$ALL" = yes ] || echo --torch 2.13.0) --seed "$SEED"
 job_step torch-replicas $PYTHON tests/torch/replicas.py --torch 2.13.0 --seed "$SEED" $([ "$ALL" = yes ] && echo --faults 30 || echo --lease 2 --pause 4)

@@ -63,13 +63,15 @@ OPTIONS = [
     Option("count", "c", "COUNT", "",
            "end after so many pings (latency; default: 20) or lines (monitor; default: no end)"),
     Option("wait", "", None, "",
-           "if the key is absent, wait for it", "wait"),
+           "get: if the key is absent, wait for it; drain: return when the nodes have left", "wait"),
     Option("raw", "", None, "",
            "print the bytes of the value alone, with no newline behind them", "raw"),
     Option("yes", "y", None, "",
            "do not ask", "yes"),
     Option("reason", "", "TEXT", "",
            "the reason, which is kept and shown with the order", "reason"),
+    Option("in", "", "DURATION", "",
+           "the time that the workers have to save their work (default: 120s)"),
     Option("ready", "", None, "",
            "ask /readyz, whether the store is ready, in place of /livez", "ready"),
     Option("ended", "", None, "",
@@ -216,6 +218,12 @@ COMMANDS = [
             same moment and meet again without it, and no restart is used up. A spare takes the place. The agent of the
             node lives on as a spare; that of torch before 2.3 ends.""" + FOR_OPERATORS,
             ("evict node-7 --reason 'ECC errors' --yes", "a bad node leaves at once")),
+    Command("drain", "NODE", 1, 1, "", "in wait reason", "take a node out once its workers have saved their work",
+            """Does what cordon does, and asks the workers for a checkpoint: they find the key rdzvd/drain, and set the key
+            rdzvd/checkpointed to its id. Then, or at the latest after --in, the node is evicted. With --wait, rdzvctl
+            returns when no such node trains any more, as a hook needs that stops a pod or a machine.""" + FOR_OPERATORS,
+            ("drain node-7 --in 5m --reason maintenance", "before node-7 is switched off"),
+            ("drain $(hostname) --wait", "in a hook on the node itself")),
     Command("restart", "RUN", 1, 1, "runs", "reason yes", "let the nodes of a run meet again",
             """All agents of the run end their workers in the same moment, meet, and start new workers. No restart
             (--max-restarts) is used up.""" + FOR_OPERATORS,
@@ -253,7 +261,7 @@ COMMANDS = [
 ]
 
 # Of those, the orders to runs and nodes, which one function sends.
-ORDERS = "cordon uncordon evict restart hold release close".split()
+ORDERS = "cordon uncordon evict drain restart hold release close".split()
 
 # What is asked before a command, unless there is --yes: of its first word, the space and the store.
 QUESTIONS = {

@@ -42,6 +42,7 @@ struct ctl {
 
     int64_t timeout_ms; /* -1: not given */
     int64_t interval_ms;
+    int64_t in_ms;
     int64_t count;
     bool help, version, watch, wait, raw, yes, ready, ended, man;
 };

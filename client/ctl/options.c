@@ -125,6 +125,8 @@ static bool take_option(struct parse *p, enum ctl_option_id id, const char *valu
         return take_duration(p, "timeout", value, &ctl->timeout_ms);
     case OPTION_INTERVAL:
         return take_duration(p, "interval", value, &ctl->interval_ms);
+    case OPTION_IN:
+        return take_duration(p, "in", value, &ctl->in_ms);
     case OPTION_COUNT:
         return take_count(p, value);
     default:
@@ -286,6 +288,7 @@ bool options_parse(int argc, char **argv, char *(*environment)(const char *name)
 
     *out = (struct ctl){.timeout_ms = -1,
                         .interval_ms = -1,
+                        .in_ms = -1,
                         .count = -1,
                         .token_file = given_in(environment, "RDZVCTL_TOKEN_FILE"),
                         .tls_with = {.ca = given_in(environment, "RDZVCTL_CACERT"),

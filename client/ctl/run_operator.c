@@ -165,11 +165,35 @@ static char *with_parameter(char *path, const char *name, const char *value)
     return whole;
 }
 
+#define DRAIN_LOOK_MS 500
+
+/* Until no node of that name trains. --timeout ends that. */
+static enum ctl_exit await_drained(const struct ctl *ctl, const char *space)
+{
+    double ends_s = ctl_now_s() + (double)ctl_timeout(ctl, INT32_MAX) / 1000;
+    enum ctl_exit code;
+    long left;
+
+    do {
+        char *path = path_in_space(space, "/nodes/", ctl->args[0]);
+        cJSON *json = NULL;
+
+        ctl_pause(DRAIN_LOOK_MS);
+        code = http_json(ctl, "GET", path, &json);
+        left = member_number(json, "participants");
+        cJSON_Delete(json);
+        free(path);
+    } while (code == CTL_FINE && left > 0 && ctl_now_s() < ends_s);
+    if (code == CTL_FINE && left > 0)
+        return ctl_say(CTL_MISSING, "such nodes still train: %ld", left);
+    return code;
+}
+
 enum ctl_exit run_order(const struct ctl *ctl)
 {
     const char *space = ctl->space != NULL ? ctl->space : "default", *word = ctl->command->name;
-    bool is_node = strstr(word, "cordon") != NULL || strcmp(word, "evict") == 0;
-    char by[128], host[64] = "", *path;
+    bool is_node = strstr("cordon uncordon evict drain", word) != NULL;
+    char by[128], host[64] = "", in[32], *path;
     enum ctl_exit code;
     cJSON *json = NULL;
 
@@ -183,6 +207,10 @@ enum ctl_exit run_order(const struct ctl *ctl)
     path = with_parameter(path, "order", word);
     path = with_parameter(with_parameter(path, "by", by), "reason",
                           ctl->reason == NULL ? "" : ctl->reason);
+    if (ctl->in_ms >= 0) {
+        snprintf(in, sizeof in, "%lldms", (long long)ctl->in_ms);
+        path = with_parameter(path, "in", in);
+    }
     code = http_json(ctl, "PUT", path, &json);
     free(path);
     if (code == CTL_FINE && is_node)
@@ -191,7 +219,8 @@ enum ctl_exit run_order(const struct ctl *ctl)
     else if (code == CTL_FINE)
         printf("%s: the store has the order to %s it\n", ctl->args[0], word);
     cJSON_Delete(json);
-    return code;
+    fflush(stdout);
+    return code == CTL_FINE && ctl->wait ? await_drained(ctl, space) : code;
 }
 
 enum ctl_exit run_clear(const struct ctl *ctl)

@@ -298,7 +298,9 @@ static enum text_style style_of_node(const cJSON *node)
 static void cell_role(struct table *t, const cJSON *node, const char *member)
 {
     table_printf(t, "%s%s%s", member_text(node, member), is_silent(node) ? ", silent" : "",
-                 cJSON_IsTrue(member_item(node, "kept_out")) ? ", kept out" : "");
+                 cJSON_IsTrue(member_item(node, "draining"))   ? ", draining"
+                 : cJSON_IsTrue(member_item(node, "kept_out")) ? ", kept out"
+                                                               : "");
 }
 
 static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)

@@ -284,23 +284,33 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
 static void hint_orders(const struct run_facts *f, struct hints *h)
 {
     const struct torch_state *state = &f->view->state;
-    size_t count = 0;
+    size_t count = 0, drained = 0;
 
     if (f->run == NULL || state->closed)
         return;
-    for (size_t i = 0; i < state->count; i++)
-        count += node_role(&state->nodes[i]) != NULL && !loss_is_mark(&state->nodes[i]) &&
-                 run_keeps_out(f->run, &state->nodes[i]);
+    for (size_t i = 0; i < state->count; i++) {
+        const struct torch_node *node = &state->nodes[i];
+
+        if (node_role(node) == NULL || loss_is_mark(node) || !run_keeps_out(f->run, node))
+            continue;
+        count++;
+        drained += node->participant && cordons_have(f->run->orders.drains, node->addr);
+    }
+    if (drained > 0)
+        run_status_hint(h,
+                        "an operator drains nodes that train: %zu; their workers find the key "
+                        "rdzvd/drain, and confirm with rdzvd/checkpointed",
+                        drained);
     if (f->run->orders.word == ORDER_HOLD)
         run_status_hint(h,
                         "an operator holds the run, so its agents (%zu) wait: `rdzvctl release` "
                         "lets them meet",
                         agents_of(f));
-    else if (count > 0)
+    else if (count > drained)
         run_status_hint(h,
                         "nodes that an operator keeps out: %zu; `rdzvctl uncordon` lets them take "
                         "part again",
-                        count);
+                        count - drained);
 }
 
 /* Pods on their host's network have its name, and each its agent as the first process. */

@@ -3,6 +3,7 @@
 
 #include "proto/json.h"
 #include "proto/torch/torch_nodes.h"
+#include "proto/units.h"
 #include "rdzv/admin/handlers.h"
 #include "rdzv/admin/run_status.h"
 #include "rdzv/admin/status.h"
@@ -65,21 +66,21 @@ static void read_text(const struct http_request *r, const char *name, char out[T
     out[value.len] = '\0';
 }
 
-static void reply_order(const struct http_request *r, struct operator_answer answer,
-                        bool is_about_node, struct slice word, struct slice name)
+/* `nodes`: it is about nodes, and so many have such a host now. */
+static void reply_order(const struct http_request *r, struct slice word, struct slice name,
+                        const struct operator_nodes *nodes)
 {
     struct reply_body body;
 
-    if (answer.why != NULL) {
-        reply_message(r, answer.status, answer.why, HTTP_ETCD_NONE);
-        return;
-    }
     reply_body_begin(&body);
     json_open(&body.w, '{');
-    json_member(&body.w, "order", word);
+    if (word.len != 0)
+        json_member(&body.w, "order", word);
     json_member(&body.w, "about", name);
-    if (is_about_node)
-        json_member_u64(&body.w, "nodes", answer.nodes);
+    if (nodes != NULL) {
+        json_member_u64(&body.w, "nodes", nodes->all);
+        json_member_u64(&body.w, "participants", nodes->participants);
+    }
     writer_str(&body.w, "}\n");
     reply_body_send(r, &ok, &body);
 }
@@ -98,6 +99,28 @@ static struct operator_answer order_run(struct engine_space *space,
                        : (struct operator_answer){.status = 404, .why = "No such run"};
 }
 
+/* How long workers have until their node is evicted. */
+#define DRAIN_MS      120000u
+#define DRAIN_MOST_MS 86400000u
+
+/* NULL: the order is read; else why not. `order->name` is there. */
+static const char *read_order(const struct http_request *r, bool is_about_node, struct slice word,
+                              struct operator_order *order)
+{
+    char in[TEXT_MAX + 1];
+
+    if (!operator_verb_read(word, &order->verb) ||
+        operator_is_about_node(order->verb) != is_about_node)
+        return is_about_node ? "Say ?order=cordon, drain, evict or uncordon"
+                             : "Say ?order=restart, hold, release or close";
+    order->in_ms = DRAIN_MS;
+    read_text(r, "in", in);
+    if (in[0] != '\0' &&
+        (units_parse_duration(in, &order->in_ms) != UNITS_OK || order->in_ms > DRAIN_MOST_MS))
+        return "Say ?in=DURATION, such as 120s, and 24h at most";
+    return NULL;
+}
+
 /* About the run of that name, or the nodes. */
 static void handle_order(const struct http_request *r, struct engine_space *space,
                          bool is_about_node, struct slice name)
@@ -105,15 +128,15 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
     struct operator_order order = {.name = name};
     char reason[TEXT_MAX + 1], by[TEXT_MAX + 1], whole[TEXT_MAX + CONN_PEER_MAX + 8];
     char peer[CONN_PEER_MAX];
+    struct operator_answer answer;
+    struct operator_nodes nodes;
     struct slice word = {0};
+    const char *wrong;
 
     url_find_param((struct slice){0}, r->query, "order", &word);
-    if (!operator_verb_read(word, &order.verb) ||
-        operator_is_about_node(order.verb) != is_about_node) {
-        reply_message(r, 400,
-                      is_about_node ? "Say ?order=cordon, evict or uncordon"
-                                    : "Say ?order=restart, hold, release or close",
-                      HTTP_ETCD_NONE);
+    wrong = read_order(r, is_about_node, word, &order);
+    if (wrong != NULL) {
+        reply_message(r, 400, wrong, HTTP_ETCD_NONE);
         return;
     }
     read_text(r, "reason", reason);
@@ -122,8 +145,27 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
              conn_peer(r->conn, peer));
     order.reason = reason;
     order.by = whole;
-    reply_order(r, is_about_node ? operator_order_node(space, &order) : order_run(space, &order),
-                is_about_node, word, name);
+    answer = is_about_node ? operator_order_node(space, &order) : order_run(space, &order);
+    if (answer.why != NULL) {
+        reply_message(r, answer.status, answer.why, HTTP_ETCD_NONE);
+        return;
+    }
+    if (is_about_node)
+        nodes = operator_count_nodes(space, name);
+    reply_order(r, word, name, is_about_node ? &nodes : NULL);
+}
+
+static void handle_nodes(const struct http_request *r, struct engine_space *space,
+                         struct slice pattern)
+{
+    struct operator_nodes nodes;
+
+    if (r->head->method == HTTP_PUT) {
+        handle_order(r, space, true, pattern);
+        return;
+    }
+    nodes = operator_count_nodes(space, pattern);
+    reply_order(r, (struct slice){0}, pattern, &nodes);
 }
 
 /* --- A run. --- */
@@ -219,8 +261,8 @@ static void handle_below(const struct http_request *r, struct slice path)
         if ((space = find_space_for(r, name, "GET,HEAD,PUT,DELETE")) != NULL)
             handle_run(r, space, slice_from(rest, strlen(runs)));
     } else if (slice_starts_with(rest, slice_str(nodes))) {
-        if ((space = find_space_for(r, name, "PUT")) != NULL)
-            handle_order(r, space, true, slice_from(rest, strlen(nodes)));
+        if ((space = find_space_for(r, name, "GET,HEAD,PUT")) != NULL)
+            handle_nodes(r, space, slice_from(rest, strlen(nodes)));
     } else {
         reply_not_found(r);
     }

@@ -51,6 +51,8 @@ void status_node_write(struct writer *w, const struct run_facts *f, const struct
         writer_str(w, ",\"silent\":true");
     if (f->run != NULL && run_keeps_out(f->run, node))
         writer_str(w, ",\"kept_out\":true");
+    if (f->run != NULL && node->participant && cordons_have(f->run->orders.drains, node->addr))
+        writer_str(w, ",\"draining\":true");
     write_peer(w, f, node);
     writer_u8(w, '}');
 }

@@ -80,6 +80,7 @@ struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key
              engine_now_ms(r->engine));
     run->home = home;
     run->run.orders.cordons = &home->cordons;
+    run->run.orders.drains = &home->drains;
     run->history.stats = &r->engine->stats;
     if (!add_due(run)) {
         run_fini(&run->run);

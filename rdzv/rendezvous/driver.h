@@ -71,6 +71,9 @@ struct rendezvous_space {
     bool misses_drops;       /* the store took no changes when worker stores were to go */
     bool forgets;           /* the keys of a run are being deleted: they are no changes to notice */
     struct cordons cordons; /* one allocation; see operator.c */
+    struct cordons drains;  /* those that are open drains; in the order in which they came */
+    int64_t drain_id;       /* the newest of them, as its key and the confirmation have it */
+    int64_t drain_due_us;   /* since 1970: all of them become evictions; 0: at once */
 };
 
 static inline struct live_run *live_run_of(struct run_view *v)
@@ -135,6 +138,25 @@ void operator_restore(struct rendezvous_space *home);
 void operator_restore_run(struct live_run *run);
 void operator_forget_run(struct live_run *run);
 
+#define OPERATOR_NODE_KEY  RUN_ORDER_KEY "node/" /* a pattern of hosts follows */
+#define OPERATOR_ORDER_MAX 1024                  /* bytes of an order in JSON, the record's value */
+
+/* True: the record is a drain, whose time is record->round, in microseconds since 1970. */
+bool operator_is_drain(const struct run_record *record);
+/* The member "reason" of that order, and the bracket behind it. */
+struct slice operator_reason(const struct run_record *record);
+/* All drains of the space become evictions. */
+void operator_evict_drained(struct rendezvous_space *home);
+
+/* home->drains is new, since orders have changed or the daemon has started. */
+void drain_read(struct rendezvous_space *home);
+/* Orders have changed: workers find their key, or find it no more. */
+void drain_update_keys(struct rendezvous_space *home);
+/* A client has set the key. Cheap if there is no drain. */
+void drain_note_set(struct rendezvous_space *home, struct slice key, struct slice value);
+/* Once a second, and after driver_tick_soon(). */
+void drain_tick(struct rendezvous_space *home);
+
 /* When the tick comes to the run next: then, by the monotonic clock; or by how the run stands. */
 void driver_set_due(struct live_run *run, uint64_t ms);
 void driver_update_due(struct live_run *run);
@@ -151,6 +173,9 @@ void driver_step_space(struct rendezvous_space *home, struct policy_event event)
  * next command. */
 struct policy_now driver_now(const struct live_run *run);
 
+/* In the next iteration, due runs are ticked and drains are looked at; if that cannot be, at the
+ * next tick. */
+void driver_tick_soon(struct rendezvous *r);
 /* For rdzv->ticker; `arg` is the struct rendezvous. */
 void driver_on_ticker(evutil_socket_t fd, short what, void *arg);
 

@@ -8,14 +8,13 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
-#define NODE_KEY   RUN_ORDER_KEY "node/"
-#define RUN_KEY    RUN_ORDER_KEY "run/"
-#define ORDER_TEXT 1024 /* bytes of an order in JSON */
+#define NODE_KEY OPERATOR_NODE_KEY
+#define RUN_KEY  RUN_ORDER_KEY "run/"
 
 static const char *const words[] = {
-    [OPERATOR_CORDON] = "cordon",   [OPERATOR_EVICT] = "evict", [OPERATOR_UNCORDON] = "uncordon",
-    [OPERATOR_RESTART] = "restart", [OPERATOR_HOLD] = "hold",   [OPERATOR_RELEASE] = "release",
-    [OPERATOR_CLOSE] = "close",
+    [OPERATOR_CORDON] = "cordon",     [OPERATOR_EVICT] = "evict",     [OPERATOR_DRAIN] = "drain",
+    [OPERATOR_UNCORDON] = "uncordon", [OPERATOR_RESTART] = "restart", [OPERATOR_HOLD] = "hold",
+    [OPERATOR_RELEASE] = "release",   [OPERATOR_CLOSE] = "close",
 };
 
 bool operator_verb_read(struct slice word, enum operator_verb *verb)
@@ -30,15 +29,27 @@ bool operator_verb_read(struct slice word, enum operator_verb *verb)
 
 /* --- From the records to the policy. --- */
 
-/* Without memory, the patterns stay as they were. */
-static bool read_cordons(struct rendezvous_space *home)
+bool operator_is_drain(const struct run_record *record)
+{
+    return record->port == OPERATOR_DRAIN &&
+           slice_starts_with(record->node.key, slice_str(NODE_KEY));
+}
+
+static bool is_wanted(const struct run_record *record, bool drains)
+{
+    return drains ? operator_is_drain(record)
+                  : slice_starts_with(record->node.key, slice_str(NODE_KEY));
+}
+
+/* In the order of the records. Without memory, the patterns stay as they were. */
+static bool read_patterns(struct rendezvous_space *home, bool drains, struct cordons *out)
 {
     const struct run_record *record;
     char **patterns = NULL, *text;
     size_t count = 0, bytes = 0;
 
     TAILQ_FOREACH(record, &home->space->store->runs.list, order) {
-        if (!slice_starts_with(record->node.key, slice_str(NODE_KEY)))
+        if (!is_wanted(record, drains))
             continue;
         count++;
         bytes += record->node.key.len + 1;
@@ -48,28 +59,37 @@ static bool read_cordons(struct rendezvous_space *home)
             account_heap_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, count * sizeof *patterns + bytes);
     if (count != 0 && patterns == NULL)
         return false;
-    account_heap_free(ACCOUNT_RUNS, home->cordons.patterns);
-    home->cordons = (struct cordons){.patterns = patterns};
+    account_heap_free(ACCOUNT_RUNS, out->patterns);
+    *out = (struct cordons){.patterns = patterns};
     if (count == 0)
         return true;
     text = (char *)(patterns + count);
     TAILQ_FOREACH(record, &home->space->store->runs.list, order) {
         struct slice name = record->node.key;
 
-        if (!slice_starts_with(name, slice_str(NODE_KEY)))
+        if (!is_wanted(record, drains))
             continue;
         name = slice_from(name, strlen(NODE_KEY));
         memcpy(text, name.ptr, name.len);
         text[name.len] = '\0';
-        patterns[home->cordons.count++] = text;
+        patterns[out->count++] = text;
         text += name.len + 1;
     }
     return true;
 }
 
+static bool read_orders(struct rendezvous_space *home)
+{
+    bool done =
+        read_patterns(home, false, &home->cordons) && read_patterns(home, true, &home->drains);
+
+    drain_read(home);
+    return done;
+}
+
 void operator_restore(struct rendezvous_space *home)
 {
-    read_cordons(home);
+    read_orders(home);
 }
 
 void operator_restore_run(struct live_run *run)
@@ -100,21 +120,66 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
                                    const struct operator_order *o)
 {
     int64_t now_us = engine_wall_ns(home->rdzv->engine) / 1000;
-    uint8_t text[ORDER_TEXT];
+    uint8_t text[OPERATOR_ORDER_MAX];
     struct writer w = {.ptr = text, .cap = sizeof text};
     struct command put = {.kind = COMMAND_RUN_PUT, .port = (uint16_t)o->verb, .number = now_us};
 
     json_open(&w, '{');
     json_member_str(&w, "order", words[o->verb]);
     json_member(&w, strcmp(prefix, NODE_KEY) == 0 ? "node" : "run", o->name);
-    json_member_str(&w, "reason", o->reason);
     json_member_str(&w, "by", o->by);
     json_member_time(&w, "since", now_us);
+    if (o->verb == OPERATOR_DRAIN) {
+        put.number += (int64_t)o->in_ms * 1000;
+        json_member_time(&w, "until", put.number);
+    }
+    json_member_str(&w, "reason", o->reason);
     writer_u8(&w, '}');
     if (w.len > w.cap)
         return STORE_FULL;
     put.value = (struct slice){text, w.len};
     return driver_apply_record(home, prefix, o->name, put);
+}
+
+static void step_kept_out(struct rendezvous_space *home, bool evicts)
+{
+    driver_step_space(
+        home,
+        (struct policy_event){.kind = RUN_ORDERED, .order = RUN_ORDER_KEEP_OUT, .evicts = evicts});
+}
+
+struct slice operator_reason(const struct run_record *record)
+{
+    static const char name[] = "\"reason\":";
+    struct slice order = record == NULL ? (struct slice){0} : record->address;
+    const uint8_t *at = order.len == 0 ? NULL : memmem(order.ptr, order.len, name, strlen(name));
+
+    return at == NULL ? slice_str("\"reason\":\"\"}") : slice_from(order, (size_t)(at - order.ptr));
+}
+
+/* {"order":"drain",… becomes {"order":"evict",… */
+void operator_evict_drained(struct rendezvous_space *home)
+{
+    static const char drain[] = "{\"order\":\"drain", evict[] = "{\"order\":\"evict";
+    uint8_t text[OPERATOR_ORDER_MAX];
+
+    for (size_t i = 0; i < home->drains.count; i++) {
+        struct slice name = slice_str(home->drains.patterns[i]);
+        const struct run_record *record = driver_find_record(home, NODE_KEY, name);
+        struct writer w = {.ptr = text, .cap = sizeof text};
+
+        if (record == NULL) /* memory was short when it was taken back */
+            continue;
+        writer_str(&w, evict);
+        writer_slice(&w, slice_from(record->address, strlen(drain)));
+        driver_apply_record(home, NODE_KEY, name,
+                            (struct command){.kind = COMMAND_RUN_PUT,
+                                             .port = OPERATOR_EVICT,
+                                             .value = (struct slice){text, w.len}});
+    }
+    read_orders(home);
+    drain_update_keys(home);
+    step_kept_out(home, true);
 }
 
 /* --- Orders. --- */
@@ -147,20 +212,25 @@ void operator_log(const struct engine_space *space, const struct operator_order 
               log_str("reason", o->reason), log_str("by", o->by));
 }
 
-/* In all runs of the space. */
-static size_t count_nodes(const struct rendezvous_space *home, struct slice pattern)
+struct operator_nodes operator_count_nodes(const struct engine_space *space, struct slice pattern)
 {
     char text[OPERATOR_NAME_MAX + 1];
+    struct operator_nodes out = {0};
     const struct run_view *v;
-    size_t count = 0;
 
     snprintf(text, sizeof text, "%.*s", (int)pattern.len, (const char *)pattern.ptr);
-    TAILQ_FOREACH(v, &home->runs.list, order) {
-        for (size_t i = 0; i < v->state.count; i++)
-            count += node_role(&v->state.nodes[i]) != NULL && !loss_is_mark(&v->state.nodes[i]) &&
-                     topology_matches(text, v->state.nodes[i].addr);
+    for (v = rendezvous_next(space, NULL); v != NULL; v = rendezvous_next(space, v)) {
+        for (size_t i = 0; i < v->state.count; i++) {
+            const struct torch_node *node = &v->state.nodes[i];
+
+            if (node_role(node) == NULL || loss_is_mark(node) ||
+                !topology_matches(text, node->addr))
+                continue;
+            out.all++;
+            out.participants += node->participant;
+        }
     }
-    return count;
+    return out;
 }
 
 struct operator_answer operator_order_node(struct engine_space *space,
@@ -179,15 +249,14 @@ struct operator_answer operator_order_node(struct engine_space *space,
         driver_find_record(home, NODE_KEY, o->name) == NULL)
         return refuse(409, "The space has as many cordons as it may have: use a pattern");
     status = undoes ? remove_order(home, NODE_KEY, o->name) : put_order(home, NODE_KEY, o);
-    if (status == STORE_OK && !read_cordons(home))
+    if (status == STORE_OK && !read_orders(home))
         status = STORE_NO_MEMORY;
     if (status != STORE_OK)
         return answer_of(status);
     operator_log(space, o);
-    driver_step_space(home, (struct policy_event){.kind = RUN_ORDERED,
-                                                  .order = RUN_ORDER_KEEP_OUT,
-                                                  .evicts = o->verb == OPERATOR_EVICT});
-    return (struct operator_answer){.status = 200, .nodes = count_nodes(home, o->name)};
+    drain_update_keys(home);
+    step_kept_out(home, o->verb == OPERATOR_EVICT);
+    return (struct operator_answer){.status = 200};
 }
 
 /* What the order cannot do is refused, in one sentence. NULL: it can. */

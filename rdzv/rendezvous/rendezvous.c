@@ -82,6 +82,8 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
 {
     struct rendezvous_space *home = driver_space_of(arg, space);
 
+    if (home->drains.count != 0 && command->kind == COMMAND_KEY_SET)
+        drain_note_set(home, command->key, command->value);
     if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets)
         keys_changed(home, command);
     else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
@@ -127,6 +129,7 @@ void rendezvous_fini(struct rendezvous *r)
         TAILQ_REMOVE(&r->spaces, home, entry);
         home->space->rendezvous = NULL;
         account_heap_free(ACCOUNT_RUNS, home->cordons.patterns);
+        account_heap_free(ACCOUNT_RUNS, home->drains.patterns);
         free(home);
     }
     evtimer_del(&r->ticker);

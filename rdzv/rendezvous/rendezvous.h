@@ -54,6 +54,7 @@ bool rendezvous_forget_ended(const struct engine_space *space, struct slice id);
 enum operator_verb {
     OPERATOR_CORDON, /* a node takes part in no further round */
     OPERATOR_EVICT,  /* the same, and it leaves the round in which it trains */
+    OPERATOR_DRAIN,  /* the same, once its workers have saved the work, or after a time: drain.c */
     OPERATOR_UNCORDON,
     OPERATOR_RESTART, /* the nodes of a run meet again */
     OPERATOR_HOLD,    /* no node of a run takes part, and its agents wait */
@@ -69,13 +70,19 @@ struct operator_order {
     enum operator_verb verb;
     struct slice name; /* a run, or a pattern of hosts */
     const char *reason, *by;
+    uint64_t in_ms; /* OPERATOR_DRAIN: the time that its workers have */
 };
 
 struct operator_answer {
     unsigned status; /* of HTTP: 200, or the order was refused, and nothing has changed */
     const char *why; /* NULL: it was not */
-    size_t nodes;    /* of an order about nodes: so many nodes have such a host now */
 };
+
+/* Nodes with such a host in all runs of the space. */
+struct operator_nodes {
+    size_t all, participants;
+};
+struct operator_nodes operator_count_nodes(const struct engine_space *space, struct slice pattern);
 
 /* False: no order has that word. */
 bool operator_verb_read(struct slice word, enum operator_verb *verb);

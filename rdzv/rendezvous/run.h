@@ -113,6 +113,9 @@ struct cordons {
     char **patterns;
 };
 
+/* One of the patterns fits the host. */
+bool cordons_have(const struct cordons *cordons, struct slice host);
+
 /* Orders of operators that hold until they are taken back: steering.c. */
 struct run_orders {
     enum {
@@ -121,6 +124,7 @@ struct run_orders {
         ORDER_CLOSE, /* the run stays closed, also if its agents start again */
     } word;
     const struct cordons *cordons; /* hosts that take no part; the driver's; NULL: none */
+    const struct cordons *drains;  /* of those, the hosts that save their work first; NULL: none */
 };
 
 struct run {

@@ -20,17 +20,18 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
-bool run_keeps_out(const struct run *run, const struct torch_node *node)
+bool cordons_have(const struct cordons *cordons, struct slice host)
 {
-    const struct cordons *cordons = run->orders.cordons;
-
-    if (run->orders.word == ORDER_HOLD)
-        return true;
     for (size_t i = 0; cordons != NULL && i < cordons->count; i++) {
-        if (topology_matches(cordons->patterns[i], node->addr))
+        if (topology_matches(cordons->patterns[i], host))
             return true;
     }
     return false;
+}
+
+bool run_keeps_out(const struct run *run, const struct torch_node *node)
+{
+    return run->orders.word == ORDER_HOLD || cordons_have(run->orders.cordons, node->addr);
 }
 
 bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own)

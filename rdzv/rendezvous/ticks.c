@@ -5,8 +5,7 @@
 #define RUNS_PER_ITERATION 200
 #define RUNS_NS            1000000u
 
-/* In the next iteration. If that cannot be, the next tick goes on. */
-static void go_on_later(struct rendezvous *r)
+void driver_tick_soon(struct rendezvous *r)
 {
     static const struct timeval at_once;
 
@@ -57,14 +56,17 @@ static bool step_tick(struct live_run *run)
 
 static void step_due(struct rendezvous *r)
 {
+    struct rendezvous_space *home;
     const struct clock *clock = r->engine->options.clock;
     uint64_t began_ns = clock_monotonic_ns(clock);
     struct live_run *run;
 
+    TAILQ_FOREACH(home, &r->spaces, entry)
+        drain_tick(home);
     for (int i = 0; (run = next_due(r)) != NULL; i++) {
         if (i == RUNS_PER_ITERATION || clock_monotonic_ns(clock) - began_ns >= RUNS_NS ||
             !step_tick(run)) {
-            go_on_later(r);
+            driver_tick_soon(r);
             return;
         }
     }

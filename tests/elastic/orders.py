@@ -6,6 +6,7 @@ import http.client
 import json
 import tempfile
 
+import c10d
 import torch_state as ts
 from agents import Agent, meet
 from cases import case, check
@@ -27,7 +28,8 @@ def orders(server):
 
 def gives(server, what, word, more=""):
     status, answer = order(server, what, word, more)
-    answer.pop("nodes", None)
+    for name in "nodes", "participants":
+        answer.pop(name, None)
     same((status, answer), (200, {"order": word, "about": what.partition("/")[2]}), word)
 
 
@@ -41,7 +43,9 @@ def only_operators_give_orders_and_wrong_ones_get_a_sentence():
         client.close()
         for what, word, status, words in [("runs/job", "cordon", 400, "restart, hold, release or close"),
                                           ("runs/job", "stop", 400, "restart, hold, release or close"),
-                                          ("nodes/a", "hold", 400, "cordon, evict or uncordon"),
+                                          ("nodes/a", "hold", 400, "cordon, drain, evict or uncordon"),
+                                          ("nodes/a", "drain&in=2x", 400, "?in=DURATION"),
+                                          ("nodes/a", "drain&in=25h", 400, "24h at most"),
                                           ("nodes/" + 256 * "a", "cordon", 400, "by its host"),
                                           ("nodes/a/100/0", "cordon", 400, "by its host"),
                                           ("nodes/a", "uncordon", 404, "no such order"),
@@ -72,6 +76,46 @@ def orders_outlive_rdzvd_and_the_keys_of_the_space():
             same(orders(server), wanted[:1], "after the run was forgotten")
             http_request(server.port, "DELETE", SPACE)
             same(orders(server), wanted[:1], "after all keys were removed")
+
+
+def keys_of_drain(client):
+    """The value that workers find; None: none."""
+    keys = b"/rdzvd/drain", b"/default_pg/0//rdzvd/drain"
+    there = {client.check(key) for key in keys}
+    check(len(there) == 1, "both keys or none")
+    return json.loads(client.get(keys[1])) if there == {True} else None
+
+
+@case
+def a_drain_asks_the_workers_and_ends_with_their_confirmation_or_its_time():
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon("--data-dir=" + folder) as server:
+            agents = meet(server.port, "job", ["a", "b"])
+            client = c10d.Peer(server.port)
+            check(keys_of_drain(client) is None, "before the order")
+            gives(server, "nodes/c", "drain")
+            check(keys_of_drain(client) is None, "no such node trains")
+            gives(server, "nodes/a", "drain", "&reason=heat")
+            first = keys_of_drain(client)
+            same((first["nodes"], first["reason"]), (["a", "c"], "heat"), "the key")
+            nodes = {n["addr"]: n.get("draining", False) for n in status_of(server.port)[0]["nodes"]}
+            same(nodes, {"a": True, "b": False}, "draining")
+            gives(server, "nodes/a", "drain", "&reason=more%20heat")
+            second = keys_of_drain(client)
+            check(second["id"] > first["id"], "a new id")
+            client.set(b"/x/rdzvd/checkpointed", b"%d" % first["id"])  # of an order that is replaced
+        with daemon("--data-dir=" + folder) as server:
+            client = c10d.Peer(server.port)
+            same(keys_of_drain(client), second, "after a start")
+            same(orders(server), [("drain", "c", ""), ("drain", "a", "more heat")], "orders")
+            client.set(b"/x/rdzvd/checkpointed", b"%d" % second["id"])
+            server.wait_log(r"event=drain_over space=default orders=2 reason=\"workers have confirmed")
+            same(orders(server), [("evict", "c", ""), ("evict", "a", "more heat")], "orders")
+            check(keys_of_drain(client) is None, "the drain is over")
+            gives(server, "nodes/b", "drain", "&in=1ms")
+            server.wait_log(r"event=drain_over space=default orders=1 reason=\"the time of the order is over")
+            gives(server, "nodes/b", "uncordon")
+            same(len(agents), 2, "agents")
 
 
 def decides(agent, most):

@@ -1,0 +1,109 @@
+"""A node of a real elastic job is drained: its workers save their work, a spare takes the place, and no step is lost.
+
+    drain.py [--torch NAME]... [--all] [--count N] [--tell] [--logs DIR]
+
+Four agents train client/examples/drain.py with --max-restarts=0, and a fifth one is a spare. Each of --count times
+`rdzvctl drain --wait` takes out another node, and `rdzvctl uncordon` makes it the next spare.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+
+import torches
+from job import JobFailed, out
+from orders import OrderJob
+from servers import Rdzvd
+
+NODES = 4
+EXAMPLE = os.path.join(torches.ROOT, "client", "examples", "drain.py")
+
+
+class DrainJob(OrderJob):
+    @property
+    def own_word(self):
+        return self.checkpoint
+
+    def program(self):
+        return [EXAMPLE, self.own_word]
+
+    def drain(self, name, names):
+        """Takes out that node. All workers save the same step, and the next world begins with it."""
+        mark = self.mark()
+        self.order("drain", "127.0.0." + name, "--in=60s", "--wait")
+        self.await_roles("%s is out" % name, participant=sorted(set(names) - {name}), spare=[name])
+        self.await_world(NODES, mark)
+        events = self.events[mark:]
+        saved = {int(e["rank"]): int(e["step"]) for e in events if e["event"] == "saved"}
+        begins = {int(e["step"]) for e in events if e["event"] == "start"}
+        if set(saved) != set(range(NODES)) or begins != set(saved.values()):
+            raise JobFailed("saved %s, and the next world begins with %s" % (saved, begins))
+        if len([e for e in events if e["event"] == "start"]) != NODES:
+            raise JobFailed("more than one meeting: %s" % events)
+        return (max(float(e["seen"]) for e in events if e["event"] == "start") -
+                min(float(e["seen"]) for e in events if e["event"] == "saved"))
+
+    def event(self, event):
+        super().event(dict(event, seen="%.3f" % time.monotonic()))
+
+
+def check(job, count):
+    names = ["11", "12", "13", "14"]
+    for name in names:
+        job.start_agent(name)
+    job.await_world(NODES, 0)
+    job.start_agent("15")
+    job.await_roles("15 is a spare", participant=names, spare=["15"])
+    names.append("15")
+    times = []
+    for i in range(count):
+        name = names[i % len(names)]
+        times.append(job.drain(name, names))
+        job.order("uncordon", "127.0.0." + name)
+    return times
+
+
+def run_case(options, torch):
+    folder = tempfile.mkdtemp(prefix="rdzv-drain-", dir=options.logs)
+    job = None
+
+    def tell(text):
+        if options.tell:
+            out("  [%s] %s" % (torch.name, text))
+
+    with Rdzvd("--listen=unix:" + os.path.join(folder, "sock"), "--data-dir=" + os.path.join(folder, "data")) as server:
+        try:
+            job = DrainJob(torch, server, folder, "%d:%d" % (NODES, NODES), tell)
+            times = sorted(check(job, options.count))
+        except JobFailed as error:
+            out("failed  torch %s: %s\n%s" % (torch.name, error, job.logs()))
+            out("---- server\n" + "\n".join(server.log().splitlines()[-100:]))
+            return False
+        finally:
+            if job is not None:
+                job.end()
+    out("passed  torch %s: %d drains, from the confirmation to the new world %.1f s at most, %.1f s median" % (
+        torch.name, len(times), times[-1], times[len(times) // 2]))
+    shutil.rmtree(folder, ignore_errors=True)
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
+    parser.add_argument("--all", action="store_true", help="every release that has check()")
+    parser.add_argument("--count", type=int, default=2)
+    parser.add_argument("--tell", action="store_true", help="say what goes on")
+    parser.add_argument("--logs", help="a folder for the logs of what fails")
+    options = parser.parse_args()
+
+    chosen = torches.choose(options.torch or (torches.ALL if options.all else None))
+    results = [run_case(options, torch) for torch in chosen if not torch.is_1x]
+    print("%d passed, %d failed" % (results.count(True), results.count(False)))
+    raise SystemExit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()
