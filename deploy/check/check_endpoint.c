@@ -221,13 +221,14 @@ void check_not_ready_pod(struct check *c, const struct job_run *r)
 }
 
 /* Marks the Service that gives the training pods which serve the store their names, POD.SERVICE of
- * a StatefulSet. */
+ * a StatefulSet; JobSet makes none if there is one of this name. */
 void check_find_name_givers(struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = r->target.pods == NULL ? NULL : r->target.pods->object;
     struct kube_target found;
 
-    if (o != NULL && (o->type == KUBE_STATEFULSET || o->type == KUBE_JOB) &&
+    if (o != NULL &&
+        (o->type == KUBE_STATEFULSET || o->type == KUBE_JOB || o->type == KUBE_JOBSET) &&
         (job_is_dynamic(r) || (r->hosted && job_is_multi_node(r))) &&
         kube_find_host(&c->bundle, o, r->target.pods->host_domain, &found) && found.service != NULL)
         c->marks[found.service->index] = true;

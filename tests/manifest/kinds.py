@@ -130,6 +130,7 @@ def c10d(endpoint, nodes=2, more="--rdzv-id=a", script="t.py"):
     return "torchrun --nnodes=%s --rdzv-backend=c10d --rdzv-endpoint=%s %s %s" % (nodes, endpoint, more, script)
 
 
+STATIC_AT_JOBSET = "torchrun --nnodes=2 --node_rank=$R --master_addr=a-r0-0-0.a t.py"
 POLICY = {"rdzvBackend": "c10d", "rdzvId": "a", "minReplicas": 2, "maxReplicas": 2}
 ISTIO = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml", "labels": {"istio-injection": "enabled"}}}
 DENY = thing("NetworkPolicy", "networking.k8s.io/v1", {
@@ -231,6 +232,8 @@ FAULTS = [
      [ISTIO, torchjob(["python", "t.py"], workers=1)]),
     ("a master and a worker, of nodes that are not known", "rdzv-hosted-by-worker",
      [torchjob(c10d("$MASTER_ADDR:$MASTER_PORT", nodes="$(cat /n)"), master=1, workers=1)], [torchjob(c10d("s.x:1", nodes="$(cat /n)"), master=1)]),
+    ("a Service in the place of JobSet's own", "not-ready-addresses", [service(publishNotReadyAddresses=False), jobset(STATIC_AT_JOBSET)],
+     [service(), jobset(STATIC_AT_JOBSET)]),
     ("a static job that restarts alone", "restarts-none", [torchjob(["torchrun", "t.py"], master=1)],
      [torchjob(["torchrun", "--max_restarts=3", "t.py"], master=1)]),
 ]
