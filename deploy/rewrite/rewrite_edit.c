@@ -457,44 +457,15 @@ static size_t block_indent(const struct rewrite_file *f, const struct yaml_node 
     return all > own ? all - own : 0;
 }
 
-/* The line ends from here on, with the blanks around them; *newlines is how many they are. */
-static size_t fold_length(const char *bytes, size_t len, size_t *newlines)
-{
-    size_t n = 0;
-
-    *newlines = 0;
-    for (; n < len && edit_is_space(bytes[n]); n++)
-        *newlines += bytes[n] == '\n';
-    return n;
-}
-
-/* Whether the bytes of the source are those of the value. Escapes are fine, because their source is
- * known; in quotes a line end is a blank, and more of them are one line end less. */
+/* Whether the bytes of the source are those of the value. scalar_position() knows the source of
+ * every byte in quotes and in a block with |, escapes and joined lines included. */
 static bool is_exact(const struct rewrite_file *f, const struct yaml_node *n, size_t start,
                      size_t end, size_t from, size_t to)
 {
-    const char *bytes = f->yaml.bytes;
-
-    if (n->style == YAML_DOUBLE || n->style == YAML_LITERAL)
+    if (n->style == YAML_SINGLE || n->style == YAML_DOUBLE || n->style == YAML_LITERAL)
         return end >= start;
-    while (start < end && from < to) {
-        size_t newlines, fold = fold_length(bytes + start, end - start, &newlines);
-
-        if (n->style == YAML_SINGLE && newlines > 0) {
-            start += fold;
-            if (newlines == 1 && n->text[from++] != ' ')
-                return false;
-            for (; newlines > 1; newlines--) {
-                if (from == to || n->text[from++] != '\n')
-                    return false;
-            }
-            continue;
-        }
-        if (bytes[start] != n->text[from++])
-            return false;
-        start += n->style == YAML_SINGLE && bytes[start] == '\'' ? 2 : 1;
-    }
-    return start == end && from == to;
+    return end - start == to - from &&
+           memcmp(f->yaml.bytes + start, n->text + from, to - from) == 0;
 }
 
 void edit_part(struct rewrite *w, const struct yaml_node *n, size_t from, size_t to,

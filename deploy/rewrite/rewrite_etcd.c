@@ -8,10 +8,9 @@
 
 /* --- What else refers to it: addresses in texts. --- */
 
-/* The scalar, if it names the Service as an address: NAME or NAME.NAMESPACE... with a port behind
- * it, or as the whole value of a variable like ETCD_HOST. NULL: it does not. */
-static const struct yaml_node *mentions(const struct yaml_node *n, const char *key,
-                                        const char *name)
+/* Whether the scalar of this key names the Service as an address: NAME or NAME.NAMESPACE... with a
+ * port behind it, or as the whole value of a variable like ETCD_HOST. */
+static bool is_address(const struct yaml_node *n, const char *key, const char *name)
 {
     size_t len = strlen(name);
 
@@ -26,30 +25,36 @@ static const struct yaml_node *mentions(const struct yaml_node *n, const char *k
         if (*end == '.')
             end += strspn(end, ".abcdefghijklmnopqrstuvwxyz0123456789-");
         if (*end == ':' && end[1] >= '0' && end[1] <= '9')
-            return n;
+            return true;
         if (*end == '\0' && before == '\0' && strcasestr(key, "etcd") != NULL)
-            return n;
+            return true;
     }
-    return NULL;
+    return false;
 }
 
-/* The first such scalar within a node. */
-static const struct yaml_node *named_in(const struct yaml_node *n, const char *key,
-                                        const char *name)
+/* Whether it names the Service in the backend of an Ingress, or of a route of a gateway. */
+static bool is_backend(const struct yaml_node *n, const char *key, const char *name)
+{
+    return text_is(key, "name", "serviceName") && yaml_is(n, name);
+}
+
+/* The first scalar within a node that names the Service in this way. */
+static const struct yaml_node *
+named_in(const struct yaml_node *n, const char *key, const char *name,
+         bool (*names)(const struct yaml_node *n, const char *key, const char *name))
 {
     const struct yaml_node *found = NULL;
 
     if (n == NULL || n->alias)
         return NULL;
     if (n->kind == YAML_SCALAR)
-        return mentions(n, key, name);
+        return names(n, key, name) ? n : NULL;
     for (size_t i = 0; i < n->count && found == NULL; i++) {
         const char *inner = n->kind == YAML_SEQUENCE ? key : n->pairs[i].key->text;
-        const struct yaml_node *value = yaml_child(n, i);
 
         if (strcmp(inner, "value") == 0)
             inner = kube_text(n, "name"); /* of a variable */
-        found = named_in(value, inner, name);
+        found = named_in(yaml_child(n, i), inner, name, names);
     }
     return found;
 }
@@ -113,31 +118,14 @@ static bool note_monitor(const struct referrer *r)
     return found;
 }
 
-/* The name of a Service in the backend of an Ingress, or of a route of a gateway. */
-static const struct yaml_node *find_backend(const struct yaml_node *n, const char *name)
-{
-    const struct yaml_node *found = NULL;
-
-    if (n == NULL || n->kind == YAML_SCALAR || n->alias)
-        return NULL;
-    for (size_t i = 0; i < n->count && found == NULL; i++) {
-        const struct yaml_node *value = yaml_child(n, i);
-        const char *key = n->kind == YAML_SEQUENCE ? "" : n->pairs[i].key->text;
-
-        if (text_is(key, "name", "serviceName") && yaml_is(value, name))
-            return value;
-        found = find_backend(value, name);
-    }
-    return found;
-}
-
 static bool note_route(const struct referrer *r)
 {
     bool route =
         strcmp(r->object->kind, "Ingress") == 0 || text_ends_with(r->object->kind, "Route");
 
     ETCD_FOREACH_SERVICE(s, r->etcd) {
-        const struct yaml_node *at = route ? find_backend(r->object->spec, s->name) : NULL;
+        const struct yaml_node *at =
+            route ? named_in(r->object->spec, "", s->name, is_backend) : NULL;
 
         if (at == NULL)
             continue;
@@ -153,7 +141,7 @@ static bool note_route(const struct referrer *r)
 static void note_mention(const struct referrer *r)
 {
     ETCD_FOREACH_SERVICE(s, r->etcd) {
-        const struct yaml_node *at = named_in(r->object->node, "", s->name);
+        const struct yaml_node *at = named_in(r->object->node, "", s->name, is_address);
 
         if (at == NULL)
             continue;
@@ -275,8 +263,8 @@ static const struct kube_object *other_user(const struct rewrite *w, const struc
 {
     KUBE_FOREACH(o, &w->bundle) {
         if (may_refer(w, e, o) &&
-            ANY(ETCD_FOREACH_SERVICE(s, e),
-                strcmp(s->name, o->name) != 0 && named_in(o->node, "", s->name) != NULL))
+            ANY(ETCD_FOREACH_SERVICE(s, e), strcmp(s->name, o->name) != 0 &&
+                                                named_in(o->node, "", s->name, is_address) != NULL))
             return o;
     }
     return NULL;
