@@ -117,22 +117,21 @@ static void report_unknown(struct schema *s, const struct yaml_node *keys,
                    at, key->text, at);
 }
 
-/* An empty one in the place of the value, or NULL after an error. */
-static struct yaml_node *new_mapping(struct schema *s, const struct yaml_node *value,
-                                     const char *at)
+/* `keys` are those that the mapping may have. NULL: any keys, as `map` describes them and their
+ * values. */
+static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node *keys,
+                                       const struct yaml_node *map, const struct yaml_node *value,
+                                       const char *at)
 {
+    const struct yaml_node *key_type = yaml_get(map, "key");
+    struct yaml_node *n;
+
     if (value->kind != YAML_MAPPING)
         return report_wrong(s, value, at, "a mapping", "write `key: value` lines below it");
-    return copy_marks(yaml_new(s->arena, YAML_MAPPING), value);
-}
-
-static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node *keys,
-                                       const struct yaml_node *value, const char *at)
-{
-    struct yaml_node *n = new_mapping(s, value, at);
-
+    n = copy_marks(yaml_new(s->arena, YAML_MAPPING), value);
     YAML_FOREACH_PAIR(pair, value) {
-        const struct yaml_node *schema = yaml_get(keys, pair->key->text);
+        const struct yaml_node *schema =
+            map != NULL ? yaml_get(map, "each") : yaml_get(keys, pair->key->text);
         const char *below = arena_joined(s->arena, at, ".", pair->key->text);
         struct yaml_node *result;
 
@@ -141,6 +140,8 @@ static struct yaml_node *check_mapping(struct schema *s, const struct yaml_node 
             continue;
         }
         result = check_setting(s, schema, pair->value, below);
+        if (key_type != NULL)
+            check_text(s, key_type, pair->key, below);
         if (result != NULL)
             yaml_add(s->arena, n, pair->key, result);
     }
@@ -184,25 +185,6 @@ static struct yaml_node *check_list(struct schema *s, const struct yaml_node *sc
         result = check_setting(s, yaml_get(schema, "items"), value->items[i], below);
         if (result != NULL)
             yaml_append(s->arena, n, result);
-    }
-    return n;
-}
-
-/* A mapping with keys of the user's choice. */
-static struct yaml_node *check_map(struct schema *s, const struct yaml_node *schema,
-                                   const struct yaml_node *value, const char *at)
-{
-    const struct yaml_node *key_type = yaml_get(schema, "key");
-    struct yaml_node *n = new_mapping(s, value, at);
-
-    YAML_FOREACH_PAIR(pair, value) {
-        const char *below = arena_joined(s->arena, at, ".", pair->key->text);
-        struct yaml_node *result = check_setting(s, yaml_get(schema, "each"), pair->value, below);
-
-        if (key_type != NULL)
-            check_text(s, key_type, pair->key, below);
-        if (result != NULL)
-            yaml_add(s->arena, n, pair->key, result);
     }
     return n;
 }
@@ -277,12 +259,12 @@ static struct yaml_node *check_setting(struct schema *s, const struct yaml_node 
     if (strcmp(type, "list") == 0)
         return check_list(s, schema, value, at);
     if (strcmp(type, "map") == 0)
-        return check_map(s, schema, value, at);
+        return check_mapping(s, NULL, schema, value, at);
     if (strcmp(type, "any") == 0)
         return check_any(s, value, at);
     if (strcmp(type, "mapping") != 0)
         return check_text(s, schema, value, at);
-    result = check_mapping(s, yaml_get(schema, "keys"), value, at);
+    result = check_mapping(s, yaml_get(schema, "keys"), NULL, value, at);
     if (result != NULL)
         find_missing(s, yaml_get(schema, "keys"), result, NULL, at);
     return result;
@@ -292,7 +274,7 @@ struct yaml_node *schema_check(struct schema *s, const struct yaml_node *keys,
                                const struct yaml_node *required, const struct yaml_node *value,
                                const char *file)
 {
-    struct yaml_node *result = check_mapping(s, keys, value, "");
+    struct yaml_node *result = check_mapping(s, keys, NULL, value, "");
 
     if (result != NULL)
         find_missing(s, required, result, file, "");

@@ -63,11 +63,6 @@ bool userfile_add(struct userfile *u, const struct yaml_file *file, struct diag 
 /* --- --set: `a.b=c,d[0]=e`, a backslash in front of a character without its special meaning, {a,b}
  * for a list. --- */
 
-struct part {
-    const char *key; /* NULL: an index */
-    size_t index;
-};
-
 struct set_reader {
     struct arena *arena;
     struct diag *diag;
@@ -97,40 +92,6 @@ static char *read_text(struct set_reader *s, const char *ends, size_t *len)
         text[(*len)++] = *s->p++;
     }
     return text;
-}
-
-static bool read_path(struct set_reader *s, struct part *parts, size_t *count)
-{
-    *count = 0;
-    for (;;) {
-        size_t len;
-
-        if (*count == PARTS_MAX)
-            return fail_set(s, "too many levels: give a file");
-        if (*s->p == '[' && *count > 0) {
-            char *end;
-            unsigned long index = strtoul(s->p + 1, &end, 10);
-
-            if (end == s->p + 1 || *end != ']' || s->p[1] == '-' || index > INDEX_MAX)
-                return fail_set(s, "not an index: write [0] to [1000]");
-            parts[(*count)++] = (struct part){NULL, index};
-            s->p = end + 1;
-        } else {
-            const char *key = read_text(s, ".[=,", &len);
-
-            if (len == 0)
-                return fail_set(s, "a key is empty: write --set key=value");
-            parts[(*count)++] = (struct part){key, 0};
-        }
-        if (*s->p == '=') {
-            s->p++;
-            return true;
-        }
-        if (*s->p == '.')
-            s->p++;
-        else if (*s->p != '[')
-            return fail_set(s, "there is no value: write --set key=value");
-    }
 }
 
 static struct yaml_node *new_scalar(struct set_reader *s, struct yaml_mark at, const char *text,
@@ -177,48 +138,79 @@ static struct yaml_node *read_set_value(struct set_reader *s)
     return list;
 }
 
-/* A copy of `old` with the value at the end of the path. The copy shares all nodes outside the path
- * with `old`. */
-static struct yaml_node *put_at_path(struct set_reader *s, const struct yaml_node *old,
-                                     const struct part *parts, size_t count,
-                                     struct yaml_node *value)
-{
-    enum yaml_kind kind;
-    struct yaml_node *n;
+/* --- Each puts the rest of the argument into a copy of `old`, which shares all nodes outside the
+ * path with it. NULL: there is an error in the diag. --- */
 
-    if (count == 0) /* parts points behind the last one */
-        return value;
-    kind = parts->key != NULL ? YAML_MAPPING : YAML_SEQUENCE;
-    n = yaml_new(s->arena, kind);
+static struct yaml_node *put_behind(struct set_reader *s, const struct yaml_node *old, int depth);
+
+static struct yaml_node *copy_level(struct set_reader *s, const struct yaml_node *old,
+                                    enum yaml_kind kind, const struct yaml_node *value)
+{
+    struct yaml_node *n = yaml_new(s->arena, kind);
+
     n->file = old == NULL ? s->name : old->file;
     n->start = old == NULL ? value->start : old->start;
-    for (size_t i = 0; old != NULL && old->kind == kind && i < old->count; i++) {
-        if (kind == YAML_SEQUENCE) {
-            yaml_append(s->arena, n, old->items[i]);
-        } else {
-            yaml_put(s->arena, n, old->pairs[i].key->text, old->pairs[i].value);
-            n->pairs[n->count - 1].key = old->pairs[i].key;
-        }
-    }
-    if (kind == YAML_MAPPING) {
-        const struct yaml_node *below = yaml_get(n, parts->key);
-        bool is_new = below == NULL;
-
-        value = put_at_path(s, below, parts + 1, count - 1, value);
-        yaml_put(s->arena, n, parts->key, value);
-        if (is_new) {
-            n->pairs[n->count - 1].key->file = s->name;
-            n->pairs[n->count - 1].key->start = (struct yaml_mark){0, 1, 1};
-        }
+    if (old == NULL || old->kind != kind)
         return n;
-    }
-    while (n->count <= parts->index) {
-        struct yaml_node *gap = new_scalar(s, mark_in_argument(s), "null", 4);
-
-        yaml_append(s->arena, n, gap);
-    }
-    n->items[parts->index] = put_at_path(s, n->items[parts->index], parts + 1, count - 1, value);
+    YAML_FOREACH(item, old)
+        yaml_append(s->arena, n, item);
+    YAML_FOREACH_PAIR(pair, old)
+        yaml_add(s->arena, n, pair->key, pair->value);
     return n;
+}
+
+static struct yaml_node *put_key(struct set_reader *s, const struct yaml_node *old, int depth)
+{
+    size_t len;
+    const char *key = read_text(s, ".[=,", &len);
+    struct yaml_node *value, *n;
+
+    if (len == 0)
+        return fail_set(s, "a key is empty: write --set key=value");
+    value = put_behind(s, yaml_get(old, key), depth + 1);
+    if (value == NULL)
+        return NULL;
+    n = copy_level(s, old, YAML_MAPPING, value);
+    yaml_put(s->arena, n, key, value);
+    if (yaml_get_pair(n, key)->key->file == NULL) {
+        yaml_get_pair(n, key)->key->file = s->name;
+        yaml_get_pair(n, key)->key->start = (struct yaml_mark){0, 1, 1};
+    }
+    return n;
+}
+
+static struct yaml_node *put_item(struct set_reader *s, const struct yaml_node *old, int depth)
+{
+    char *end;
+    unsigned long index = strtoul(s->p + 1, &end, 10);
+    struct yaml_node *value, *n;
+
+    if (end == s->p + 1 || *end != ']' || s->p[1] == '-' || index > INDEX_MAX)
+        return fail_set(s, "not an index: write [0] to [1000]");
+    s->p = end + 1;
+    value = put_behind(s, yaml_at(old, index), depth + 1);
+    if (value == NULL)
+        return NULL;
+    n = copy_level(s, old, YAML_SEQUENCE, value);
+    while (n->count <= index)
+        yaml_append(s->arena, n, new_scalar(s, mark_in_argument(s), "null", 4));
+    n->items[index] = value;
+    return n;
+}
+
+/* Behind a key or an index. */
+static struct yaml_node *put_behind(struct set_reader *s, const struct yaml_node *old, int depth)
+{
+    char next = *s->p;
+
+    if (depth == PARTS_MAX && next != '=')
+        return fail_set(s, "too many levels: give a file");
+    if (next == '[')
+        return put_item(s, old, depth);
+    if (next != '=' && next != '.')
+        return fail_set(s, "there is no value: write --set key=value");
+    s->p++;
+    return next == '=' ? read_set_value(s) : put_key(s, old, depth);
 }
 
 bool userfile_set(struct arena *a, struct yaml_node **settings, const char *argument,
@@ -228,16 +220,11 @@ bool userfile_set(struct arena *a, struct yaml_node **settings, const char *argu
 
     s.name = arena_text(a, "--set %s", argument);
     for (;;) {
-        struct part parts[PARTS_MAX];
-        size_t count;
-        struct yaml_node *value;
+        struct yaml_node *more = put_key(&s, *settings, 0);
 
-        if (!read_path(&s, parts, &count))
+        if (more == NULL)
             return false;
-        value = read_set_value(&s);
-        if (value == NULL)
-            return false;
-        *settings = put_at_path(&s, *settings, parts, count, value);
+        *settings = more;
         if (*s.p == '\0')
             return true;
         if (*s.p != ',')
