@@ -220,11 +220,9 @@ static void put_escaped(FILE *out, const char *text, bool property)
 
 void check_print_github(FILE *out, struct check *c)
 {
-    static const char *const commands[] = {
-        [CHECK_NOTE] = "notice", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error"};
-
     FOREACH(const struct check_finding, f, c->findings, c->count) {
-        fprintf(out, "::%s file=", commands[f->rule->severity]);
+        fprintf(out, "::%s file=",
+                f->rule->severity == CHECK_NOTE ? "notice" : severity_names[f->rule->severity]);
         put_escaped(out, f->file, true);
         fprintf(out, ",line=%u,col=%u,title=", f->mark.line, f->mark.column);
         put_escaped(out, f->rule->id, true);
@@ -241,20 +239,16 @@ void check_print_github(FILE *out, struct check *c)
 static struct yaml_node *put_finding(struct arena *a, struct yaml_node *list,
                                      const struct check_finding *f)
 {
-    struct yaml_node *item = yaml_put_new(a, list, NULL, YAML_MAPPING), *object;
+    struct yaml_node *item = yaml_put_new(a, list, NULL, YAML_MAPPING);
 
-    yaml_put_text(a, item, "rule", f->rule->id);
-    yaml_put_text(a, item, "severity", severity_names[f->rule->severity]);
-    yaml_put_text(a, item, "file", f->file);
+    YAML_PUT_TEXTS(a, item, {"rule", f->rule->id}, {"severity", severity_names[f->rule->severity]},
+                   {"file", f->file});
     yaml_put_number(a, item, "line", f->mark.line);
     yaml_put_number(a, item, "column", f->mark.column);
-    object = yaml_put_new(a, item, "object", YAML_MAPPING);
-    yaml_put_text(a, object, "kind", f->object->kind);
-    yaml_put_text(a, object, "name", f->object->name);
-    yaml_put_text(a, object, "namespace", f->object->namespace);
-    yaml_put_text(a, item, "message", f->text);
-    yaml_put_text(a, item, "why", f->rule->why);
-    yaml_put_text(a, item, "remedy", f->rule->remedy);
+    YAML_PUT_TEXTS(a, yaml_put_new(a, item, "object", YAML_MAPPING), {"kind", f->object->kind},
+                   {"name", f->object->name}, {"namespace", f->object->namespace});
+    YAML_PUT_TEXTS(a, item, {"message", f->text}, {"why", f->rule->why},
+                   {"remedy", f->rule->remedy});
     return item;
 }
 
@@ -321,11 +315,8 @@ void check_print_sarif(FILE *out, struct check *c)
     yaml_put_text(a, vars, "version", RDZV_VERSION);
     FOREACH(const struct check_rule, r, check_rules, check_rule_count) {
         item = yaml_put_new(a, rules, NULL, YAML_MAPPING);
-        yaml_put_text(a, item, "id", r->id);
-        yaml_put_text(a, item, "severity", severity_names[r->severity]);
-        yaml_put_text(a, item, "title", r->title);
-        yaml_put_text(a, item, "why", r->why);
-        yaml_put_text(a, item, "remedy", r->remedy);
+        YAML_PUT_TEXTS(a, item, {"id", r->id}, {"severity", severity_names[r->severity]},
+                       {"title", r->title}, {"why", r->why}, {"remedy", r->remedy});
     }
     FOREACH(const struct check_finding, f, c->findings, c->count) {
         item = put_finding(a, findings, f);

@@ -5,6 +5,7 @@
 #include "deploy/template/schema.h"
 #include "deploy/template/template.h"
 #include "deploy/template/values.h"
+#include "deploy/yaml/options.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdio.h>
@@ -215,8 +216,7 @@ static bool translate(struct job_maker *m)
         name == NULL ? recognise(m) : embedded_load(&m->job->data, "formats", name, NULL, m->diag);
     if (m->format == NULL)
         return false;
-    diag_note(m->diag, NULL, (struct yaml_mark){0}, "read as %s",
-              yaml_text(yaml_get(m->format, "about")));
+    options_note(m->diag, "read as %s", yaml_text(yaml_get(m->format, "about")));
     foreign = yaml_get(m->format, "settings");
     note_nulls(m, foreign);
     if (yaml_get(m->format, "becomes") == NULL)

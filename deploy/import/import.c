@@ -34,8 +34,8 @@ static bool is_emitted(struct importer *m)
     if (!made)
         diag_append(m->diag, &said);
     else if (import_compare(m, job.documents) == 0)
-        diag_note(m->diag, NULL, (struct yaml_mark){0},
-                  "emit gives all of the job back, with the rendezvous as the user file has it");
+        options_note(m->diag,
+                     "emit gives all of the job back, with the rendezvous as the user file has it");
     diag_free(&said);
     emit_job_free(&job);
     return made;

@@ -29,9 +29,6 @@ bool import_job(struct importer *m);
 const struct job_run *import_workers_run(const struct job_view *jobs,
                                          const struct kube_object *job);
 
-/* Where the manifest says what torchrun is told, or the job. */
-const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option);
-
 #define import_note(m, ...)  yaml_note((m)->diag, __VA_ARGS__)
 #define import_error(m, ...) yaml_error((m)->diag, __VA_ARGS__)
 
@@ -42,6 +39,8 @@ bool import_is_rendezvous(struct importer *m, const char *variable);
 #define import_put(m, to, key, value)      yaml_put(&(m)->arena, to, key, value)
 #define import_put_text(m, to, key, text)  yaml_put_text(&(m)->arena, to, key, text)
 #define import_put_plain(m, to, key, text) yaml_put_plain(&(m)->arena, to, key, text)
+#define import_put_number(m, to, key, n)   yaml_put_number(&(m)->arena, to, key, n)
+#define import_put_truth(m, to, key, is)   import_put_plain(m, to, key, (is) ? "true" : "false")
 
 /* Finds the objects, pods and runs of the files. False: there are too many. */
 bool import_look(struct importer *m);

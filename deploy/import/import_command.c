@@ -219,8 +219,6 @@ bool import_command(struct importer *m)
     const char *program = NULL, *rest;
     const struct yaml_node *text = words != NULL && script < count ? words[script].node : NULL;
 
-    FOREACH_WORD(fact, "mainProgram", "command", "args")
-        import_put_plain(m, m->facts, fact, "null");
     refuse_assignments(m);
     if (m->run->unread != NULL && m->run->args != NULL)
         import_error(m, m->run->unread->node,

@@ -3,6 +3,8 @@
  * elsewhere than the manifest did. */
 #include "deploy/import/import.h"
 
+#include "deploy/yaml/options.h"
+
 #include <string.h>
 
 #define NOTES_MAX 40
@@ -73,8 +75,8 @@ static void put_gang(struct importer *m, const char *name, struct job_view *jobs
         tasks += least > 0 ? least : p->replicas;
     }
     import_put(m, gang, "ofJob", written > 0 ? kube_get(top->spec, path) : NULL);
-    yaml_put_number(&m->arena, gang, "job", written > 0 ? written - stores : tasks);
-    yaml_put_number(&m->arena, gang, "tasks", tasks);
+    import_put_number(m, gang, "job", written > 0 ? written - stores : tasks);
+    import_put_number(m, gang, "tasks", tasks);
 }
 
 /* Notes each number that emit changes: nodes, processes of a node, restarts, and the pods that a
@@ -199,13 +201,11 @@ static const struct yaml_node *partner(const struct yaml_node *old, size_t index
 {
     const char *name = kube_text(old->items[index], "name");
     const struct yaml_node *found = kube_item(new, "name", name);
-    size_t len = strlen(path);
 
     if (*name == '\0')
         return yaml_at(new, index);
     if (found == NULL && yaml_length(new) > 0 &&
-        ((len > 5 && strcmp(path + len - 5, "tasks") == 0) ||
-         (len > 14 && strcmp(path + len - 14, "replicatedJobs") == 0)) &&
+        (text_ends_with(path, "tasks") || text_ends_with(path, "replicatedJobs")) &&
         kube_item(old, "name", kube_text(new->items[new->count - 1], "name")) == NULL)
         return new->items[new->count - 1];
     return found;
@@ -302,10 +302,11 @@ static void note_others(struct comparison *c)
             list = arena_joined(&m->arena, list, ", ", o->title);
     }
     if (*list != '\0')
-        diag_note(m->diag, NULL, (struct yaml_mark){0},
-                  "the user file has nothing of these objects, so keep their manifests if you need "
-                  "them: %s",
-                  list);
+        options_note(
+            m->diag,
+            "the user file has nothing of these objects, so keep their manifests if you need "
+            "them: %s",
+            list);
 }
 
 size_t import_compare(struct importer *m, const struct yaml_node *documents)

@@ -83,7 +83,8 @@ bool import_is_rendezvous(struct importer *m, const char *variable)
            is_part_of_id(m, variable);
 }
 
-const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option)
+/* Where the manifest says what torchrun is told, or the job. */
+static const struct yaml_node *import_place(const struct importer *m, enum torchrun_option option)
 {
     const struct job_setting *s = &m->run->settings[option];
 
@@ -120,16 +121,6 @@ static void find_conf(struct importer *m)
     }
 }
 
-static void put_number(struct importer *m, struct yaml_node *to, const char *key, long number)
-{
-    yaml_put_number(&m->arena, to, key, number);
-}
-
-static void put_truth(struct importer *m, struct yaml_node *to, const char *key, bool truth)
-{
-    import_put_plain(m, to, key, truth ? "true" : "false");
-}
-
 struct yaml_node *import_run_facts(struct importer *m, const struct job_run *r)
 {
     static const char *const from[] = {[JOB_FROM_NOWHERE] = "nowhere",
@@ -139,16 +130,14 @@ struct yaml_node *import_run_facts(struct importer *m, const struct job_run *r)
                                        [JOB_FROM_FLAG] = "flag"};
     struct yaml_node *run = yaml_new(&m->arena, YAML_MAPPING);
 
-    put_number(m, run, "low", r->nodes_min);
-    put_number(m, run, "high", r->nodes_max);
-    put_number(m, run, "port", r->port);
-    put_truth(m, run, "elastic", job_is_elastic(r));
-    put_truth(m, run, "found", r->found);
-    put_truth(m, run, "hosted", r->hosted);
-    import_put_text(m, run, "host", r->host);
-    import_put_text(m, run, "backend", r->backend);
-    if (r->target.service != NULL)
-        import_put_text(m, run, "service", r->target.service->name);
+    import_put_number(m, run, "low", r->nodes_min);
+    import_put_number(m, run, "high", r->nodes_max);
+    import_put_number(m, run, "port", r->port);
+    import_put_truth(m, run, "elastic", job_is_elastic(r));
+    import_put_truth(m, run, "found", r->found);
+    import_put_truth(m, run, "hosted", r->hosted);
+    YAML_PUT_TEXTS(&m->arena, run, {"host", r->host}, {"backend", r->backend},
+                   {"service", r->target.service == NULL ? NULL : r->target.service->name});
     for (enum torchrun_option o = 0; o < TORCHRUN_OPTIONS; o++) {
         const struct job_setting *s = &r->settings[o];
         struct yaml_node *option =
@@ -156,8 +145,8 @@ struct yaml_node *import_run_facts(struct importer *m, const struct job_run *r)
 
         import_put_text(m, option, "from", from[s->from]);
         import_put_plain(m, option, "value", s->value.known ? s->value.text : NULL);
-        put_truth(m, option, "known", s->value.known);
-        put_truth(m, option, "fields", s->value.field_count > 0);
+        import_put_truth(m, option, "known", s->value.known);
+        import_put_truth(m, option, "fields", s->value.field_count > 0);
         import_put(m, option, "node", s->node);
         import_put(m, option, "place", import_place(m, o));
     }
@@ -272,42 +261,35 @@ static void put_upstream(struct importer *m, struct yaml_node *to, const struct 
     if (!job_relay_upstream(&m->jobs, relay, 0, &up))
         return;
     out = yaml_put_new(&m->arena, to, "upstream", YAML_MAPPING);
-    import_put_text(m, out, "text", up.text);
-    put_number(m, out, "port", up.port);
-    put_truth(m, out, "alone",
-              up.known && up.well_formed && !job_relay_upstream(&m->jobs, relay, 1, &second));
-    if (up.target.service != NULL)
-        import_put_text(m, out, "service", up.target.service->name);
+    YAML_PUT_TEXTS(&m->arena, out, {"text", up.text},
+                   {"service", up.target.service == NULL ? NULL : up.target.service->name});
+    import_put_number(m, out, "port", up.port);
+    import_put_truth(m, out, "alone",
+                     up.known && up.well_formed &&
+                         !job_relay_upstream(&m->jobs, relay, 1, &second));
 }
 
 /* A store, or NULL, as the template sees it. here, beside: the object with its pod is the job; it
  * is in the same AppWrapper. */
 static void put_store(struct importer *m, const char *name, const struct job_store *s)
 {
-    static const char *const kinds[] = {[JOB_STORE_NONE] = "none",
-                                        [JOB_STORE_RDZVD] = "rdzvd",
-                                        [JOB_STORE_RELAY] = "relay",
-                                        [JOB_STORE_ETCD] = "etcd"};
     const struct kube_object *o = s == NULL ? NULL : job_store_object(s);
     struct yaml_node *store;
 
-    if (s == NULL) {
-        import_put_plain(m, m->facts, name, "null");
+    if (s == NULL)
         return;
-    }
     store = yaml_put_new(&m->arena, m->facts, name, YAML_MAPPING);
-    import_put_text(m, store, "kind", kinds[s->kind]);
-    put_truth(m, store, "init", s->container->init);
-    put_truth(m, store, "here", o == m->job);
-    put_truth(m, store, "beside", kube_top(o) == kube_top(m->job));
+    YAML_PUT_FILLED(&m->arena, store, {"kind", job_store_names[s->kind]}, {"name", o->name},
+                    {"namespace", o->namespace});
+    import_put_truth(m, store, "init", s->container->init);
+    import_put_truth(m, store, "here", o == m->job);
+    import_put_truth(m, store, "beside", kube_top(o) == kube_top(m->job));
     import_put(m, store, "own", s->container->node);
     import_put(m, store, "fields", fields_of(m, s->container));
     import_put(m, store, "pod", s->container->pods->spec);
     import_put(m, store, "meta", s->container->pods->meta);
-    put_number(m, store, "replicas", s->container->pods->replicas);
+    import_put_number(m, store, "replicas", s->container->pods->replicas);
     import_put(m, store, "object", o->node);
-    import_put_text(m, store, "name", o->name);
-    yaml_put_filled(&m->arena, store, "namespace", o->namespace);
     import_put(m, store, "egress", egress_of(m, s->container->pods));
     put_flags(m, store, s->container);
     put_endpoints(m, store);
@@ -318,50 +300,39 @@ static void put_store(struct importer *m, const char *name, const struct job_sto
 
 /* --- The settings. --- */
 
-/* A variable of the template, which NULL is, too. */
-static void put_fact(struct importer *m, const char *name, const struct yaml_node *value)
-{
-    import_put(m, m->facts, name, value != NULL ? value : yaml_new_plain(&m->arena, "null"));
-}
-
-static void put_text_fact(struct importer *m, const char *name, const char *text)
-{
-    put_fact(m, name, text == NULL ? NULL : yaml_new_string(&m->arena, text));
-}
-
+/* The variables of the template. */
 static void find_facts(struct importer *m)
 {
-    const char *restarts, *namespace = m->job->namespace;
+    struct yaml_node *f = m->facts;
+    bool alone = m->job->type != KUBE_POD; /* else it is one of several */
 
-    put_text_fact(m, "name", m->job->name);
-    put_text_fact(m, "namespace", *namespace == '\0' ? NULL : namespace);
-    put_text_fact(m, "platform", m->platform);
-    put_text_fact(m, "type", kube_platform(m->job->type));
-    put_text_fact(m, "restart", m->pods->restart);
-    put_text_fact(m, "usualRestarts", JOB_USUAL_RESTARTS);
-    put_fact(m, "made", NULL);
-    put_fact(m, "object", m->job->node);
-    put_fact(m, "top", kube_top(m->job)->node);
-    put_fact(m, "spec", m->job->spec);
-    put_fact(m, "part", m->pods->part);
-    put_fact(m, "meta", m->pods->meta);
-    put_fact(m, "pod", m->pods->spec);
-    put_fact(m, "own", m->container->node);
-    put_fact(m, "over", m->container->over);
-    put_fact(m, "fields", fields_of(m, m->container));
+    FOREACH_WORD(fact, "namespace", "type", "spec", "part", "meta", "over", "mainProgram",
+                 "command", "args", "restarts", "env", "initContainers", "containers", "clientTls",
+                 "first", "store", "made")
+        import_put_plain(m, f, fact, "null");
+    YAML_PUT_TEXTS(&m->arena, f, {"name", m->job->name}, {"platform", m->platform},
+                   {"type", kube_platform(m->job->type)}, {"restart", m->pods->restart},
+                   {"usualRestarts", JOB_USUAL_RESTARTS});
+    yaml_put_filled(&m->arena, f, "namespace", m->job->namespace);
+    import_put(m, f, "object", m->job->node);
+    import_put(m, f, "top", kube_top(m->job)->node);
+    import_put(m, f, "spec", m->job->spec);
+    import_put(m, f, "part", m->pods->part);
+    import_put(m, f, "meta", m->pods->meta);
+    import_put(m, f, "pod", m->pods->spec);
+    import_put(m, f, "own", m->container->node);
+    import_put(m, f, "over", m->container->over);
+    import_put(m, f, "fields", fields_of(m, m->container));
     m->writes_program = import_command(m);
-    restarts = import_restarts(m);
-    put_fact(m, "restarts", restarts == NULL ? NULL : yaml_new_plain(&m->arena, restarts));
-    put_fact(m, "env",
-             YAML_SELECT(&m->arena, entry, YAML_FOREACH(entry, kube_field(m->container, "env")),
-                         !import_is_rendezvous(m, kube_text(entry, "name"))));
-    put_fact(m, "initContainers", other_containers(m, true));
-    put_fact(m, "containers", other_containers(m, false));
-    put_fact(m, "run", import_run_facts(m, m->run));
-    put_fact(m, "pods", /* a Pod is one of several */
-             yaml_new_number(&m->arena,
-                             m->job->type == KUBE_POD ? -1 : job_training_pods(&m->jobs, m->job)));
-    put_fact(m, "clientTls", secret_key_at(m, m->container, "/etc/rdzvd/client-tls/ca.crt"));
+    import_put_plain(m, f, "restarts", import_restarts(m));
+    import_put(m, f, "env",
+               YAML_SELECT(&m->arena, entry, YAML_FOREACH(entry, kube_field(m->container, "env")),
+                           !import_is_rendezvous(m, kube_text(entry, "name"))));
+    import_put(m, f, "initContainers", other_containers(m, true));
+    import_put(m, f, "containers", other_containers(m, false));
+    import_put(m, f, "run", import_run_facts(m, m->run));
+    import_put_number(m, f, "pods", alone ? job_training_pods(&m->jobs, m->job) : -1);
+    import_put(m, f, "clientTls", secret_key_at(m, m->container, "/etc/rdzvd/client-tls/ca.crt"));
     put_store(m, "first", m->run->store);
     put_store(m, "store", job_store_behind(m->run->store));
     find_conf(m);
@@ -407,7 +378,7 @@ static bool make_settings(struct importer *m)
     struct yaml_node *off = yaml_new_string(&m->arena, "null"), *file, *made;
     struct scope s = {m->facts, NULL};
 
-    put_fact(m, "off", off);
+    import_put(m, m->facts, "off", off);
     if (open_template(m, &data, &t, &file) &&
         template_check(&t, yaml_get(file, "checks"), DIAG_ERROR, &s, m->files[0].name) &&
         template_check(&t, yaml_get(file, "notes"), DIAG_NOTE, &s, m->files[0].name)) {

@@ -221,26 +221,21 @@ static struct job_variable made(const char *name, const char *value)
 static bool find_task_variable(struct job_view *v, const struct kube_container *c, const char *name,
                                struct job_variable *out)
 {
+    struct arena *a = &v->bundle->arena;
     const struct kube_object *o = c->pods->object;
-    size_t len = strlen(name);
-    bool hosts = len > 9 && strcmp(name + len - 6, "_HOSTS") == 0;
-    bool count = len > 7 && strcmp(name + len - 4, "_NUM") == 0;
 
-    if (o->type != KUBE_VOLCANO_JOB || strncmp(name, "VC_", 3) != 0 || (!hosts && !count) ||
-        !kube_has_plugin(o, "svc"))
+    if (o->type != KUBE_VOLCANO_JOB || strncmp(name, "VC_", 3) != 0 || !kube_has_plugin(o, "svc"))
         return false;
     KUBE_FOREACH_PODS_OF(p, v->bundle, o) {
-        size_t role = strlen(p->role), k = 0;
+        char *task = arena_copy(a, p->role, strlen(p->role));
+        bool count;
 
-        if (role != len - (hosts ? 9 : 7))
+        for (char *at = task; *at != '\0'; at++)
+            *at = (char)(*at == '-' ? '_' : *at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
+        count = strcmp(name, arena_text(a, "VC_%s_NUM", task)) == 0;
+        if (!count && strcmp(name, arena_text(a, "VC_%s_HOSTS", task)) != 0)
             continue;
-        while (k < role && (p->role[k] == '-'                        ? '_'
-                            : p->role[k] >= 'a' && p->role[k] <= 'z' ? p->role[k] - 'a' + 'A'
-                                                                     : p->role[k]) == name[3 + k])
-            k++;
-        if (k < role)
-            continue;
-        *out = made(name, hosts ? NULL : number(&v->bundle->arena, p->replicas));
+        *out = made(name, count ? number(a, p->replicas) : NULL);
         return true;
     }
     return false;

@@ -13,9 +13,7 @@ static void show_number(struct arena *a, struct yaml_node *mapping, const char *
 
 static void show_object(struct arena *a, struct yaml_node *mapping, const struct kube_object *o)
 {
-    yaml_put_filled(a, mapping, "kind", o->kind);
-    yaml_put_filled(a, mapping, "name", o->name);
-    yaml_put_filled(a, mapping, "namespace", o->namespace);
+    YAML_PUT_FILLED(a, mapping, {"kind", o->kind}, {"name", o->name}, {"namespace", o->namespace});
 }
 
 static void show_target(struct arena *a, struct yaml_node *out, const struct job_run *r)
@@ -28,28 +26,26 @@ static void show_target(struct arena *a, struct yaml_node *out, const struct job
     yaml_put_filled(a, out, "reached", reaches[r->target.reach]);
 }
 
-static const char *const store_kinds[] = {[JOB_STORE_NONE] = "",
-                                          [JOB_STORE_RDZVD] = "rdzvd",
-                                          [JOB_STORE_RELAY] = "relay",
-                                          [JOB_STORE_ETCD] = "etcd"};
+const char *const job_store_names[] = {[JOB_STORE_NONE] = "",
+                                       [JOB_STORE_RDZVD] = "rdzvd",
+                                       [JOB_STORE_RELAY] = "relay",
+                                       [JOB_STORE_ETCD] = "etcd"};
 
 static void show_run(struct arena *a, struct yaml_node *out, const struct job_run *r)
 {
     show_object(a, out, job_run_object(r));
-    yaml_put_filled(a, out, "role", r->container->pods->role);
-    yaml_put_filled(a, out, "container", r->container->name);
-    yaml_put_filled(a, out, "backend", r->standalone ? "standalone" : r->backend);
-    yaml_put_filled(a, out, "endpoint", job_text(r, TORCHRUN_RDZV_ENDPOINT));
-    yaml_put_filled(a, out, "host", r->host);
+    YAML_PUT_FILLED(a, out, {"role", r->container->pods->role}, {"container", r->container->name},
+                    {"backend", r->standalone ? "standalone" : r->backend},
+                    {"endpoint", job_text(r, TORCHRUN_RDZV_ENDPOINT)}, {"host", r->host});
     show_number(a, out, "port", r->port);
-    yaml_put_filled(a, out, "id", job_text(r, TORCHRUN_RDZV_ID));
-    yaml_put_filled(a, out, "conf", job_text(r, TORCHRUN_RDZV_CONF));
+    YAML_PUT_FILLED(a, out, {"id", job_text(r, TORCHRUN_RDZV_ID)},
+                    {"conf", job_text(r, TORCHRUN_RDZV_CONF)});
     show_number(a, out, "nodesMin", r->nodes_min);
     show_number(a, out, "nodesMax", r->nodes_max);
     if (r->found)
         show_target(a, yaml_put_new(a, out, "leadsTo", YAML_MAPPING), r);
     if (r->store != NULL)
-        yaml_put_filled(a, out, "store", store_kinds[r->store->kind]);
+        yaml_put_filled(a, out, "store", job_store_names[r->store->kind]);
     else if (r->hosted)
         yaml_put_filled(a, out, "store", "a training pod");
 }
@@ -63,16 +59,14 @@ static void show_store(struct job_view *v, struct yaml_node *out, const struct j
     struct job_listeners l = job_store_listeners(v, s, false);
 
     show_object(a, out, s->container->pods->object);
-    yaml_put_filled(a, out, "container", s->container->name);
-    yaml_put_filled(a, out, "store", store_kinds[s->kind]);
+    YAML_PUT_FILLED(a, out, {"container", s->container->name}, {"store", job_store_names[s->kind]});
     ports = yaml_put_new(a, out, "ports", YAML_SEQUENCE);
     for (size_t i = 0; i < l.count; i++)
         yaml_append(a, ports, yaml_new_number(a, l.list[i].port));
     if (!job_relay_upstream(v, s, 0, &u))
         return;
     job_relay_space(v, s, &space);
-    yaml_put_filled(a, out, "upstream", u.setting.value.text);
-    yaml_put_filled(a, out, "space", space.value.text);
+    YAML_PUT_FILLED(a, out, {"upstream", u.setting.value.text}, {"space", space.value.text});
     if (job_store_behind(s) != NULL)
         yaml_put_filled(a, out, "leadsTo", job_store_behind(s)->container->pods->object->name);
 }

@@ -89,6 +89,7 @@ struct job_view_runs {
 
 /* A container that serves as a store or, with --upstream and no --journal, in front of one. */
 enum job_store_kind { JOB_STORE_NONE, JOB_STORE_RDZVD, JOB_STORE_RELAY, JOB_STORE_ETCD };
+extern const char *const job_store_names[]; /* "rdzvd", "relay" and "etcd" */
 
 struct job_store {
     enum job_store_kind kind;

@@ -343,15 +343,6 @@ static void find_used(struct pods_maker *m)
 
 /* --- Other trainers. --- */
 
-static const char *lower_case(struct arena *a, const char *text)
-{
-    char *copy = arena_copy(a, text, strlen(text));
-
-    for (char *c = copy; *c != '\0'; c++)
-        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);
-    return copy;
-}
-
 /* A map from the role to `replicas` and `template`, or a list of these with their names. */
 static void find_replicas(struct pods_maker *m, const struct kube_object *o)
 {
@@ -374,7 +365,7 @@ static void find_replicas(struct pods_maker *m, const struct kube_object *o)
             p->restart = "OnFailure"; /* whatever the template says */
         if (*kube_text(part, "restartPolicy") != '\0')
             p->restart = kube_text(part, "restartPolicy");
-        lower = lower_case(&m->bundle->arena, p->role);
+        lower = text_lower(&m->bundle->arena, p->role);
         if (o->type == KUBE_PYTORCHJOB) { /* the Training Operator adds labels */
             add_made_label(m, "training.kubeflow.org/job-name", o->name);
             add_made_label(m, "training.kubeflow.org/operator-name", NULL);

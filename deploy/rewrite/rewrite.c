@@ -251,12 +251,13 @@ static bool rewrite_files(struct rewrite *w)
     bool changed;
 
     if (rewrite_run(w) == 0 && w->diag->errors == 0 && !w->has_left)
-        diag_note(w->diag, NULL, (struct yaml_mark){0},
-                  "nothing to rewrite: no etcd, and no job that hosts its store, was found; if a "
-                  "job meets at an etcd of another file, name that file too%s",
-                  w->options->relay ? "; a job that meets at rdzvd already gets no relays: import "
-                                      "it, and emit it with `rdzv: {placement: relay}`"
-                                    : "");
+        options_note(
+            w->diag,
+            "nothing to rewrite: no etcd, and no job that hosts its store, was found; if a "
+            "job meets at an etcd of another file, name that file too%s",
+            w->options->relay ? "; a job that meets at rdzvd already gets no relays: import "
+                                "it, and emit it with `rdzv: {placement: relay}`"
+                              : "");
     changed =
         w->diag->errors == 0 &&
         ANY(FOREACH(const struct rewrite_file, f, w->files, w->file_count), rewrite_changed(f));

@@ -77,18 +77,14 @@ static const struct kube_object *object_at(const struct rewrite *w, const struct
 static struct yaml_node *result_of_entry(struct rewrite *w, const struct diag_entry *e)
 {
     const struct kube_object *o = object_at(w, e);
-    struct yaml_node *result = yaml_new(&w->arena, YAML_MAPPING), *ref;
+    struct yaml_node *result = yaml_new(&w->arena, YAML_MAPPING);
 
-    yaml_put_filled(&w->arena, result, "message", e->text);
-    yaml_put_filled(&w->arena, result, "severity", e->kind == DIAG_ERROR ? "error" : "info");
-    if (o == NULL)
-        return result;
-    ref = yaml_new(&w->arena, YAML_MAPPING);
-    yaml_put_filled(&w->arena, ref, "apiVersion", kube_text(o->node, "apiVersion"));
-    yaml_put_filled(&w->arena, ref, "kind", o->kind);
-    yaml_put_filled(&w->arena, ref, "name", o->name);
-    yaml_put_filled(&w->arena, ref, "namespace", o->namespace);
-    yaml_put(&w->arena, result, "resourceRef", ref);
+    YAML_PUT_FILLED(&w->arena, result, {"message", e->text},
+                    {"severity", e->kind == DIAG_ERROR ? "error" : "info"});
+    if (o != NULL)
+        YAML_PUT_FILLED(&w->arena, yaml_put_new(&w->arena, result, "resourceRef", YAML_MAPPING),
+                        {"apiVersion", kube_text(o->node, "apiVersion")}, {"kind", o->kind},
+                        {"name", o->name}, {"namespace", o->namespace});
     return result;
 }
 

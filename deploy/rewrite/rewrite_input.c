@@ -2,6 +2,7 @@
 #include "deploy/rewrite/rewrite.h"
 
 #include "deploy/kube/kube_view.h"
+#include "deploy/yaml/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,10 @@ void rewrite_note_image(struct rewrite *w)
     const char *wish = yaml_text(yaml_get(w->options->wishes, "image"));
 
     if (w->diag->errors == 0 && wish == NULL && strcmp(w->options->image, REWRITE_IMAGE) == 0)
-        diag_note(w->diag, NULL, (struct yaml_mark){0},
-                  "the image " REWRITE_IMAGE
-                  " is a placeholder: build one from deploy/Containerfile, push it, and name it "
-                  "with --image");
+        options_note(w->diag,
+                     "the image " REWRITE_IMAGE
+                     " is a placeholder: build one from deploy/Containerfile, push it, and name it "
+                     "with --image");
 }
 
 /* --- Options. --- */
@@ -72,11 +73,12 @@ const char *rewrite_choose(struct rewrite_options *o, const char *name, const ch
 static void note_made(struct rewrite *w, size_t made)
 {
     if (made > 0)
-        diag_note(w->diag, NULL, (struct yaml_mark){0},
-                  "rewrite leaves %zu object%s that controllers made of others as %s: do not apply "
-                  "%s, the controllers do that",
-                  made, made == 1 ? "" : "s", made == 1 ? "it is" : "they are",
-                  made == 1 ? "it" : "them");
+        options_note(
+            w->diag,
+            "rewrite leaves %zu object%s that controllers made of others as %s: do not apply "
+            "%s, the controllers do that",
+            made, made == 1 ? "" : "s", made == 1 ? "it is" : "they are",
+            made == 1 ? "it" : "them");
 }
 
 bool rewrite_look(struct rewrite *w)

@@ -114,10 +114,8 @@ static void put_word(const struct steps *s, const char *word)
 static void print_object(struct steps *s, const struct kube_object *o)
 {
     const char *version = kube_text(o->node, "apiVersion"), *slash = strchr(version, '/');
-    char *kind = arena_copy(&s->w->arena, o->kind, strlen(o->kind));
+    const char *kind = text_lower(&s->w->arena, o->kind);
 
-    for (char *p = kind; *p != '\0'; p++)
-        *p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
     put_word(s, slash == NULL ? arena_text(&s->w->arena, "%s/%s", kind, o->name)
                               : arena_text(&s->w->arena, "%s.%.*s/%s", kind, (int)(slash - version),
                                            version, o->name));

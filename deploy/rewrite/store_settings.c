@@ -18,17 +18,13 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
 {
     struct yaml_node *rdzv = yaml_new(&w->arena, YAML_MAPPING);
 
-    yaml_put_text(&w->arena, rdzv, "placement", s->placement);
-    yaml_put_text(&w->arena, rdzv, "protocol", s->protocol);
-    yaml_put_text(&w->arena, rdzv, "wiring", s->wiring);
-    yaml_put_text(&w->arena, rdzv, "image", w->options->image);
+    YAML_PUT_TEXTS(&w->arena, rdzv, {"placement", s->placement}, {"protocol", s->protocol},
+                   {"wiring", s->wiring}, {"image", w->options->image}, {"name", s->name},
+                   {"serviceName", s->service}, {"endpoint", s->endpoint},
+                   {"advertise", s->advertise});
     if (s->endpoint == NULL && text_is(s->placement, "relay", "service", "replicas"))
         yaml_put_text(&w->arena, rdzv, "metrics", w->options->metrics);
-    yaml_put_text(&w->arena, rdzv, "name", s->name);
-    yaml_put_text(&w->arena, rdzv, "serviceName", s->service);
-    yaml_put_text(&w->arena, rdzv, "endpoint", s->endpoint);
     yaml_put_plain(&w->arena, rdzv, "durable", s->durable ? "true" : NULL);
-    yaml_put_text(&w->arena, rdzv, "advertise", s->advertise);
     yaml_put_plain(&w->arena, rdzv, "networkPolicy", s->open ? "false" : NULL);
     set_number(w, rdzv, "port", s->port);
     set_number(w, rdzv, "etcdPort", s->etcd_port);

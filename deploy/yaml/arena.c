@@ -149,6 +149,15 @@ bool text_ends_with(const char *text, const char *end)
     return len >= end_len && strcmp(text + len - end_len, end) == 0;
 }
 
+char *text_lower(struct arena *a, const char *text)
+{
+    char *copy = arena_copy(a, text, strlen(text));
+
+    for (char *c = copy; *c != '\0'; c++)
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);
+    return copy;
+}
+
 void buf_add(struct buf *b, const char *text, size_t len)
 {
     if (b->len + len + 1 > b->cap) {

@@ -82,6 +82,8 @@ bool text_has_one_of(const char *text, const char *const *words);
 #define text_begins(text, ...) text_begins_with_one_of(text, WORDS(__VA_ARGS__))
 #define text_has(text, ...)    text_has_one_of(text, WORDS(__VA_ARGS__))
 bool text_ends_with(const char *text, const char *end);
+/* A copy with small letters of ASCII. */
+char *text_lower(struct arena *a, const char *text);
 
 /* A text that grows. */
 struct buf {

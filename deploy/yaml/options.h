@@ -17,8 +17,10 @@ struct verb_options {
  * the verb, argv[0]. */
 int options_next(int argc, char **argv, const struct verb_options *options, struct diag *d);
 
-/* An error of the command line: `format` has what is wrong and, after a colon, the remedy. */
+/* An error of the command line, or a note about the whole input: `format` has what is wrong and,
+ * after a colon, the remedy. */
 #define options_error(d, ...) diag_error(d, NULL, (struct yaml_mark){0}, __VA_ARGS__)
+#define options_note(d, ...)  diag_note(d, NULL, (struct yaml_mark){0}, __VA_ARGS__)
 
 /* The files behind the options; without any, standard input, unless that is a terminal: then 0, and
  * an error in d. Returns how many. */

@@ -181,13 +181,20 @@ struct yaml_node *yaml_put_new(struct arena *a, struct yaml_node *to, const char
 void yaml_put_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
 /* The same, but an empty text puts nothing, either. */
 void yaml_put_filled(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
+/* Puts several: YAML_PUT_TEXTS(a, m, {"kind", o->kind}, {"name", o->name}), or those that are not
+ * empty. */
+#define YAML_PUT_TEXTS(a, mapping, ...) \
+    yaml_put_texts(a, mapping, false, (const struct yaml_text[]){__VA_ARGS__, {NULL, NULL}})
+#define YAML_PUT_FILLED(a, mapping, ...) \
+    yaml_put_texts(a, mapping, true, (const struct yaml_text[]){__VA_ARGS__, {NULL, NULL}})
+struct yaml_text {
+    const char *key, *text;
+};
+void yaml_put_texts(struct arena *a, struct yaml_node *mapping, bool filled,
+                    const struct yaml_text *texts);
 void yaml_put_plain(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
 void yaml_put_number(struct arena *a, struct yaml_node *mapping, const char *key, long number);
 /* Adds a pair. The caller knows that the key is not there yet. */
 void yaml_add(struct arena *a, struct yaml_node *mapping, struct yaml_node *key,
               struct yaml_node *value);
 bool yaml_remove(struct yaml_node *mapping, const char *key);
-/* A new mapping: the old one without these keys, the last of which NULL follows. Of NULL, and of
- * another kind of node, an empty one. */
-struct yaml_node *yaml_without(struct arena *a, const struct yaml_node *mapping,
-                               const char *const *keys);

@@ -337,6 +337,13 @@ void yaml_put_filled(struct arena *a, struct yaml_node *mapping, const char *key
     yaml_put_text(a, mapping, key, text != NULL && *text != '\0' ? text : NULL);
 }
 
+void yaml_put_texts(struct arena *a, struct yaml_node *mapping, bool filled,
+                    const struct yaml_text *texts)
+{
+    for (; texts->key != NULL; texts++)
+        (filled ? yaml_put_filled : yaml_put_text)(a, mapping, texts->key, texts->text);
+}
+
 void yaml_put_plain(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
 {
     if (text != NULL)
@@ -359,16 +366,4 @@ bool yaml_remove(struct yaml_node *mapping, const char *key)
     memmove(pair, pair + 1, (mapping->count - index - 1) * sizeof *pair);
     mapping->count--;
     return true;
-}
-
-struct yaml_node *yaml_without(struct arena *a, const struct yaml_node *mapping,
-                               const char *const *keys)
-{
-    struct yaml_node *out = yaml_new(a, YAML_MAPPING);
-
-    YAML_FOREACH_PAIR(pair, mapping) {
-        if (!text_is_one_of(pair->key->text, keys))
-            yaml_put(a, out, pair->key->text, pair->value);
-    }
-    return out;
 }
