@@ -279,8 +279,8 @@ static void put_store(struct importer *m, const char *name, const struct job_sto
     if (s == NULL)
         return;
     store = yaml_put_new(&m->arena, m->facts, name, YAML_MAPPING);
-    YAML_PUT_FILLED(&m->arena, store, {"kind", job_store_names[s->kind]}, {"name", o->name},
-                    {"namespace", o->namespace});
+    YAML_PUT_TEXTS(&m->arena, store, {"kind", job_store_names[s->kind]}, {"name", o->name});
+    yaml_put_filled(&m->arena, store, "namespace", o->namespace);
     import_put_truth(m, store, "init", s->container->init);
     import_put_truth(m, store, "here", o == m->job);
     import_put_truth(m, store, "beside", kube_top(o) == kube_top(m->job));
@@ -357,51 +357,35 @@ static struct yaml_node *made_anew(struct importer *m, struct yaml_node *n, cons
     return out;
 }
 
-/* Reads the template, and fills in its variables; `data` has it. False: there is an error in diag.
- */
-static bool open_template(struct importer *m, struct embedded *data, struct template_state *t,
-                          struct yaml_node **file)
-{
-    struct scope s = {m->facts, NULL};
-
-    *file = embedded_load(data, "", "import", NULL, m->diag);
-    *t = (struct template_state){
-        .arena = &m->arena, .diag = m->diag, .parts = yaml_get(*file, "parts")};
-    return *file != NULL && template_fill_variables(t, yaml_get(*file, "let"), &s);
-}
-
-/* False: there is an error in diag. */
-static bool make_settings(struct importer *m)
+/* Fills in the template: the settings or, with those of the job that emit makes, the differences.
+ * Errors are in diag. */
+static void use_template(struct importer *m, bool compares)
 {
     struct embedded data = {0};
-    struct template_state t;
-    struct yaml_node *off = yaml_new_string(&m->arena, "null"), *file, *made;
+    struct yaml_node *file = embedded_load(&data, "", "import", NULL, m->diag), *made = NULL;
+    struct template_state t = {
+        .arena = &m->arena, .diag = m->diag, .parts = yaml_get(file, "parts")};
+    struct yaml_node *off = yaml_new_string(&m->arena, "null");
     struct scope s = {m->facts, NULL};
+    const char *first = m->files[0].name;
 
     import_put(m, m->facts, "off", off);
-    if (open_template(m, &data, &t, &file) &&
-        template_check(&t, yaml_get(file, "checks"), DIAG_ERROR, &s, m->files[0].name) &&
-        template_check(&t, yaml_get(file, "notes"), DIAG_NOTE, &s, m->files[0].name)) {
+    if (template_fill_variables(&t, yaml_get(file, "let"), &s) && compares)
+        template_check(&t, yaml_get(file, "differences"), DIAG_NOTE, &s, first);
+    else if (!t.failed && template_check(&t, yaml_get(file, "checks"), DIAG_ERROR, &s, first) &&
+             template_check(&t, yaml_get(file, "notes"), DIAG_NOTE, &s, first))
         made = template_fill(&t, yaml_get(file, "settings"), &s);
-        off->style = YAML_PLAIN; /* now it is null; in the template, null would remove its key */
-        if (made != NULL)
-            m->settings = made_anew(m, made, file->file);
-    }
+    off->style = YAML_PLAIN; /* now it is null; in the template, null would remove its key */
+    if (made != NULL)
+        m->settings = made_anew(m, made, file->file);
     embedded_free(&data);
-    return m->diag->errors == 0;
 }
 
 size_t import_note_differences(struct importer *m)
 {
-    struct embedded data = {0};
-    struct template_state t;
-    struct yaml_node *file;
-    struct scope s = {m->facts, NULL};
     size_t before = m->diag->count;
 
-    if (open_template(m, &data, &t, &file))
-        template_check(&t, yaml_get(file, "differences"), DIAG_NOTE, &s, m->files[0].name);
-    embedded_free(&data);
+    use_template(m, true);
     return m->diag->count - before;
 }
 
@@ -421,5 +405,6 @@ bool import_job(struct importer *m)
             "emit makes no %s: name what is to run the pods with --platform, such as job",
             m->job->kind);
     find_facts(m);
-    return make_settings(m);
+    use_template(m, false);
+    return m->diag->errors == 0;
 }
