@@ -132,7 +132,7 @@ bool check_bundle(struct check *c, const bool *wanted)
     job_find(&c->jobs, &c->bundle);
     check_find_links(c);
     check_find_policies(c);
-    /* A rule marks either objects or pods: there is room for each. */
+    /* A rule marks objects or pods, by their index: the sum is enough for both. */
     c->marks = arena_alloc(&c->bundle.arena, c->bundle.count + c->bundle.pod_count);
     for (size_t i = 0; i < check_rule_count; i++) {
         if (wanted == NULL || wanted[i])

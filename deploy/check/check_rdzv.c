@@ -95,13 +95,14 @@ static bool is_labelled_for(const struct job_store *store, const struct kube_obj
            kube_is(labels, "app\\.kubernetes\\.io/instance", o->name);
 }
 
+/* Jobs that meet at one store with one id become one run, or the later one finds the run closed. */
 void check_id_fixed(struct check *c, const struct job_run *r)
 {
     const struct job_store *store = job_store_behind(r->store);
     const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
 
-    /* A Pod that a controller has made is the output of a cluster: nobody applies it again, so its
-     * id begins no second job. */
+    /* What a controller has made is the output of a cluster: nobody applies it again, so its id
+     * begins no second job. */
     if (kube_controller(job_run_object(r)) != NULL)
         return;
     if (meets_at_shared_store(c, r) && has_id(r) && id->known && !names_its_job(c, r, id->text) &&
@@ -283,10 +284,8 @@ void check_is_host(struct check *c, const struct job_run *r)
                 "is_host is not set: torch guesses from names and addresses whether this pod is %s",
                 endpoint_name(r));
     } else if (strcspn(text + e.value_start, "$`") < e.end - e.value_start) {
-        if (*r->host != '\0')
-            check_report(c, check_at_setting(r, at),
-                         "is_host is computed, though the store at %s is no pod of this job",
-                         r->host);
+        check_report(c, check_at_setting(r, at),
+                     "is_host is computed, though the store at %s is no pod of this job", r->host);
     } else if (!rdzv_conf_is_false(text, &e)) {
         check_report(
             c, check_at_setting(r, at),

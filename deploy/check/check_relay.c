@@ -31,8 +31,8 @@ static bool is_in_own_namespace(const struct kube_object *o, const char *host)
                            (dot[1 + len] == '\0' || strncmp(dot + 1 + len, ".svc", 4) == 0));
 }
 
-/* The host is a name in these files (u->found). If the files have no pods behind its Service,
- * nothing is reported: other files may have them. */
+/* Reports why a host that these files name (u->found) is no store of the relay. If the files have
+ * no pods behind its Service, other files may have them: only namespace and port count then. */
 static void look_at_upstream_target(struct check *c, const struct job_store *relay,
                                     const struct job_upstream *u)
 {

@@ -114,8 +114,9 @@ static const struct kube_object *policy_closing_scrape(struct check *c, struct c
     return of->ingress.list[of->ingress.count - 1];
 }
 
-/* Policies add up: one that admits the scrape is enough, and none holds on the network of the host.
- * If all are closed, the finding is at the last one of the bundle. */
+/* Policies add up: one that admits the scrape is enough, and pods on the network of the host are
+ * under none. If all are closed, each could be mended: the finding is at the last one of the
+ * bundle. */
 static void report_closed_scrape(struct check *c, const struct scrape *s)
 {
     const struct check_selections *of = &c->selections[s->pods->index];

@@ -23,11 +23,12 @@ static bool is_text(const char *text, const char *wanted)
     return text != NULL && strcmp(text, wanted) == 0;
 }
 
-/* rdzvd takes etcd's flags as well: cert-file is its cert, and config-file a file of etcd's. */
+/* rdzvd takes etcd's flags as well: cert-file is its cert, trusted-ca-file its client-ca, and
+ * config-file a file of settings as etcd has it. client-cert-auth only wants that CA to be there.
+ */
 static struct tls_side side_of(struct check *c, const struct job_store *s)
 {
     const char *plaintext = check_option(c, s, "plaintext", NULL);
-    const char *required = check_option(c, s, "client-cert-auth", NULL);
     struct tls_side side = {.known = s->kind == JOB_STORE_RDZVD &&
                                      check_option(c, s, "config", NULL) == NULL &&
                                      check_option(c, s, "config-file", NULL) == NULL};
@@ -36,9 +37,9 @@ static struct tls_side side_of(struct check *c, const struct job_store *s)
                   check_option(c, s, "cert-file", &side.cert) != NULL;
     side.takes_plain =
         plaintext != NULL && !is_text(plaintext, "loopback") && !is_text(plaintext, "off");
-    side.asks = (check_option(c, s, "client-ca", NULL) != NULL &&
-                 !is_text(check_option(c, s, "client-cert", NULL), "optional")) ||
-                (required != NULL && strcasecmp(required, "false") != 0);
+    side.asks = (check_option(c, s, "client-ca", NULL) != NULL ||
+                 check_option(c, s, "trusted-ca-file", NULL) != NULL) &&
+                !is_text(check_option(c, s, "client-cert", NULL), "optional");
     return side;
 }
 

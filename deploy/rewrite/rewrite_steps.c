@@ -127,7 +127,9 @@ static void print_object(struct steps *s, const struct kube_object *o)
 }
 
 /* Prints the commands of the step below the heading, if it has any. STEP_WAIT waits for each
- * StatefulSet and Deployment of the new files: the stores are among these. */
+ * StatefulSet and Deployment of the new files, since the stores are among these. A part of a
+ * wrapper is left out, as kubectl gets the wrapper, and so is an object that no command can name.
+ */
 static void print_step(struct steps *s, enum step step, const char *heading)
 {
     const struct kube_bundle *b = step == STEP_WAIT ? &s->after : &s->w->bundle;

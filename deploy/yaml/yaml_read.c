@@ -194,6 +194,8 @@ static struct yaml_node *build_scalar(struct yaml_builder *r)
     return n;
 }
 
+/* The node that begins at the current event; afterwards, its last event is the current one. NULL:
+ * the diagnostics have an error. */
 static struct yaml_node *build_node(struct yaml_builder *r, unsigned depth);
 
 static bool build_items(struct yaml_builder *r, struct yaml_node *n, unsigned depth)

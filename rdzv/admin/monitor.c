@@ -65,8 +65,8 @@ struct noted {
     size_t used, len;
 };
 
-/* Takes samples of the requests that c10d is about to read. c10d may carry out fewer of them, so
- * `noted` has the end of each: keep_done() takes back the rest. */
+/* Takes samples of the requests before c10d reads them, since that may end the session. c10d may
+ * carry out fewer of them, so `noted` has the end of each: keep_done() takes back the rest. */
 static size_t note_c10d_requests(struct monitor *m, struct conn *c, struct slice in,
                                  struct noted noted[MONITOR_AT_ONCE])
 {

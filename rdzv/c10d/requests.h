@@ -26,8 +26,8 @@ static inline bool c10d_is_busy(const struct conn *c)
     return s->busy != C10D_IDLE;
 }
 
-/* Drops a request that has begun and needs more slices, without an answer. An open WAIT stays:
- * c10d_drop_wait(). */
+/* Ends a request in slices, whether it is carried out or dropped, and frees what it holds. A WAIT
+ * that the session has already stays: c10d_drop_wait() ends that. */
 void c10d_end_long(struct conn *c);
 
 /* Waits at a barrier that has already counted this client. */

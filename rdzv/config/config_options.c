@@ -168,7 +168,7 @@ const struct option config_options[] = {
     {CHOICE("restart-on-loss", elastic.restart_on_loss, "off|closed|silent", "silent",
             "when a node is lost, make the others meet again")},
     {DURATION_OR_OFF("regroup-wait", elastic.regroup_wait_ms, "off",
-                     "after a loss, go on without missing nodes (MIN are left)"),
+                     "after a loss, go on without missing nodes, not after torch's 30 s"),
      .least = 2000},
     {COUNT_OR_OFF("expect", elastic.expected_nodes, "off",
                   "nodes of a job: the first round waits for no more")},

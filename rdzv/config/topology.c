@@ -146,7 +146,7 @@ struct topology *topology_read(const char *file, char error[TOPOLOGY_ERROR_MAX])
     int err = config_file_read(file, &bytes, &len);
 
     if (err < 0)
-        snprintf(error, TOPOLOGY_ERROR_MAX, "%s: %s", file, strerror(-err));
+        snprintf(error, TOPOLOGY_ERROR_MAX, "%.300s: %s", file, strerror(-err));
     else if ((t = topology_parse((struct slice){bytes, len}, why)) == NULL)
         snprintf(error, TOPOLOGY_ERROR_MAX, "%.200s:%.300s", file,
                  why); /* there is room for both */

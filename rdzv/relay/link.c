@@ -115,9 +115,9 @@ static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, 
     free_link(link);
 }
 
-/* Answers HELLO on a replica that leads: refuses the link with a reason, welcomes the relay, or
- * turns the connection into one of HTTP, which frees `link` unless memory is short. Returns NULL
- * then, or why the frame is no HELLO. */
+/* Answers HELLO, unless this store stands by: refuses the link with a reason, welcomes the relay,
+ * or turns the connection into one of HTTP. `link` may be freed then, also if memory was short.
+ * Returns NULL then, or why the frame is no HELLO. */
 static const char *relay_take_hello(struct relay_link *link, struct slice payload)
 {
     char version_why[HELLO_WHY_MAX], space_why[HELLO_SPACE_WHY_MAX];

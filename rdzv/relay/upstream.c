@@ -215,9 +215,10 @@ int upstream_dial(const struct upstream *u)
     return net_fail(fd, errno);
 }
 
-/* Connects to the address at which the list stands. A failure leads to the next address, or to a
- * wait: the state may be another one when this returns. The buffer may use the memory that is kept
- * for connections which watch the daemon, since a relay without its link is of no use. */
+/* Connects to the address at which the list stands, in UPSTREAM_CONNECTS. A failure leads to the
+ * next address, the next name or a wait: the state may be another one when this returns. The buffer
+ * may use the memory that is kept for connections which watch the daemon, since a relay without its
+ * link is of no use. */
 static void upstream_connect(struct upstream *u)
 {
     name_address(u);

@@ -85,7 +85,8 @@ static bool is_elsewhere(const struct agent *a, const struct run *run)
            !effects_reaches_workers(conn_agent_of(a));
 }
 
-/* Of several doubled or misplaced agents, any one is an example. */
+/* Counts unnamed agents, and finds an example of an agent that is elsewhere, and one of two agents
+ * with one node. */
 static void look_at_all_agents(const struct run *run, uint64_t lived_ms, struct run_facts *out)
 {
     const struct agent *a;

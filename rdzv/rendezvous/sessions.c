@@ -4,6 +4,8 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
+/* The first key of the session tells that it is an agent's: binds it to the run of that key, which
+ * is made if it is absent. `compared`: as for run_key_of(). */
 static void bind_agent(struct rendezvous_space *home, struct conn *c, struct slice key,
                        bool compared)
 {
