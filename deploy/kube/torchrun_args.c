@@ -91,7 +91,8 @@ static bool is_torchrun(struct arena *a, const char *text)
     size_t len = strlen(text);
     const char *blank = strrchr(text, ' ');
 
-    if (blank != NULL && (strncmp(text, "$(", 2) == 0 || text[0] == '`')) /* $(which torchrun) */
+    if (blank != NULL && blank[1] != '\0' && /* $(which torchrun) */
+        (strncmp(text, "$(", 2) == 0 || text[0] == '`'))
         text = arena_copy(a, blank + 1, len - (size_t)(blank - text) - 2);
     return text_is(kube_base_name(text), "torchrun", "torchrun.py", "hyperpodrun", "ft_launcher",
                    "dlrover-run");
