@@ -252,7 +252,7 @@ static const struct yaml_node *certificate_of(struct importer *m, const struct k
     return found == NULL ? NULL : found->spec;
 }
 
-/* The first address of the --upstream. `alone`: the address is known, and the list has no second one. */
+/* The first address of --upstream. `alone`: it is known, and the list has no second address. */
 static void put_upstream(struct importer *m, struct yaml_node *to, const struct job_store *relay)
 {
     struct job_upstream up, second;
