@@ -9,7 +9,7 @@ share the machine's cores with rdzvd, and reading the whole state is most of wha
 With --durable rdzvd has a data directory, and what it writes to its journal is counted, too. With --workers each
 node also has W connections of workers, which ask for one key and then are idle, as while a job trains. Memory is
 rdzvd's resident memory in the complete round, and the most that it ever was. The figures of "Sizing" in
-rdzv/TROUBLESHOOTING.md come from `agents.py --agents 100,1000,10000 --workers 8 --durable` on a machine that does
+README.md come from `agents.py --agents 100,1000,10000 --workers 8 --durable` on a machine that does
 nothing else. With workers, 10,000 nodes need `ulimit -n 200000`; without, 20000.
 Nothing here passes or fails.
 """

@@ -30,13 +30,13 @@ BUGS = [
         "        durable = e->options.journal.commit(", "        e->options.journal.commit(",
         "always"),
     Bug("a pop is not in the journal", "store/disk/record.c",
-        "    message_put(m, change, &counted);\n",
+        "    message_put(fields, change, &counted);\n",
         "    if (change->kind == CHANGE_QUEUE_POP)\n        return true;\n"
-        "    message_put(m, change, &counted);\n"),
+        "    message_put(fields, change, &counted);\n"),
     Bug("a patch is not in the journal", "store/disk/record.c",
-        "    message_put(m, change, &counted);\n",
+        "    message_put(fields, change, &counted);\n",
         "    if (change->kind == CHANGE_KEY_PATCH)\n        return true;\n"
-        "    message_put(m, change, &counted);\n"),
+        "    message_put(fields, change, &counted);\n"),
     Bug("the last change of a batch is not replayed", "rdzv/engine/recovery.c",
         "        if (!recovery_take_record(r, &record))",
         "        if (reader.bytes.at + 9 < reader.bytes.in.len && !recovery_take_record(r, &record))"),
@@ -91,9 +91,9 @@ BUGS = [
         "for (uint64_t index = since + 1; index <= h->last; index++)"),
     # Relays.
     Bug("what a session did is not in the journal", "store/disk/record.c",
-        "    message_put(m, change, &counted);\n",
+        "    message_put(fields, change, &counted);\n",
         "    if (change->kind == CHANGE_SESSION_DONE)\n        return true;\n"
-        "    message_put(m, change, &counted);\n", relayed=True),
+        "    message_put(fields, change, &counted);\n", relayed=True),
     Bug("snapshots have no sessions", "store/snapshot.c",
         "        return session_load(&space->sessions, &c->session_state);",
         "        return true;", relayed=True),
