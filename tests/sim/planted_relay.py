@@ -58,7 +58,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
         "    batch_begin(&e->batch, last + 1);",
         "    batch_begin(&e->batch, (r->batches == 0 ? 0 : last) + 1);"),
     Bug("memory that is back is not noticed", "rdzv/engine/data_dir.c",
-        "    if (d->refuses) ", "    if (false) "),
+        "    if (d->engine->has_logged_refusal)", "    if (false)"),
     Bug("a session that its relay has ended stays", "rdzv/relay/relay_sessions.c",
         "        relay_drop_request(s, TAILQ_FIRST(&s->requests));\n    relay_finish(s);",
         "        relay_drop_request(s, TAILQ_FIRST(&s->requests));\n    relay_forget(s);"),
