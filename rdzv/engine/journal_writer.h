@@ -1,5 +1,5 @@
-/* The engine's journal on a data directory, with one thread of its own, so that the loop never
- * waits for a sync. No libevent: the loop polls a descriptor, and then calls journal_writer_poll().
+/* The engine's journal on a data directory, with one thread of its own, so that the loop does not
+ * wait for syncs. No libevent: the loop polls a descriptor, and then calls journal_writer_poll().
  * All functions are the loop's; the thread touches neither the log nor the account of memory.
  *
  * --sync batch: the loop appends each batch itself (one write()), which then survives the process;
@@ -8,7 +8,8 @@
  *   number up to which answers may go.
  *
  * Each batch stays in memory until its sync. While they exceed a quarter of pending_max, answers
- * wait for the sync in mode batch, too, so that clients do not outrun the disk.
+ * wait for the sync in mode batch, too, so that clients do not outrun the disk. While they exceed
+ * half of pending_max, each commit waits for the disk, 100 ms at most.
  *
  * Faults. When a write or sync fails, the writer is failed: journal_writer_refuses() returns the
  * reason, and the engine refuses changes. Applied changes stay pending, and their answers wait;

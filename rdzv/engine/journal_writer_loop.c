@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 
 #define PENDING_MAX ((size_t)64 << 20)
 #define RETRY_MS    1000u
+#define PAUSE_MS    100
 
 /* Parts of a snapshot that are ahead of the disk. */
 #define AHEAD_MAX ((size_t)1 << 20)
@@ -120,6 +122,28 @@ static void append_here(struct journal_writer *w, struct pending *p)
     pthread_cond_signal(&w->work);
 }
 
+static bool is_far_behind(const struct journal_writer *w)
+{
+    return w->reason[0] == '\0' && w->stats.pending_bytes > w->pending_max / 2;
+}
+
+/* Answers wait while the disk is behind, so each client has one request only. That is no bound: the
+ * join of 4,000 agents is as many long requests at once, more than PENDING_MAX. So if half of that
+ * is used, the daemon as a whole waits for the disk, for a moment at each batch. A disk that hangs
+ * still leads to PENDING_MAX, and to the refusal. */
+static uint64_t wait_for_disk(struct journal_writer *w)
+{
+    struct pollfd wake = {.fd = w->wake, .events = POLLIN};
+    uint64_t since_ms = clock_monotonic_ms(&clock_system), promised;
+
+    do {
+        poll(&wake, 1, PAUSE_MS);
+        promised = journal_writer_poll(w);
+    } while (is_far_behind(w) &&
+             clock_elapsed_ms(since_ms, clock_monotonic_ms(&clock_system)) < PAUSE_MS);
+    return promised;
+}
+
 uint64_t journal_writer_commit(struct journal_writer *w, struct batch *batch)
 {
     struct pending *p = pending_new(&w->spare, batch);
@@ -141,7 +165,7 @@ uint64_t journal_writer_commit(struct journal_writer *w, struct batch *batch)
     journal_writer_note_reason(w);
     promised = promise_batch(w);
     pthread_mutex_unlock(&w->lock);
-    return promised;
+    return is_far_behind(w) ? wait_for_disk(w) : promised;
 }
 
 /* --- Snapshots. --- */

@@ -339,6 +339,18 @@ static void a_slow_disk_slows_clients_down(void **state)
     assert_true(is_promised(10));
 }
 
+/* Requests that have arrived outrun any disk, and each is a change: commits give the disk time. */
+static void a_commit_waits_for_a_disk_that_is_behind(void **state)
+{
+    (void)state;
+    begin(JOURNAL_WRITER_BATCH, 1, 40000);
+    while (number < 2000) {
+        commit(1000);
+        assert_null(journal_writer_refuses(writer));
+    }
+    await_durable(number);
+}
+
 /* --- Mode always. --- */
 
 static void nothing_is_promised_before_it_is_synced(void **state)
@@ -848,6 +860,7 @@ int main(void)
         TEST(one_sync_is_for_all_of_an_interval),
         TEST(the_loop_does_not_wait_for_a_sync),
         TEST(a_slow_disk_slows_clients_down),
+        TEST(a_commit_waits_for_a_disk_that_is_behind),
         TEST(nothing_is_promised_before_it_is_synced),
         TEST(what_gathers_during_a_sync_is_one_sync),
         TEST(the_last_sync_leaves_a_mark),
