@@ -9,7 +9,8 @@
  *
  * Each batch stays in memory until its sync. While they exceed a quarter of pending_max, answers
  * wait for the sync in mode batch, too, so that clients do not outrun the disk. While they exceed
- * half of pending_max, each commit waits for the disk, 100 ms at most.
+ * half of pending_max, each commit waits for the disk: 100 ms at most, and 2 s in all if the disk
+ * hangs.
  *
  * Faults. When a write or sync fails, the writer is failed: journal_writer_refuses() returns the
  * reason, and the engine refuses changes. Applied changes stay pending, and their answers wait;

@@ -15,7 +15,8 @@
 
 #define PENDING_MAX ((size_t)64 << 20)
 #define RETRY_MS    1000u
-#define PAUSE_MS    100
+#define PAUSE_MS    100u
+#define BEHIND_MS   2000u
 
 /* Parts of a snapshot that are ahead of the disk. */
 #define AHEAD_MAX ((size_t)1 << 20)
@@ -129,24 +130,29 @@ static bool is_far_behind(const struct journal_writer *w)
 
 /* Answers wait while the disk is behind, so each client has one request only. That is no bound: the
  * join of 4,000 agents is as many long requests at once, more than PENDING_MAX. So if half of that
- * is used, the daemon as a whole waits for the disk, for a moment at each batch. A disk that hangs
- * still leads to PENDING_MAX, and to the refusal. */
-static uint64_t wait_for_disk(struct journal_writer *w)
+ * is used, the daemon as a whole waits for the disk, at each batch as long as its bytes are worth:
+ * the second half is worth BEHIND_MS. A disk that hangs costs clients that time in all, and then
+ * changes are refused. */
+static uint64_t wait_for_disk(struct journal_writer *w, size_t len)
 {
     struct pollfd wake = {.fd = w->wake, .events = POLLIN};
-    uint64_t since_ms = clock_monotonic_ms(&clock_system), promised;
+    uint64_t most_ms = (uint64_t)len * 2 * BEHIND_MS / w->pending_max, waited_ms, promised;
+    uint64_t since_ms = clock_monotonic_ms(&clock_system);
 
+    if (most_ms > PAUSE_MS)
+        most_ms = PAUSE_MS;
     do {
-        poll(&wake, 1, PAUSE_MS);
+        waited_ms = clock_elapsed_ms(since_ms, clock_monotonic_ms(&clock_system));
+        poll(&wake, 1, waited_ms < most_ms ? (int)(most_ms - waited_ms) : 0);
         promised = journal_writer_poll(w);
-    } while (is_far_behind(w) &&
-             clock_elapsed_ms(since_ms, clock_monotonic_ms(&clock_system)) < PAUSE_MS);
+    } while (is_far_behind(w) && waited_ms < most_ms);
     return promised;
 }
 
 uint64_t journal_writer_commit(struct journal_writer *w, struct batch *batch)
 {
     struct pending *p = pending_new(&w->spare, batch);
+    size_t len = p->bytes.len;
     uint64_t promised;
 
     pending_keep_spare(&w->spare);
@@ -165,7 +171,7 @@ uint64_t journal_writer_commit(struct journal_writer *w, struct batch *batch)
     journal_writer_note_reason(w);
     promised = promise_batch(w);
     pthread_mutex_unlock(&w->lock);
-    return is_far_behind(w) ? wait_for_disk(w) : promised;
+    return is_far_behind(w) ? wait_for_disk(w, len) : promised;
 }
 
 /* --- Snapshots. --- */

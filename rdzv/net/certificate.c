@@ -100,7 +100,8 @@ static void certificate_note(struct certificate *c)
 
 #define SETTING_MAX 40
 
-/* The setting of the file that `why` begins with; `text` stays when it is about none of them. */
+/* Finds the setting whose file `why` names at its begin. If `why` names no file of a setting,
+ * `text` keeps its value. */
 static const char *certificate_find_setting(const struct certificate *c, const char *why,
                                             char text[SETTING_MAX])
 {

@@ -59,7 +59,7 @@ struct restart_node {
 
 struct restart_run {
     struct table names;
-    TAILQ_HEAD(, restart_node) nodes; /* that are there, and up to N that are missing */
+    TAILQ_HEAD(, restart_node) nodes; /* one for each link, and up to N without a link */
     size_t counts[RESTART_STAGES];    /* nodes in each stage */
     uint64_t generation;
     uint32_t wanted; /* N, as the last relay has it */
@@ -81,9 +81,12 @@ static size_t count_here(const struct restart_run *run)
     return run->counts[RESTART_WAITS] + run->counts[RESTART_ASKED];
 }
 
+#define NOTIFY_COST 128u /* a unit of engine.work, to the peer that causes it */
+
 static void notify(const struct restart_run *run, struct relay_link *link, enum restart_stage stage,
                    const char *says)
 {
+    link->all->engine->work += NOTIFY_COST;
     relay_link_put(link, &(struct relay_frame){.kind = RELAY_RESTART,
                                                .flags = (uint8_t)stage,
                                                .number = run->generation,
@@ -224,6 +227,8 @@ const char *link_restart_take(struct relay_link *link, const struct relay_frame 
 
     if (frame->payload.len <= 4 || name.len > RESTART_NAME_MAX || frame->number > INT64_MAX)
         return "a RESTART that no relay sends";
+    if (link->restart != NULL && !slice_equal(link->restart->by_name.key, name))
+        return "a RESTART with the name of a second node";
     run = run_of(link);
     if (run == NULL)
         return NULL;

@@ -175,7 +175,8 @@ void operator_evict_drained(struct rendezvous_space *home)
         driver_apply_record(home, NODE_KEY, name,
                             (struct command){.kind = COMMAND_RUN_PUT,
                                              .port = OPERATOR_EVICT,
-                                             .value = (struct slice){text, w.len}});
+                                             .value = (struct slice){text, w.len},
+                                             .number = record->round});
     }
     read_orders(home);
     drain_update_keys(home);

@@ -66,9 +66,9 @@ static struct node_facts look_at_agent(const struct run_facts *f, const struct t
                                .ahead_us = a->clock.ahead_us};
 }
 
-/* Another agent counts for the node of `a`, and `a` lives as well: it has begun as agents do, and
- * was heard of lately. So it is neither a clone of the other one's connection nor its predecessor.
- */
+/* Two agents live with one node: another agent counts for the node of `a`, and `a` began as torch's
+ * agents begin, and sent a request within TORCH_DEAD_MS. A clone of a connection, or an agent that
+ * was replaced, does not. */
 static bool is_shadowed_and_lives(const struct agent *a, uint64_t lived_ms)
 {
     return a->naming == NAMING_SHADOWED && agent_is_introduced(a) &&

@@ -351,7 +351,7 @@ def scripted(words):
 
 
 def every_way_to_write_a_launch():
-    """check sees all options of it, or says that it does not; rewrite moves all of it, or nothing."""
+    """check reads all options of the launch, or reports that it did not; rewrite moves the whole launch, or nothing."""
     for words in READ:
         text = scripted(words)
         found = {f["rule"] for f in json.loads(run("check", "-o", "json", "-", data=text)[1])["findings"]}

@@ -13,6 +13,7 @@ import os
 import random
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import threading
 import time
 
 import relay_scene  # noqa: F401  first, since it says where the modules of the tests are
+import relay_frames
 from agents import rejoin, Agent
 from cases import case, check
 from relay_scene import SEED, Relay, Store, ask, same, until
@@ -312,6 +314,19 @@ def relays_of_agents_restart_together():
         for relay in relays:
             relay.wait_log("event=restart_started generation=2 ")
             same(relay.stop(), 0, "exit code after SIGTERM")
+
+
+@case
+def a_link_has_one_node():
+    """A second name left a node with the link of the first one: the next generation wrote to a freed link."""
+    with Store() as store:
+        with socket.create_connection(("127.0.0.1", store.port), timeout=20) as link:
+            link.sendall(relay_frames.hello(b"default") + relay_frames.restart(b"a") + relay_frames.restart(b"b"))
+            store.daemon.wait_log("event=dropped .*the name of a second node")
+            while link.recv(65536):
+                pass
+        with Pods(store, 2) as pods:
+            pods.wait_started(1)
 
 
 def main():

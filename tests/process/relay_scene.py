@@ -12,7 +12,8 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic")]
+sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "elastic"),
+                os.path.join(HERE, "..", "wire")]
 from c10d import Peer, modern  # noqa: E402
 from cases import check  # noqa: E402
 from servers import Rdzvd, free_port  # noqa: E402

@@ -359,6 +359,8 @@ class Client:
                 data = rng.choice((
                     lambda: mutate(rng, data), lambda: relay.frame(relay.CLOSE, channel=channel + 1),
                     lambda: relay.frame(rng.randrange(16), b"x" * rng.choice((0, 20, 70000)), channel + 1),
+                    lambda: relay.restart(rng.choice((b"a", b"b", b"c")), rng.choice((0, 2, 1 << 31)), rng.randrange(4),
+                                          rng.randrange(5)),
                     lambda: relay.frame(relay.PING, number=rng.randrange(1 << 64)) * 1000,
                     lambda: relay.opened(channel + 1, sessions[0], True)))()
             if line.ended:

@@ -3,7 +3,7 @@
 import struct
 
 MAGIC = b"\xf5rdzv\r\n\x1a"
-HELLO, WELCOME, REFUSED, OPEN, OPENED, REQUEST, ANSWER, DONE, CLOSE, ENDED, PING, PONG = range(1, 13)
+HELLO, WELCOME, REFUSED, OPEN, OPENED, REQUEST, ANSWER, DONE, CLOSE, ENDED, PING, PONG, RESTART = range(1, 14)
 MORE = 1
 PAYLOAD_MAX = 64 << 10
 MODERN = 1  # of enum c10d_version
@@ -49,3 +49,8 @@ def request(data, channel, number):
     parts = [data[at:at + PAYLOAD_MAX] for at in range(0, len(data), PAYLOAD_MAX)] or [b""]
     return b"".join(frame(REQUEST, part, channel, number, MORE if i + 1 < len(parts) else 0)
                     for i, part in enumerate(parts))
+
+
+def restart(name, nodes=3, generation=1, stage=1):
+    """A relay with --exit-on-restart says where it stands; stage: of enum restart_stage."""
+    return frame(RESTART, struct.pack("<I", nodes) + name, number=generation, flags=stage)
