@@ -299,6 +299,7 @@ step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" --seed "$SEED" $RELEASES
 job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 ${RELEASES:---usual}
 job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
+job_step torch-hangs $PYTHON tests/torch/hangs.py $RELEASES
 job_step torch-orders env RDZVD="$PLAIN" $PYTHON tests/torch/orders.py $RELEASES
 job_step torch-drain env RDZVD="$PLAIN" $PYTHON tests/torch/drain.py $RELEASES
 step drain-notice $PYTHON tests/process/drain_notice.py

@@ -208,14 +208,18 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
             break;
         table_add_json(&t, STYLE_PLAIN, key);
     }
-    if (shown == 0 &&
-        (connected >= workers || strcmp(member_text(owner, "state"), "complete") != 0))
+    if (shown == 0 && (workers == 0 || strcmp(member_text(owner, "state"), "complete") != 0 ||
+                       (connected >= workers && waits > 0)))
         return;
     fprintf(out, "%s", indent);
     if (shown == 0) {
         text_styled(out, STYLE_HEAD, ctl->colour, "WORKERS");
-        fprintf(out, ": %ld of %ld are connected: have the others called init_process_group()?\n",
-                connected, workers);
+        fprintf(out, ": %ld of %ld are connected%s\n", connected, workers,
+                connected < workers
+                    ? ": have the others called init_process_group()?"
+                    : ", and none waits for a key. If the job stands still: py-spy dump --pid PID "
+                      "of each worker names the one outside the collective; if all are in it, "
+                      "suspect their network");
         return;
     }
     text_styled(out, STYLE_HEAD, ctl->colour, "WAITING");

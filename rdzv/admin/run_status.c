@@ -338,6 +338,56 @@ static void hint_elsewhere(const struct run_facts *f, struct hints *h)
         (int)record->address.len, (const char *)record->address.ptr, record->port);
 }
 
+/* Rounds of a loop are shorter, and there are so many at least. */
+#define LOOP_ROUND_US INT64_C(300000000)
+#define LOOP_ROUNDS   3
+
+/* Workers fail in one round after the other. The first ends of each round name rank and node. */
+static void hint_loop(const struct run_facts *f, struct hints *h)
+{
+    const struct history_round *r = TAILQ_FIRST(&f->history->rounds), *last = NULL;
+    char words[NODE_TEXT_MAX], first[CONN_PEER_MAX + 80] = "";
+    unsigned rounds = 0, same_node = 0, same_rank = 0;
+    int64_t lasted_us = 0;
+
+    if (r != NULL && r->ended_us == 0 && f->now_us - r->began_us < LOOP_ROUND_US)
+        r = TAILQ_NEXT(r, entry);
+    for (; r != NULL && r->failed != NULL && r->ended_us - r->completed_us < LOOP_ROUND_US;
+         r = TAILQ_NEXT(r, entry)) {
+        last = last == NULL ? r : last;
+        rounds++;
+        lasted_us += r->ended_us - r->completed_us;
+        same_node += strcmp(r->failed, last->failed) == 0;
+        same_rank += r->first_peer != NULL && r->first_rank == last->first_rank;
+    }
+    if (rounds < LOOP_ROUNDS)
+        return;
+    if (last->first_peer != NULL)
+        snprintf(first, sizeof first, "; the first worker to end was rank %u at %s (%u of %u)",
+                 last->first_rank, last->first_peer, same_rank, rounds);
+    run_status_hint(
+        h,
+        "restart loop: in each of the last %u rounds a worker failed, %.1f s after the begin%s; "
+        "the first agent to leave was that of %s (%u of %u): read the log of that worker",
+        rounds, (double)lasted_us / rounds / 1e6, first, node_words(last->failed, words), same_node,
+        rounds);
+}
+
+/* The worker has ended well, or hangs without a connection: its agent has not left the round. */
+static void hint_ended_worker(const struct run_facts *f, struct hints *h)
+{
+    const struct history_round *r = TAILQ_FIRST(&f->history->rounds);
+
+    if (r != NULL && r->first_peer != NULL && r->why == NULL && r->ended_us == 0 &&
+        f->now_us - r->first_us > HISTORY_FIRST_US)
+        run_status_hint(h,
+                        "rank %u at %s has ended its connection %lld s ago, and the round goes on: "
+                        "do the other "
+                        "workers wait for it in a collective?",
+                        r->first_rank, r->first_peer,
+                        (long long)(f->now_us - r->first_us) / 1000000);
+}
+
 /* Another run of the space has the agents' port, and no range was opened for the others. */
 static void hint_own_port(const struct run_facts *f, struct hints *h)
 {
@@ -404,6 +454,8 @@ void run_status_hints(const struct run_facts *f, const struct run_survey *survey
         hint_doubled(f, h);
     if (f->elsewhere != NULL)
         hint_elsewhere(f, h);
+    hint_loop(f, h);
+    hint_ended_worker(f, h);
     hint_own_port(f, h);
     hint_orders(f, h);
     if (has_failed(f))

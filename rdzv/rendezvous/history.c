@@ -32,6 +32,8 @@ static void take_out_round(struct history *h, struct history_round *r)
     TAILQ_REMOVE(&h->rounds, r, entry);
     history_drop_text(&r->why);
     history_drop_text(&r->left);
+    history_drop_text(&r->failed);
+    history_drop_text(&r->first_peer);
 }
 
 /* The newest round. If the list has all that it may have, or gets no memory for more, the oldest
@@ -216,8 +218,22 @@ static void tell_failure(struct history *h, const char *node)
                  "a worker of %s failed: its agent left the round and joined again",
                  node_words(node, words));
         history_replace_text(&r->why, text);
-        history_drop_text(&r->left);
+        history_drop_text(&r->failed);
+        r->failed = r->left;
+        r->left = NULL;
     }
+}
+
+void history_end_worker(struct history *h, uint32_t rank, const char *peer, int64_t now_us)
+{
+    struct history_round *r = standing(h);
+
+    if (r == NULL || r->why != NULL ||
+        (r->first_peer != NULL && now_us - r->first_us < HISTORY_FIRST_US))
+        return;
+    history_replace_text(&r->first_peer, peer);
+    r->first_rank = rank;
+    r->first_us = now_us;
 }
 
 /* Who joins is lost no more. */

@@ -21,6 +21,11 @@ struct history_round {
     uint64_t nodes; /* participants when it was completed */
     char *why;      /* why it ended, or is about to; owned. NULL: nothing has happened to it */
     char *left;     /* `why` is only that this node left, so what comes next may tell more; owned */
+    char *failed; /* the node whose agent left first after a worker had failed; owned. NULL: none */
+    char *first_peer; /* of the worker whose connection ended first shortly before; owned. NULL: not
+                         known */
+    uint32_t first_rank; /* its rank */
+    int64_t first_us;    /* its end */
 };
 
 /* How a node was lost. */
@@ -80,6 +85,11 @@ void history_end(struct history *h, const char *why, int64_t now_us);
 /* A node has left by itself; it has joined. `node` is "host/pid/local id". */
 void history_leave(struct history *h, const char *node, int64_t now_us);
 void history_join(struct history *h, const char *node, bool waits);
+
+/* The connection of a worker has ended. If the worker has failed, its agent leaves the round within
+ * HISTORY_FIRST_US: before torch 2.4 it polls its workers each 5 s. */
+#define HISTORY_FIRST_US INT64_C(10000000)
+void history_end_worker(struct history *h, uint32_t rank, const char *peer, int64_t now_us);
 
 /* A node was lost. `peer` may be NULL. */
 void history_lose(struct history *h, const char *node, enum loss_kind kind, const char *peer,

@@ -34,7 +34,8 @@ from etcd3 import Cluster, Replica, text  # noqa: E402
 from forked import Forks  # noqa: E402
 from servers import Server, free_port, rdzvd_binary  # noqa: E402
 from troubleshooting_scene import (  # noqa: E402
-    AT_ONCE, NOT_STARTED, ROWS, Scene, TOKEN, TORCH, WORKER, checked, joined, row, rows_of_document, trains, wait_until)
+    AT_ONCE, NOT_STARTED, ROWS, Scene, TOKEN, TORCH, WORKER, checked, joined, python_worker, row, rows_of_document, trains,
+    wait_until)
 from troubleshooting_torch import get  # noqa: E402
 
 
@@ -133,10 +134,11 @@ def two_workers_of_one_rank(r, scene):
     check([w["rank"] for w in status["spaces"][0]["waits"]] == [0, 0], status)
 
 
-@row("workers hang, and status shows neither", instead="takes a collective that hangs")
+@row("workers hang, and no client waits")
 def worker_outside_a_collective(r, scene):
     store = scene.rdzvd()
-    trains(scene, store.port)
+    agents = [scene.agent(store.port, nnodes="2:2", worker=python_worker("outside", 60)) for _ in range(2)]
+    wait_until(lambda: all("has a group" in a.text() for a in agents), lambda: agents[0].text() + agents[1].text())
     r.show(store=store.port)
 
 

@@ -2,14 +2,16 @@
 
     troubleshooting_worker.py wait SECONDS      of rank 0, while no worker of rank 1 comes
     troubleshooting_worker.py lose SECONDS      rank 1 ends, and rank 0 waits for it in a collective
+    troubleshooting_worker.py outside SECONDS   rank 1 sleeps so long, and rank 0 waits for it in a collective
     troubleshooting_worker.py value PORT BYTES  no group: sets a key of so many bytes
 
-The first two take the rank and the store from the environment, as torchrun sets them.
+All but the last take the rank and the store from the environment, as torchrun sets them.
 """
 
 import datetime
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -23,7 +25,10 @@ def main():
         store.get("key")
         return
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=float(number)))
-    if dist.get_rank() == 1:
+    print("has a group", flush=True)
+    if dist.get_rank() == 1 and what == "outside":
+        time.sleep(float(number))
+    elif dist.get_rank() == 1:
         os._exit(3)
     dist.all_reduce(torch.ones(1))
 

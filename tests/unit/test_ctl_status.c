@@ -92,7 +92,8 @@ static void members_may_be_absent(void **state)
     free(printed);
 }
 
-/* Workers that have never come to their store wait for no key. */
+/* Workers that have never come to their store wait for no key, and workers in a collective neither.
+ */
 static void workers_that_are_not_connected_are_counted(void **state)
 {
     (void)state;
@@ -104,6 +105,15 @@ static void workers_that_are_not_connected_are_counted(void **state)
          "  WORKERS: 6 of 8 are connected: have the others called init_process_group()?\n");
     show("{\"id\":\"J\",\"state\":\"complete\",\"workers\":8,\"workers_connected\":8,\"waits_"
          "count\":0}",
+         OUTPUT_TABLE);
+    done("RUN J  complete, round 0  (, space team-a)\n"
+         "  0 nodes, none missing\n"
+         "  WORKERS: 8 of 8 are connected, and none waits for a key. If the job stands still: "
+         "py-spy "
+         "dump --pid PID of each worker names the one outside the collective; if all are in it, "
+         "suspect their network\n");
+    show("{\"id\":\"J\",\"state\":\"complete\",\"workers\":8,\"workers_connected\":8,\"waits_"
+         "count\":1}",
          OUTPUT_TABLE);
     done("RUN J  complete, round 0  (, space team-a)\n"
          "  0 nodes, none missing\n");

@@ -401,6 +401,74 @@ static void a_failed_worker_is_the_reason(void **state)
     end(&p);
 }
 
+/* Round `i` begins at i * 10 s, is complete a second later, and ends so: a worker of rank 1 fails
+ * after 4 s. */
+static void fail_round(struct play *p, int64_t i, const char *node, bool names_rank)
+{
+    int64_t now_us = scene_now_us(&p->s) + (i - 10) * 10 * SECOND;
+
+    history_reach(&p->history, i, now_us);
+    history_complete(&p->history, 2, true, now_us + SECOND);
+    if (names_rank) {
+        history_end_worker(&p->history, 1, "10.0.0.8:1", now_us + 5 * SECOND);
+        history_end_worker(&p->history, 0, "10.0.0.7:1", now_us + 5 * SECOND + 1);
+    }
+    history_leave(&p->history, node, now_us + 5 * SECOND + 2);
+    history_end_worker(&p->history, 0, "10.0.0.7:1", now_us + 5 * SECOND + 3);
+    history_reach(&p->history, i + 1, now_us + 5 * SECOND + 4);
+    history_join(&p->history, node, false);
+}
+
+static void a_loop_of_failures_names_who_was_first(void **state)
+{
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    begin_with(&p, 2);
+    scene_cas(&p.s, &p.s.agents[0], SENTINEL, scene_joined(&p.s, SENTINEL, "a"));
+    for (int64_t i = 0; i < 3; i++) {
+        json = status(&p);
+        assert_false(hints_at(json, "restart loop"));
+        cJSON_Delete(json);
+        fail_round(&p, i, i == 1 ? "a/100/0" : "b/100/0", i != 1);
+    }
+    json = status(&p);
+    assert_true(
+        hints_at(json, "in each of the last 3 rounds a worker failed, 4.0 s after the begin; the "
+                       "first worker to end was rank 1 at 10.0.0.8:1 (2 of 3); the first agent to "
+                       "leave was that of b (pid 100) (2 of 3)"));
+    cJSON_Delete(json);
+    fail_round(&p, 3, "b/100/0", false);
+    json = status(&p);
+    assert_true(hints_at(
+        json, "4.0 s after the begin; the first agent to leave was that of b (pid 100) (3 of 4)"));
+    cJSON_Delete(json);
+    end(&p);
+}
+
+/* A round that lasts, or ends for another reason, is no part of a loop. */
+static void a_loop_ends_with_a_round_that_lasts(void **state)
+{
+    struct play p;
+    cJSON *json;
+
+    (void)state;
+    begin_with(&p, 2);
+    scene_cas(&p.s, &p.s.agents[0], SENTINEL, scene_joined(&p.s, SENTINEL, "a"));
+    for (int64_t i = -60; i < -57; i++)
+        fail_round(&p, i, "b/100/0", true);
+    json = status(&p);
+    assert_false(hints_at(json, "restart loop"));
+    cJSON_Delete(json);
+    history_lose(&p.history, "c/1/0", LOSS_DISCONNECTED, NULL, scene_now_us(&p.s) - 5 * SECOND);
+    history_reach(&p.history, -56, scene_now_us(&p.s) - 5 * SECOND);
+    json = status(&p);
+    assert_false(hints_at(json, "restart loop"));
+    cJSON_Delete(json);
+    end(&p);
+}
+
 static void a_node_that_comes_is_the_reason(void **state)
 {
     struct play p;
@@ -647,6 +715,8 @@ int main(void)
         cmocka_unit_test(nodes_that_are_awaited_are_told_of),
         cmocka_unit_test(nodes_that_are_expected_are_missing),
         cmocka_unit_test(a_failed_worker_is_the_reason),
+        cmocka_unit_test(a_loop_of_failures_names_who_was_first),
+        cmocka_unit_test(a_loop_ends_with_a_round_that_lasts),
         cmocka_unit_test(a_node_that_comes_is_the_reason),
         cmocka_unit_test(a_run_that_all_agents_have_left),
         cmocka_unit_test(a_closed_run),
