@@ -5,7 +5,6 @@
 #include "deploy/template/schema.h"
 #include "deploy/template/template.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/options.h"
 
 #include <string.h>
 

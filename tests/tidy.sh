@@ -96,7 +96,7 @@ declare -A NEVER=([store]='proto/torch/')
 OPEN_HEADERS='deploy/verbs.h deploy/rule_calls.h store/record_table.h rdzv/metric_table.h'
 declare -A LIBRARIES=(
     [proto]='protobuf-c openssl' [store]='' [rdzv]='libevent cJSON libyaml nghttp2 openssl' [client]='cJSON libcurl librdzv openssl'
-    [deploy]='cJSON libyaml' [tests]='protobuf-c libevent cJSON libyaml libcurl nghttp2 openssl cmocka'
+    [deploy]='libyaml' [tests]='protobuf-c libevent cJSON libyaml libcurl nghttp2 openssl cmocka'
 )
 
 set_library() { # HEADER; into $library

@@ -7,7 +7,6 @@
 #include "client/ctl/commands.h"
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
-#include "client/ctl_run.h"
 
 /* --- monitor: requests as the store carries them out, from /rdzv/v1/monitor --- */
 

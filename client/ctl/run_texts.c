@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "client/ctl/commands.h"
-#include "client/ctl_run.h"
 
 /* NULL: there is no such text. */
 static const char *find_text(const char *kind, const char *name)

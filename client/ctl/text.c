@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/ctl/ctl.h"
 #include "proto/utf8.h"
 
 /* The length of the UTF-8 character at `s`, 0 if there is none or a terminal would obey it. */

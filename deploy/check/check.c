@@ -4,9 +4,7 @@
 #include "deploy/check/check.h"
 
 #include "deploy/check/check_verb.h"
-#include "deploy/kube/job_view.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/diag.h"
 
 #include <string.h>
 #include <unistd.h>

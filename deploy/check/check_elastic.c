@@ -1,7 +1,6 @@
 /* Rules about elastic jobs, and about restarts: ranges, gangs, and pods or workers that do not
  * start again. */
 #include "deploy/check/check.h"
-#include "deploy/kube/kube_view.h"
 
 #include <string.h>
 

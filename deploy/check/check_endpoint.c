@@ -1,8 +1,6 @@
 /* Rules about endpoints and the Services that they name. */
 #include "deploy/check/check.h"
 
-#include "deploy/yaml/diag.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,6 @@
 /* Runs the rules on the files of a bundle. Findings are sorted by file and position. */
 #include "deploy/check/check.h"
 
-#include "deploy/kube/kube_view.h"
-#include "deploy/yaml/diag.h"
-
 #include <stdlib.h>
 #include <string.h>
 

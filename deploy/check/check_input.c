@@ -3,8 +3,6 @@
  * names is meant. */
 #include "deploy/check/check_verb.h"
 
-#include "deploy/yaml/options.h"
-
 #include <fnmatch.h>
 #include <fts.h>
 #include <stdlib.h>

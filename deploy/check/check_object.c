@@ -2,7 +2,6 @@
  * AppWrappers, of v1beta2 and of MCAD (v1beta1). */
 #include "deploy/check/check.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void look_at_capabilities(struct check *c, const struct yaml_node *list)

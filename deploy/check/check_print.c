@@ -1,9 +1,7 @@
 /* Prints findings as text, JSON, SARIF or GitHub's annotations, and the rules. */
 #include "deploy/check/check_verb.h"
 
-#include "deploy/kube/kube_view.h"
 #include "deploy/template/template.h"
-#include "deploy/yaml/diag.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>
@@ -267,7 +265,7 @@ void check_print_json(FILE *out, struct check *c)
     yaml_put_number(a, sum, "warnings", (long)counts[CHECK_WARNING]);
     yaml_put_number(a, sum, "notes", (long)counts[CHECK_NOTE]);
     yaml_put_number(a, sum, "objects", (long)c->bundle.count);
-    yaml_write_json(out, root);
+    fputs(yaml_write_json(a, root), out);
 }
 
 /* --- SARIF 2.1.0. --- */

@@ -1,9 +1,6 @@
 /* Rules about the options of torchrun: id, backend, conf, nodes, and who serves the store. */
 #include "deploy/check/check.h"
-#include "deploy/kube/kube_view.h"
 #include "deploy/kube/rdzv_conf.h"
-
-#include "deploy/yaml/diag.h"
 
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* Places in the files, and the findings that rules report there. */
 #include "deploy/check/check.h"
 
-#include "deploy/yaml/yaml_doc.h"
-
 #include <string.h>
 
 /* --- Places. --- */

@@ -2,7 +2,6 @@
  * store. */
 #include "deploy/emit/emit_job.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/options.h"
 #include "deploy/yaml/text_edit.h"
 #include "deploy/yaml/yaml_write.h"
 
@@ -60,42 +59,28 @@ static void read_emit_arguments(struct emit_arguments *o, int argc, char **argv,
         options_error(d, "there are no settings: give a file with -f FILE");
 }
 
-static void emit_print_yaml(FILE *out, const struct yaml_node *documents)
+static const char *emit_json(struct arena *a, const struct yaml_node *documents)
 {
-    for (size_t i = 0; i < documents->count; i++) {
-        if (i > 0)
-            fputs("---\n", out);
-        yaml_write(out, documents->items[i]);
-    }
-}
+    struct yaml_node *list = yaml_new(a, YAML_MAPPING);
 
-static void emit_print_json(FILE *out, const struct yaml_node *documents)
-{
-    struct arena a = {0};
-    struct yaml_node *list = yaml_new(&a, YAML_MAPPING);
-
-    yaml_put_text(&a, list, "apiVersion", "v1");
-    yaml_put_text(&a, list, "kind", "List");
-    yaml_put(&a, list, "items", documents);
-    yaml_write_json(out, documents->count == 1 ? documents->items[0] : list);
-    arena_free(&a);
+    YAML_PUT_TEXTS(a, list, {"apiVersion", "v1"}, {"kind", "List"});
+    yaml_put(a, list, "items", documents);
+    return yaml_write_json(a, documents->count == 1 ? documents->items[0] : list);
 }
 
 /* Prints the documents, or how the file differs from what emit would write there. */
 static void emit_print_result(struct emit_arguments *o, struct emit_job *job, struct diag *d)
 {
-    void (*print)(FILE * out, const struct yaml_node *documents) =
-        o->json ? emit_print_json : emit_print_yaml;
+    const char *text = o->json ? emit_json(&job->arena, job->documents)
+                               : yaml_write_documents(&job->arena, job->documents);
     struct yaml_file old;
-    const char *text;
 
     if (o->compared == NULL) {
-        print(stdout, job->documents);
+        fputs(text, stdout);
         return;
     }
     if (!yaml_file_read(&old, o->compared, YAML_SIZE_MAX, d))
         return;
-    text = yaml_text_of(&job->arena, job->documents, print);
     o->differs = text_diff_print(stdout, old.name, old.bytes, old.len, text, strlen(text));
     yaml_file_free(&old);
 }

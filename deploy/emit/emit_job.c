@@ -3,13 +3,10 @@
 #include "deploy/emit/emit_job.h"
 
 #include "deploy/template/schema.h"
-#include "deploy/template/template.h"
 #include "deploy/template/values.h"
 #include "deploy/yaml/options.h"
 #include "deploy/yaml/yaml_write.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct job_maker {
@@ -416,7 +413,7 @@ static bool load_data(struct job_maker *m)
 /* Eight letters and digits of all settings: other settings, another name. */
 static const char *hash_of_settings(struct job_maker *m)
 {
-    const char *text = yaml_text_of(m->arena, m->settings, yaml_write);
+    const char *text = yaml_write(m->arena, m->settings);
 
     return arena_text(m->arena, "%08x", (unsigned)text_hash(text, strlen(text)));
 }

@@ -3,12 +3,9 @@
 
 #include "deploy/emit/emit_job.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/options.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 bool import_look(struct importer *m)
 {
@@ -75,7 +72,7 @@ int run_import(int argc, char **argv)
     }
     count = options_files(argc, argv, &paths, &d);
     if (d.errors == 0 && read_files(&m, paths, count) && import_run(&m))
-        yaml_write(stdout, m.settings);
+        fputs(yaml_write(&m.arena, m.settings), stdout);
     for (size_t i = 0; i < m.file_count; i++)
         yaml_file_free(&m.files[i]);
     kube_free(&m.bundle);

@@ -2,9 +2,6 @@
  * option would win over these. */
 #include "deploy/import/import.h"
 
-#include "deploy/kube/kube_view.h"
-#include "deploy/yaml/arena.h"
-#include "deploy/yaml/shell_words.h"
 #include "deploy/yaml/text_edit.h"
 
 #include <string.h>

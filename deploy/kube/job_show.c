@@ -3,8 +3,6 @@
 
 #include "deploy/yaml/yaml_write.h"
 
-#include <string.h>
-
 static void show_number(struct arena *a, struct yaml_node *mapping, const char *key, long number)
 {
     if (number >= 0)
@@ -82,5 +80,5 @@ void job_show(FILE *out, struct job_view *v)
         show_run(a, yaml_put_new(a, jobs, NULL, YAML_MAPPING), v->runs[i]);
     for (size_t i = 0; i < v->store_count; i++)
         show_store(v, yaml_put_new(a, stores, NULL, YAML_MAPPING), &v->stores[i]);
-    yaml_write_json(out, all);
+    fputs(yaml_write_json(a, all), out);
 }

@@ -2,7 +2,6 @@
  * References to undefined variables stay unchanged. */
 #include "deploy/kube/job_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Limits of nesting, of bytes and of steps: a text beyond them counts as unknown. */

@@ -116,7 +116,7 @@ bool kube_is_headless(const struct kube_object *service)
 
 const char *kube_print(struct arena *a, const struct yaml_node *node)
 {
-    return node == NULL ? "" : yaml_text_of(a, node, yaml_write);
+    return node == NULL ? "" : yaml_write(a, node);
 }
 
 /* --- What a container finds at a path. --- */

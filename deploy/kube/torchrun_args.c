@@ -2,7 +2,6 @@
 #include "deploy/kube/torchrun_args.h"
 
 #include "deploy/kube/kube_view.h"
-#include "deploy/yaml/diag.h"
 
 #include <string.h>
 

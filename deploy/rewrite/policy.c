@@ -3,7 +3,6 @@
 #include "deploy/rewrite/rewrite_plan.h"
 #include "deploy/template/values.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/options.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
@@ -92,10 +91,8 @@ static void print_policy(struct rewrite *w, const char *api)
         documents = emit_job_part(last, "injection");
         write_expressions(w, yaml_at(documents, 0));
     }
-    for (size_t i = 0; w->diag->errors == 0 && i < yaml_length(documents); i++) {
-        fputs(i > 0 ? "---\n" : "", stdout);
-        yaml_write(stdout, documents->items[i]);
-    }
+    if (w->diag->errors == 0)
+        fputs(yaml_write_documents(&w->arena, documents), stdout);
     rewrite_note_image(w);
     for (size_t i = 0; i < COUNT; i++)
         emit_job_free(&jobs[i]);

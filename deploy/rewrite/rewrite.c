@@ -6,8 +6,6 @@
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_plan.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/options.h"
-#include "deploy/yaml/text_edit.h"
 
 #include <errno.h>
 #include <stdio.h>

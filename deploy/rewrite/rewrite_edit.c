@@ -3,7 +3,6 @@
  * edits are safe. */
 #include "deploy/rewrite/rewrite_edit.h"
 
-#include "deploy/yaml/yaml_doc.h"
 #include "deploy/yaml/yaml_write.h"
 
 #include <string.h>

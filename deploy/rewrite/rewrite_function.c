@@ -4,7 +4,6 @@
 #include "deploy/rewrite/rewrite_plan.h"
 #include "deploy/yaml/yaml_write.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const struct yaml_node *root_of(const struct rewrite *w)

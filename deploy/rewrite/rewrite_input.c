@@ -1,10 +1,8 @@
 /* Reads the files, with the same view of them as check. */
 #include "deploy/rewrite/rewrite.h"
 
-#include "deploy/kube/kube_view.h"
 #include "deploy/yaml/options.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* --- Messages. --- */

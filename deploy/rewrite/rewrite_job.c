@@ -1,7 +1,6 @@
 /* Moves options of torchrun, PET_* variables and elasticPolicies to c10d. */
 #include "deploy/rewrite/rewrite_job.h"
 
-#include "deploy/kube/kube_view.h"
 #include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_plan.h"
 #include "deploy/yaml/yaml_write.h"

@@ -2,9 +2,6 @@
  * change. */
 #include "deploy/rewrite/rewrite.h"
 
-#include "deploy/kube/kube_view.h"
-#include "deploy/yaml/shell_words.h"
-
 #include <string.h>
 
 enum step { STEP_STOP, STEP_DELETE, STEP_WAIT };

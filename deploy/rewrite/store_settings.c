@@ -5,7 +5,6 @@
 #include "deploy/template/values.h"
 #include "deploy/yaml/yaml_write.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void set_number(struct rewrite *w, struct yaml_node *mapping, const char *key, long number)
@@ -116,12 +115,12 @@ const char *rewrite_text(struct rewrite *w, const struct yaml_node *tree)
     struct yaml_node root = *tree;
 
     root.comment = NULL; /* it would stand between a dash and its item */
-    return yaml_text_of(&w->arena, &root, yaml_write);
+    return yaml_write(&w->arena, &root);
 }
 
 const char *rewrite_json(struct rewrite *w, const struct yaml_node *tree)
 {
-    char *text = yaml_text_of(&w->arena, tree, yaml_write_json);
+    char *text = yaml_write_json(&w->arena, tree);
 
     *strrchr(text, '\n') = '\0';
     for (char *p = text; *p != '\0'; p++) {

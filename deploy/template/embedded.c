@@ -4,7 +4,6 @@
 #include "deploy/yaml/options.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *embedded_next(const char *kind, size_t *at, char *name, size_t size)

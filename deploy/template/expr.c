@@ -2,7 +2,6 @@
  * See template.h for the contract. */
 #include "deploy/template/template.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define ARGS_MAX 8

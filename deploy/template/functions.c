@@ -5,7 +5,6 @@
 #include "deploy/template/values.h"
 
 #include <regex.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* Four ways to merge: values, files of settings, patches, and settings over defaults. */
 #include "deploy/template/values.h"
 
-#include <string.h>
-
 static struct yaml_node *copy_shallow(struct arena *a, const struct yaml_node *from)
 {
     struct yaml_node *n = arena_alloc(a, sizeof *n);

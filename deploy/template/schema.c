@@ -2,7 +2,6 @@
  * `at` of each for messages: "rdzv.conf", "volumes[2].name". See schema.h for the contract. */
 #include "deploy/template/schema.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

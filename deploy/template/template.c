@@ -311,6 +311,6 @@ void template_print_json(FILE *out, const char *name, const char *key, struct ya
         made = template_fill(&t, yaml_get(file, key), &s);
     off->style = YAML_PLAIN; /* now it is null; in the template, null would remove its item */
     if (made != NULL)
-        yaml_write_json(out, made);
+        fputs(yaml_write_json(&d->arena, made), out);
     embedded_free(&data);
 }

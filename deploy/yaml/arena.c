@@ -173,6 +173,11 @@ void buf_add(struct buf *b, const char *text, size_t len)
     b->text[b->len] = '\0';
 }
 
+void buf_put(struct buf *b, const char *text)
+{
+    buf_add(b, text, strlen(text));
+}
+
 void buf_print(struct buf *b, const char *format, ...)
 {
     va_list args;

@@ -93,4 +93,5 @@ struct buf {
 };
 
 void buf_add(struct buf *b, const char *text, size_t len);
+void buf_put(struct buf *b, const char *text);
 void buf_print(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));

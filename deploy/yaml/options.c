@@ -1,8 +1,6 @@
 /* Names the option that getopt_long() refuses, and the one that was probably meant. */
 #include "deploy/yaml/options.h"
 
-#include "deploy/yaml/diag.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 /* Unified diffs of any two texts: the fewest lines that go and come, grouped into hunks. */
 #include "deploy/yaml/text_edit.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define CONTEXT   3

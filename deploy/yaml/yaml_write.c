@@ -2,8 +2,8 @@
  * guess. */
 #include "deploy/yaml/yaml_write.h"
 
-#include <cjson/cJSON.h>
-#include <stdlib.h>
+#include "proto/utf8.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -86,27 +86,43 @@ static bool may_be_plain_in_flow(const char *text, size_t len)
            strchr("-.:=+@%", *text) == NULL;
 }
 
+/* Whether every reader takes the UTF-8 character at `text` as it is. A byte that begins no character
+ * counts as one. */
+static bool is_printable(const char *text, size_t *len, uint32_t *code)
+{
+    *len = utf8_decode((struct slice){(const uint8_t *)text, strnlen(text, 4)}, code);
+    if (*len == 0) {
+        *len = 1;
+        *code = 0xfffd;
+        return false;
+    }
+    return *code >= 0x20 && (*code < 0x7f || *code >= 0xa0) && *code != 0x2028 && *code != 0x2029 &&
+           *code != 0xfeff && *code != 0xfffe && *code != 0xffff;
+}
+
 void scalar_add_quoted(struct buf *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
+    uint32_t code;
 
-        if (c == '"' || c == '\\')
-            buf_print(out, "\\%c", c);
-        else if (c == '\n')
-            buf_print(out, "\\n");
-        else if (c < 0x20 || c == 0x7f)
-            buf_print(out, "\\u%04x", c);
+    for (size_t len; *text != '\0'; text += len) {
+        bool printable = is_printable(text, &len, &code);
+
+        if (*text == '"' || *text == '\\')
+            buf_print(out, "\\%c", *text);
+        else if (*text == '\n' || *text == '\t' || *text == '\r')
+            buf_put(out, *text == '\n' ? "\\n" : *text == '\t' ? "\\t" : "\\r");
+        else if (printable)
+            buf_add(out, text, len);
         else
-            buf_add(out, text, 1);
+            buf_print(out, "\\u%04X", code);
     }
 }
 
 static void scalar_add_string(struct buf *out, const char *text)
 {
-    buf_add(out, "\"", 1);
+    buf_put(out, "\"");
     scalar_add_quoted(out, text);
-    buf_add(out, "\"", 1);
+    buf_put(out, "\"");
 }
 
 const char *scalar_text(struct arena *a, const char *text)
@@ -119,129 +135,84 @@ const char *scalar_text(struct arena *a, const char *text)
     return out.text;
 }
 
-/* The length and code of a UTF-8 character that YAML may show unescaped; 0 if it must be
- * escaped. */
-static size_t printable_length(const unsigned char *p, uint32_t *code)
-{
-    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-    *code = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
-    for (size_t i = 1; i < len; i++)
-        *code = *code << 6 | (p[i] & 0x3fu);
-    if (*code < 0x20 || (*code >= 0x7f && *code < 0xa0) || *code == 0x2028 || *code == 0x2029 ||
-        *code == 0xfeff || *code >= 0x10000)
-        return 0;
-    return len;
-}
-
-static void write_in_quotes(FILE *out, const char *text)
-{
-    const unsigned char *p = (const unsigned char *)text;
-
-    fputc('"', out);
-    while (*p != '\0') {
-        uint32_t code;
-        size_t len = printable_length(p, &code);
-
-        if (*p == '"' || *p == '\\')
-            fprintf(out, "\\%c", *p);
-        else if (*p == '\n')
-            fputs("\\n", out);
-        else if (*p == '\t')
-            fputs("\\t", out);
-        else if (*p == '\r')
-            fputs("\\r", out);
-        else if (len > 0)
-            fwrite(p, 1, len, out);
-        else
-            fprintf(out, code < 0x100 ? "\\x%02X" : code < 0x10000 ? "\\u%04X" : "\\U%08X", code);
-        p += *p < 0x80 ? 1 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
-    }
-    fputc('"', out);
-}
-
 static bool is_number_or_word(const struct yaml_node *n)
 {
     return n->style == YAML_PLAIN && yaml_type(n) != YAML_STRING;
 }
 
-static void write_scalar(FILE *out, const struct yaml_node *scalar)
+static void write_scalar(struct buf *out, const struct yaml_node *scalar)
 {
     if (is_number_or_word(scalar))
-        fputs(scalar->len > 0 ? scalar->text : "null", out);
+        buf_put(out, scalar->len > 0 ? scalar->text : "null");
     else if (may_be_plain(scalar->text, scalar->len))
-        fputs(scalar->text, out);
+        buf_put(out, scalar->text);
     else
-        write_in_quotes(out, scalar->text);
+        scalar_add_string(out, scalar->text);
 }
 
 /* True if the text can stand unchanged, line by line, after a `|`. */
 static bool may_be_literal(const struct yaml_node *n)
 {
-    const unsigned char *p = (const unsigned char *)n->text;
     uint32_t code;
 
     if (is_number_or_word(n) || memchr(n->text, '\n', n->len) == NULL)
         return false;
     if (strspn(n->text, " \n") == n->len) /* blanks only: no line shows the indentation */
         return false;
-    while (*p != '\0') {
-        size_t len = printable_length(p, &code);
-
-        if (len == 0 && *p != '\n' && *p != '\t')
+    for (size_t i = 0, len; i < n->len; i += len) {
+        if (!is_printable(n->text + i, &len, &code) && strchr("\n\t", n->text[i]) == NULL)
             return false;
-        p += len > 0 ? len : 1;
     }
     return true;
 }
 
-static void write_indent(FILE *out, unsigned depth)
+static void write_indent(struct buf *out, unsigned depth)
 {
-    fprintf(out, "%*s", (int)depth * 2, "");
+    buf_print(out, "%*s", (int)depth * 2, "");
 }
 
-static void write_literal(FILE *out, const struct yaml_node *n, unsigned depth)
+static void write_literal(struct buf *out, const struct yaml_node *n, unsigned depth)
 {
     size_t len = n->len, ends = 0;
     const char *p = n->text;
 
     while (ends < len && p[len - 1 - ends] == '\n')
         ends++;
-    fputc('|', out);
-    if (p[0] == ' ' || p[0] == '\n' || p[0] == '\t')
-        fputc('2', out); /* the first line does not show the indentation */
-    fputs(ends == 0 ? "-\n" : ends == 1 ? "\n" : "+\n", out);
+    /* With 2, the first line does not show the indentation. */
+    buf_put(out, p[0] == ' ' || p[0] == '\n' || p[0] == '\t' ? "|2" : "|");
+    buf_put(out, ends == 0 ? "-\n" : ends == 1 ? "\n" : "+\n");
     while (*p != '\0') {
         size_t line = strcspn(p, "\n");
 
         if (line > 0)
             write_indent(out, depth);
-        fwrite(p, 1, line, out);
-        fputc('\n', out);
+        buf_add(out, p, line);
+        buf_put(out, "\n");
         p += line + (p[line] == '\n');
     }
 }
 
 /* --- Collections. --- */
 
-static void write_comment(FILE *out, const char *comment, unsigned depth)
+static void write_comment(struct buf *out, const char *comment, unsigned depth)
 {
     while (comment != NULL && *comment != '\0') {
         size_t len = strcspn(comment, "\n");
 
         write_indent(out, depth);
-        fprintf(out, "# %.*s\n", (int)len, comment);
+        buf_print(out, "# %.*s\n", (int)len, comment);
         comment += len + (comment[len] == '\n');
     }
 }
 
-static void write_yaml_node(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list);
+static void write_yaml_node(struct buf *out, const struct yaml_node *n, unsigned depth,
+                            bool in_list);
 
 /* After 1024 characters, escapes counted, readers do not look for a `:` any more. */
 #define LONG_KEY 100
 
 /* `first`: the line has begun already, with `- `. */
-static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, bool first)
+static void write_mapping(struct buf *out, const struct yaml_node *n, unsigned depth, bool first)
 {
     for (size_t i = 0; i < n->count; i++) {
         const struct yaml_node *value = n->pairs[i].value;
@@ -253,126 +224,142 @@ static void write_mapping(FILE *out, const struct yaml_node *n, unsigned depth, 
             write_indent(out, depth);
         }
         if (key.len > (may_be_plain(key.text, key.len) ? 10 * LONG_KEY : LONG_KEY)) {
-            fputs("? ", out);
+            buf_put(out, "? ");
             write_scalar(out, &key);
-            fputc('\n', out);
+            buf_put(out, "\n");
             write_indent(out, depth);
         } else {
             write_scalar(out, &key);
         }
-        fputc(':', out);
+        buf_put(out, ":");
         write_yaml_node(out, value, depth, false);
     }
 }
 
-static void write_sequence(FILE *out, const struct yaml_node *n, unsigned depth)
+static void write_sequence(struct buf *out, const struct yaml_node *n, unsigned depth)
 {
     YAML_FOREACH(item, n) {
         write_comment(out, item->comment, depth);
         if (item->kind == YAML_MAPPING && item->count > 0) {
             write_comment(out, item->pairs[0].value->comment, depth);
             write_indent(out, depth);
-            fputs("- ", out);
+            buf_put(out, "- ");
             write_mapping(out, item, depth + 1, true);
         } else {
             write_indent(out, depth);
-            fputc('-', out);
+            buf_put(out, "-");
             write_yaml_node(out, item, depth, true);
         }
     }
 }
 
 /* Writes the part after `key:` or `-`, with the end of the line. */
-static void write_yaml_node(FILE *out, const struct yaml_node *n, unsigned depth, bool in_list)
+static void write_yaml_node(struct buf *out, const struct yaml_node *n, unsigned depth,
+                            bool in_list)
 {
     if (n->kind == YAML_SCALAR) {
-        fputc(' ', out);
+        buf_put(out, " ");
         if (may_be_literal(n)) {
             write_literal(out, n, depth + 1);
         } else {
             write_scalar(out, n);
-            fputc('\n', out);
+            buf_put(out, "\n");
         }
     } else if (n->count == 0) {
-        fputs(n->kind == YAML_MAPPING ? " {}\n" : " []\n", out);
+        buf_put(out, n->kind == YAML_MAPPING ? " {}\n" : " []\n");
     } else if (n->kind == YAML_MAPPING) {
-        fputc('\n', out);
+        buf_put(out, "\n");
         write_mapping(out, n, depth + 1, false);
     } else {
-        fputc('\n', out);
+        buf_put(out, "\n");
         write_sequence(out, n, in_list ? depth + 1 : depth);
     }
 }
 
-void yaml_write(FILE *out, const struct yaml_node *root)
+char *yaml_write(struct arena *a, const struct yaml_node *root)
 {
-    write_comment(out, root->comment, 0);
-    if (root->kind == YAML_MAPPING && root->count > 0) {
-        write_mapping(out, root, 0, false);
-    } else if (root->kind == YAML_SEQUENCE && root->count > 0) {
-        write_sequence(out, root, 0);
+    struct buf out = {.arena = a};
+
+    write_comment(&out, root->comment, 0);
+    if (root->kind == YAML_SCALAR && may_be_literal(root)) {
+        scalar_add_string(&out, root->text);
+        buf_put(&out, "\n");
     } else if (root->kind == YAML_SCALAR) {
-        if (may_be_literal(root))
-            write_in_quotes(out, root->text);
-        else
-            write_scalar(out, root);
-        fputc('\n', out);
+        write_scalar(&out, root);
+        buf_put(&out, "\n");
+    } else if (root->count == 0) {
+        buf_put(&out, root->kind == YAML_MAPPING ? "{}\n" : "[]\n");
+    } else if (root->kind == YAML_MAPPING) {
+        write_mapping(&out, root, 0, false);
     } else {
-        fputs(root->kind == YAML_MAPPING ? "{}\n" : "[]\n", out);
+        write_sequence(&out, root, 0);
     }
+    return out.text;
+}
+
+const char *yaml_write_documents(struct arena *a, const struct yaml_node *documents)
+{
+    struct buf out = {.arena = a};
+
+    YAML_FOREACH(document, documents)
+        buf_print(&out, "%s%s", out.len > 0 ? "---\n" : "", yaml_write(a, document));
+    return out.len > 0 ? out.text : "";
 }
 
 /* --- JSON. --- */
 
-static cJSON *json_scalar(const struct yaml_node *n)
+static void write_json_scalar(struct buf *out, const struct yaml_node *n)
 {
     int64_t number;
     bool flag;
-    cJSON *item;
 
-    if (yaml_to_bool(n, &flag)) {
-        item = cJSON_CreateBool(flag);
-    } else if (yaml_to_int(n, &number)) {
-        char digits[24];
-
-        snprintf(digits, sizeof digits, "%lld", (long long)number);
-        item = cJSON_CreateRaw(digits);
-    } else if (yaml_is_null(n)) {
-        item = cJSON_CreateNull();
-    } else {
-        item = cJSON_CreateString(n->text);
-    }
-    return item;
+    if (yaml_to_bool(n, &flag))
+        buf_put(out, flag ? "true" : "false");
+    else if (yaml_to_int(n, &number))
+        buf_print(out, "%lld", (long long)number);
+    else if (yaml_is_null(n))
+        buf_put(out, "null");
+    else
+        scalar_add_string(out, n->text);
 }
 
-static cJSON *json_of(const struct yaml_node *n)
+static void write_json_line(struct buf *out, unsigned depth)
 {
-    cJSON *item = n->kind == YAML_SCALAR     ? json_scalar(n)
-                  : n->kind == YAML_SEQUENCE ? cJSON_CreateArray()
-                                             : cJSON_CreateObject();
-
-    if (item == NULL)
-        abort();
-    for (size_t i = 0; n->kind != YAML_SCALAR && i < n->count; i++) {
-        if (n->kind == YAML_SEQUENCE)
-            cJSON_AddItemToArray(item, json_of(n->items[i]));
-        else
-            cJSON_AddItemToObject(item, n->pairs[i].key->text, json_of(n->pairs[i].value));
-    }
-    return item;
+    buf_put(out, "\n");
+    while (depth-- > 0)
+        buf_put(out, "\t");
 }
 
-void yaml_write_json(FILE *out, const struct yaml_node *root)
+static void write_json_node(struct buf *out, const struct yaml_node *n, unsigned depth)
 {
-    cJSON *json = json_of(root);
-    char *text = cJSON_Print(json);
+    bool mapping = n->kind == YAML_MAPPING;
 
-    if (text == NULL)
-        abort();
-    fputs(text, out);
-    fputc('\n', out);
-    cJSON_free(text);
-    cJSON_Delete(json);
+    if (n->kind == YAML_SCALAR) {
+        write_json_scalar(out, n);
+        return;
+    }
+    buf_put(out, mapping ? "{" : "[");
+    for (size_t i = 0; i < n->count; i++) {
+        buf_put(out, i == 0 ? "" : mapping ? "," : ", ");
+        if (mapping) {
+            write_json_line(out, depth + 1);
+            scalar_add_string(out, n->pairs[i].key->text);
+            buf_put(out, ":\t");
+        }
+        write_json_node(out, yaml_child(n, i), depth + 1);
+    }
+    if (mapping)
+        write_json_line(out, depth);
+    buf_put(out, mapping ? "}" : "]");
+}
+
+char *yaml_write_json(struct arena *a, const struct yaml_node *root)
+{
+    struct buf out = {.arena = a};
+
+    write_json_node(&out, root, 0);
+    buf_put(&out, "\n");
+    return out.text;
 }
 
 /* --- Flow style. --- */
@@ -380,7 +367,7 @@ void yaml_write_json(FILE *out, const struct yaml_node *root)
 static void flow_print_scalar(struct buf *out, const struct yaml_node *n, struct flow_style style)
 {
     if (yaml_type(n) != YAML_STRING)
-        buf_print(out, "%s", n->len == 0 ? "null" : n->text);
+        buf_put(out, n->len == 0 ? "null" : n->text);
     else if (n->style == YAML_PLAIN && !style.json && may_be_plain_in_flow(n->text, n->len))
         buf_add(out, n->text, n->len);
     else
@@ -433,23 +420,4 @@ bool flow_print_block(struct buf *out, const char *block, struct flow_style styl
         flow_print(out, f.docs[0].root, style);
     yaml_file_free(&f);
     return true;
-}
-
-/* --- Either as a text. --- */
-
-char *yaml_text_of(struct arena *a, const struct yaml_node *root,
-                   void (*write)(FILE *out, const struct yaml_node *root))
-{
-    char *text = NULL, *copy;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-
-    if (out == NULL)
-        abort();
-    write(out, root);
-    if (fclose(out) != 0)
-        abort();
-    copy = arena_copy(a, text, size);
-    free(text);
-    return copy;
 }

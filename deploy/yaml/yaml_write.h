@@ -4,19 +4,15 @@
 
 #include "deploy/yaml/yaml_doc.h"
 
-#include <stdio.h>
+/* Block style: indentation of two, lists not indented below their key, keys in the order of the
+ * tree, no anchors, texts of several lines as `|` if YAML allows it, quotes if any reader could
+ * take a text for something else. A comment stands above its node. Ends with a newline. */
+char *yaml_write(struct arena *a, const struct yaml_node *root);
+/* All documents of a list, with `---` between them. */
+const char *yaml_write_documents(struct arena *a, const struct yaml_node *documents);
 
-/* Writes block style: indentation of two, lists not indented below their key, keys in the order of
- * the tree, no anchors, texts of several lines as `|` if YAML allows it, quotes if any reader could
- * take a text for something else. A comment is written above its node. Ends with a newline. */
-void yaml_write(FILE *out, const struct yaml_node *root);
-
-/* Writes indented JSON. Integers keep all digits, even if a double cannot hold them. */
-void yaml_write_json(FILE *out, const struct yaml_node *root);
-
-/* The text that `write`, one of these two functions, writes for the node. */
-char *yaml_text_of(struct arena *a, const struct yaml_node *root,
-                   void (*write)(FILE *out, const struct yaml_node *root));
+/* Indented JSON. Integers keep all digits, even if a double cannot hold them. */
+char *yaml_write_json(struct arena *a, const struct yaml_node *root);
 
 /* --- Strings as scalars. --- */
 
@@ -24,7 +20,7 @@ char *yaml_text_of(struct arena *a, const struct yaml_node *root,
  * necessary. */
 const char *scalar_text(struct arena *a, const char *text);
 
-/* The text as it is written between double quotes. */
+/* The text as it is written between double quotes, also in JSON. */
 void scalar_add_quoted(struct buf *out, const char *text);
 
 /* --- Nodes in flow style, on one line, for files that are written so: JSON is one of them. --- */
