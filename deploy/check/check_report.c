@@ -107,9 +107,8 @@ void check_report_on(struct check *c, const struct kube_object *o, struct check_
     f.mark = position_mark(c, at);
     /* By rule, file and place: several jobs share a template, or several commands a variable. */
     place = arena_text(&c->bundle.arena, "%s:%zu", f.file, f.mark.offset);
-    if (kube_index_find(&c->reported, f.rule->id, place).count > 0)
+    if (!kube_index_is_new(&c->bundle.arena, &c->reported, f.rule->id, place))
         return;
-    kube_index_add(&c->bundle.arena, &c->reported, f.rule->id, place, 0);
     va_start(args, format);
     f.text = arena_vtext(&c->bundle.arena, format, args);
     va_end(args);

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Policies that let strangers in at other ports are compared with each scrape; beyond this the rule
- * is silent. */
+/* Policies that let strangers in at other ports are compared with each scrape, and Services with
+ * each monitor; beyond this the rule is silent. */
 #define LOOKS_MAX 1000000
 
 /* A port of pods that Prometheus is told to scrape. */
@@ -45,51 +45,6 @@ static bool policy_admits_scrape(struct check *c, const struct kube_object *poli
     return ANY(YAML_FOREACH(rule, kube_get(policy->spec, "ingress")),
                (s == NULL || check_admits_port(rule, s->pods, port)) &&
                    is_for_strangers(c, policy, rule));
-}
-
-/* --- Services, found by namespace, name of a port, and label, each of which "" leaves open. --- */
-
-static const char *label_key(struct check *c, const char *key, const char *value)
-{
-    return arena_text(&c->bundle.arena, "%s=%s", key, value);
-}
-
-static const char *service_scope(struct check *c, const char *namespace, const char *port)
-{
-    return arena_text(&c->bundle.arena, "%s %s", namespace, port);
-}
-
-static void index_labels(struct check *c, const struct kube_object *o, const char *scope)
-{
-    struct arena *a = &c->bundle.arena;
-
-    kube_index_add(a, &c->index, scope, "", o->index);
-    YAML_FOREACH_PAIR(label, kube_get(o->node, "metadata.labels")) {
-        const char *text = yaml_text(label->value);
-
-        if (text != NULL)
-            kube_index_add(a, &c->index, scope, label_key(c, label->key->text, text), o->index);
-    }
-}
-
-static void index_port(struct check *c, const struct kube_object *o, const char *port)
-{
-    index_labels(c, o, service_scope(c, "", port));
-    if (*o->namespace != '\0')
-        index_labels(c, o, service_scope(c, o->namespace, port));
-}
-
-void check_find_services(struct check *c, const struct kube_object *o)
-{
-    if (o->type != KUBE_SERVICE)
-        return;
-    index_port(c, o, "");
-    YAML_FOREACH(port, kube_get(o->spec, "ports")) {
-        const char *name = kube_text(port, "name");
-
-        if (*name != '\0')
-            index_port(c, o, name);
-    }
 }
 
 /* --- Policies. --- */
@@ -152,25 +107,13 @@ void check_scrape_of_pods(struct check *c, const struct kube_pods *p)
         report_closed_scrape(c, &s);
 }
 
-/* The port of the pods behind a port of the Service. */
-static const char *target_port(const struct kube_object *service, const char *name)
-{
-    const struct yaml_node *port = kube_item(kube_get(service->spec, "ports"), "name", name);
-    const char *target = kube_text(port, "targetPort");
-
-    return *target != '\0' ? target : kube_text(port, "port");
-}
-
-/* Whether these pods, or this endpoint, come for the first time: again they would find the same, in
- * the same places. Namespaces have no space in them, ports neither. */
-static bool is_first(struct check *c, const char *scope, const char *what, const char *port)
+/* Whether this comes for the first time: again it would find the same, in the same places.
+ * Namespaces have no space in them, ports neither. */
+static bool is_first(struct check *c, const char *scope, const char *port, const char *what)
 {
     const char *text = arena_text(&c->bundle.arena, "%s %s %s", scope, port, what);
-    bool first = kube_index_find(&c->index, "looked", text).count == 0;
 
-    if (first)
-        kube_index_add(&c->bundle.arena, &c->index, "looked", text, 0);
-    return first;
+    return kube_index_is_new(&c->bundle.arena, &c->index, "looked", text);
 }
 
 /* What an endpoint of a ServiceMonitor scrapes: the port of that name where a Service has it, else
@@ -178,19 +121,38 @@ static bool is_first(struct check *c, const char *scope, const char *what, const
 struct endpoint {
     const struct kube_object *monitor;
     const struct yaml_node *wanted; /* labels of Services */
+    const struct yaml_node *names;  /* their namespaces; none: that of the monitor */
+    bool everywhere;                /* they may be in any namespace */
     const char *port, *direct;
 };
 
+static bool is_wanted(const struct endpoint *e, const struct kube_object *service)
+{
+    bool here = yaml_length(e->names) > 0 ? yaml_contains(e->names, service->namespace)
+                                          : kube_same_namespace(service, e->monitor);
+
+    return (e->everywhere || here) && kube_has_labels(service, e->wanted);
+}
+
+/* The pods behind a Service that has the port, whose pods may call it otherwise. */
 static void look_at_service(struct check *c, const struct endpoint *e,
                             const struct kube_object *service)
 {
-    const char *port = *e->port == '\0' ? e->direct : target_port(service, e->port);
-    struct kube_selection pods = kube_select(&c->bundle, NULL, service);
+    const struct yaml_node *ports = kube_get(service->spec, "ports");
+    const struct yaml_node *named =
+        FIND(item, YAML_FOREACH(item, ports), yaml_is(yaml_get(item, "name"), e->port));
+    const char *target = kube_text(named, "targetPort");
+    const char *port = *e->port == '\0'   ? e->direct
+                       : *target == '\0' ? kube_text(named, "port")
+                                         : target;
+    struct kube_selection pods;
     const struct kube_pods *p;
 
-    if (!is_first(c, service->namespace,
-                  kube_print(&c->bundle.arena, kube_get(service->spec, "selector")), port))
+    if ((*e->port != '\0' && named == NULL) ||
+        !is_first(c, service->namespace, port,
+                  kube_print(&c->bundle.arena, kube_get(service->spec, "selector"))))
         return;
+    pods = kube_select(&c->bundle, NULL, service);
     while ((p = kube_select_next(&pods)) != NULL) {
         struct scrape s = {p, port, e->monitor->title};
 
@@ -199,43 +161,19 @@ static void look_at_service(struct check *c, const struct endpoint *e,
     }
 }
 
-/* In one namespace; "": in all. */
-static void look_in(struct check *c, const struct endpoint *e, const char *namespace)
-{
-    const char *scope = service_scope(c, namespace, e->port), *label = "";
-    const struct yaml_node *wanted = e->wanted;
-
-    if (!is_first(c, scope, kube_print(&c->bundle.arena, wanted), e->direct))
-        return;
-    if (wanted != NULL && wanted->kind == YAML_MAPPING && wanted->count > 0 &&
-        yaml_text(wanted->pairs[0].value) != NULL)
-        label = label_key(c, wanted->pairs[0].key->text, wanted->pairs[0].value->text);
-    KUBE_FOREACH_HIT(hit, kube_index_find(&c->index, scope, label)) {
-        const struct kube_object *service = c->bundle.objects[*hit.list];
-
-        if (kube_has_labels(service, wanted))
-            look_at_service(c, e, service);
-    }
-}
-
-/* A monitor selects Services in its own namespace, in `matchNames`, or in every namespace. */
 static void look_at_endpoint(struct check *c, const struct endpoint *e)
 {
-    const struct yaml_node *spec = e->monitor->spec;
-    const struct yaml_node *names = kube_get(spec, "namespaceSelector.matchNames");
+    struct arena *a = &c->bundle.arena;
+    const char *scope = e->everywhere                ? "*"
+                        : yaml_length(e->names) > 0 ? kube_print(a, e->names)
+                                                     : e->monitor->namespace;
 
-    if (kube_is(spec, "namespaceSelector.any", "true")) {
-        look_in(c, e, "");
+    if (!is_first(c, scope, arena_text(a, "%s %s", e->port, e->direct), kube_print(a, e->wanted)))
         return;
+    KUBE_FOREACH(o, &c->bundle) {
+        if (o->type == KUBE_SERVICE && c->looks++ < LOOKS_MAX && is_wanted(e, o))
+            look_at_service(c, e, o);
     }
-    YAML_FOREACH(item, names) {
-        const char *name = yaml_text(item);
-
-        if (name != NULL && *name != '\0')
-            look_in(c, e, name);
-    }
-    if (yaml_length(names) == 0)
-        look_in(c, e, e->monitor->namespace);
 }
 
 void check_scrape_of_monitor(struct check *c, const struct kube_object *o)
@@ -245,8 +183,12 @@ void check_scrape_of_monitor(struct check *c, const struct kube_object *o)
 
     YAML_FOREACH(at, endpoints) {
         const char *port = kube_text(at, "port");
-        struct endpoint e = {o, kube_get(o->spec, "selector.matchLabels"), port,
-                             *port != '\0' ? "" : kube_text(at, "targetPort")};
+        struct endpoint e = {.monitor = o,
+                             .wanted = kube_get(o->spec, "selector.matchLabels"),
+                             .names = kube_get(o->spec, "namespaceSelector.matchNames"),
+                             .everywhere = kube_is(o->spec, "namespaceSelector.any", "true"),
+                             .port = port,
+                             .direct = *port != '\0' ? "" : kube_text(at, "targetPort")};
 
         look_at_endpoint(c, &e);
     }

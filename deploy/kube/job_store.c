@@ -215,9 +215,8 @@ static void find_selected(struct job_view *v)
         if (o->type != KUBE_SERVICE)
             continue;
         selector = kube_print(&v->bundle->arena, kube_get(o->spec, "selector"));
-        if (kube_index_find(&known, o->namespace, selector).count > 0)
+        if (!kube_index_is_new(&v->bundle->arena, &known, o->namespace, selector))
             continue;
-        kube_index_add(&v->bundle->arena, &known, o->namespace, selector, o->index);
         servers = kube_select(b, &v->servers, o);
         while ((some = kube_select_next(&servers)) != NULL)
             v->selected[some->index] = true;

@@ -68,6 +68,15 @@ void kube_index_add(struct arena *a, struct kube_index *i, const char *scope, co
     arena_push(a, e->list, e->count, e->cap) = value;
 }
 
+bool kube_index_is_new(struct arena *a, struct kube_index *i, const char *scope, const char *name)
+{
+    bool is_new = kube_index_find(i, scope, name).count == 0;
+
+    if (is_new)
+        kube_index_add(a, i, scope, name, 0);
+    return is_new;
+}
+
 struct kube_hits kube_index_find(const struct kube_index *i, const char *scope, const char *name)
 {
     return kube_index_find_part(i, scope, name, strlen(name));

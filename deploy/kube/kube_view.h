@@ -28,6 +28,8 @@ struct kube_hits {
 /* The texts are copied. */
 void kube_index_add(struct arena *a, struct kube_index *i, const char *scope, const char *name,
                     size_t value);
+/* Whether nothing was added for the pair; then adds 0. */
+bool kube_index_is_new(struct arena *a, struct kube_index *i, const char *scope, const char *name);
 struct kube_hits kube_index_find(const struct kube_index *i, const char *scope, const char *name);
 struct kube_hits kube_index_find_part(const struct kube_index *i, const char *scope,
                                       const char *name, size_t name_len);
