@@ -274,9 +274,7 @@ static const struct kube_object *maker_of(struct check *c, const struct kube_obj
 
     while (len > 0 && o->name[len - 1] >= '0' && o->name[len - 1] <= '9')
         len--;
-    hits = kube_index_find_part(&c->bundle.hosts, arena_text(&c->bundle.arena, "%s.", o->namespace),
-                                o->name, len);
-    KUBE_FOREACH_HIT(hit, hits) {
+    KUBE_FOREACH_HIT(hit, kube_index_find_part(&c->bundle.hosts, o->namespace, o->name, len)) {
         if (is_replica_name(c->bundle.pods[*hit.list], o->name))
             return c->bundle.pods[*hit.list]->object;
     }
@@ -389,7 +387,6 @@ static const struct kube_pods *pod_of(struct check *c, const struct kube_object 
 static const struct kube_pods *pod_named(struct check *c, const struct kube_object *from,
                                          const char *name, size_t len)
 {
-    const char *scope = arena_text(&c->bundle.arena, "%s.", from->namespace);
     const struct kube_pods *p = pod_of(c, from, "Pod", KUBE_POD, name, len);
     size_t prefix = len;
 
@@ -397,7 +394,7 @@ static const struct kube_pods *pod_named(struct check *c, const struct kube_obje
         prefix--;
     if (p != NULL || prefix == len || prefix < 2 || name[prefix - 1] != '-')
         return p;
-    KUBE_FOREACH_HIT(hit, kube_index_find_part(&c->bundle.hosts, scope, name, prefix)) {
+    KUBE_FOREACH_HIT(hit, kube_index_find_part(&c->bundle.hosts, from->namespace, name, prefix)) {
         if (has_named_pods(c->bundle.pods[*hit.list]->object))
             return c->bundle.pods[*hit.list];
     }

@@ -142,7 +142,7 @@ static void look_at_service(struct check *c, const struct endpoint *e,
     const struct yaml_node *named =
         FIND(item, YAML_FOREACH(item, ports), yaml_is(yaml_get(item, "name"), e->port));
     const char *target = kube_text(named, "targetPort");
-    const char *port = *e->port == '\0'   ? e->direct
+    const char *port = *e->port == '\0'  ? e->direct
                        : *target == '\0' ? kube_text(named, "port")
                                          : target;
     struct kube_selection pods;
@@ -164,9 +164,9 @@ static void look_at_service(struct check *c, const struct endpoint *e,
 static void look_at_endpoint(struct check *c, const struct endpoint *e)
 {
     struct arena *a = &c->bundle.arena;
-    const char *scope = e->everywhere                ? "*"
+    const char *scope = e->everywhere               ? "*"
                         : yaml_length(e->names) > 0 ? kube_print(a, e->names)
-                                                     : e->monitor->namespace;
+                                                    : e->monitor->namespace;
 
     if (!is_first(c, scope, arena_text(a, "%s %s", e->port, e->direct), kube_print(a, e->wanted)))
         return;

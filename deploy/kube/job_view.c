@@ -43,7 +43,7 @@ static const char *why_misnamed(const struct job_view *v, const struct kube_pods
         return NULL;
     if (o->type == KUBE_JOB && !kube_is(o->spec, "completionMode", "Indexed"))
         return "the pods of a Job have names with a number only with completionMode: Indexed";
-    KUBE_FOREACH_HIT(hit, kube_index_find(&v->bundle->services, "", domain)) {
+    KUBE_FOREACH_HIT(hit, kube_index_find(&v->bundle->services, KUBE_ANYWHERE, domain)) {
         if (kube_same_namespace(v->bundle->objects[*hit.list], o) &&
             kube_is_headless(v->bundle->objects[*hit.list]))
             return NULL;

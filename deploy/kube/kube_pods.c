@@ -3,38 +3,27 @@
 
 #include <string.h>
 
-/* The pods that are being described. */
-struct pods_maker {
-    struct kube_bundle *bundle;
-    struct kube_pods *pods;
-    size_t label_cap;
-    bool *used; /* by index of objects: the runtimes of TrainJobs */
-};
-
-static void add_made_label(struct pods_maker *m, const char *key, const char *value)
+static void add_label(struct kube_bundle *b, struct kube_pods *p, const char *key,
+                      const char *value)
 {
-    struct kube_pods *p = m->pods;
-
-    arena_push(&m->bundle->arena, p->labels, p->label_count, m->label_cap) =
+    arena_push(&b->arena, p->labels, p->label_count, p->label_cap) =
         (struct kube_label){key, value};
 }
 
-static void add_written_labels(struct pods_maker *m)
+static void add_written_labels(struct kube_bundle *b, struct kube_pods *p)
 {
-    YAML_FOREACH_PAIR(label, kube_get(m->pods->meta, "labels")) {
+    YAML_FOREACH_PAIR(label, kube_get(p->meta, "labels")) {
         const char *value = yaml_text(label->value);
 
         if (value != NULL)
-            add_made_label(m, label->key->text, value);
+            add_label(b, p, label->key->text, value);
     }
 }
 
 /* The policy that `rdzv-manifest policy` prints adds a relay to pods with this label. What the
  * policy adds has the place of the label. */
-static void add_injected(struct pods_maker *m)
+static void add_injected(struct arena *a, struct kube_pods *p)
 {
-    struct arena *a = &m->bundle->arena;
-    struct kube_pods *p = m->pods;
     const struct yaml_node *label = kube_get(p->meta, KUBE_INJECT_LABEL);
     const char *space = p->object->namespace;
     struct yaml_node *node = yaml_new(a, YAML_MAPPING), *args;
@@ -59,15 +48,14 @@ static void add_injected(struct pods_maker *m)
     c->init = c->sidecar = c->injected = true;
 }
 
-static void add_containers(struct pods_maker *m, const struct yaml_node *over)
+static void add_containers(struct arena *a, struct kube_pods *p, const struct yaml_node *over)
 {
     static const char *const keys[] = {"initContainers", "containers"};
-    struct kube_pods *p = m->pods;
     size_t count =
         yaml_length(kube_get(p->spec, keys[0])) + yaml_length(kube_get(p->spec, keys[1]));
 
-    p->containers = arena_alloc(&m->bundle->arena, (count + 2) * sizeof *p->containers);
-    add_injected(m);
+    p->containers = arena_alloc(a, (count + 2) * sizeof *p->containers);
+    add_injected(a, p);
     for (int init = 1; init >= 0; init--) {
         YAML_FOREACH(item, kube_get(p->spec, keys[!init])) {
             struct kube_container *c = &p->containers[p->count];
@@ -88,11 +76,10 @@ static void add_containers(struct pods_maker *m, const struct yaml_node *over)
 }
 
 /* The caller fills in the other fields. */
-static struct kube_pods *pods_add(struct pods_maker *m, const struct kube_object *o,
+static struct kube_pods *pods_add(struct kube_bundle *b, const struct kube_object *o,
                                   const struct yaml_node *part, const struct yaml_node *meta,
                                   const struct yaml_node *spec, const struct yaml_node *over)
 {
-    struct kube_bundle *b = m->bundle;
     struct kube_pods *p = arena_alloc(&b->arena, sizeof *p);
 
     *p = (struct kube_pods){
@@ -110,16 +97,14 @@ static struct kube_pods *pods_add(struct pods_maker *m, const struct kube_object
     if (*p->restart == '\0')
         p->restart = "Always";
     p->index = b->pod_count;
-    m->pods = p;
-    m->label_cap = 0;
-    add_written_labels(m);
-    add_containers(m, over);
+    add_written_labels(b, p);
+    add_containers(&b->arena, p, over);
     arena_push(&b->arena, b->pods, b->pod_count, b->pod_cap) = p;
     return p;
 }
 
 /* Adds the pods of a template; NULL if there is none. */
-static struct kube_pods *make_pods(struct pods_maker *m, const struct kube_object *o,
+static struct kube_pods *make_pods(struct kube_bundle *b, const struct kube_object *o,
                                    const struct yaml_node *part, const struct yaml_node *template,
                                    const struct yaml_node *over)
 {
@@ -127,7 +112,7 @@ static struct kube_pods *make_pods(struct pods_maker *m, const struct kube_objec
 
     if (spec == NULL || spec->kind != YAML_MAPPING)
         return NULL;
-    return pods_add(m, o, part, kube_get(template, "metadata"), spec, over);
+    return pods_add(b, o, part, kube_get(template, "metadata"), spec, over);
 }
 
 static void set_replicas(struct kube_pods *p, const struct yaml_node *from, const char *key,
@@ -149,9 +134,9 @@ static void set_job_replicas(struct kube_pods *p, const struct yaml_node *spec)
         set_replicas(p, spec, "completions", 1);
 }
 
-static void find_pod(struct pods_maker *m, const struct kube_object *o)
+static void find_pod(struct kube_bundle *b, const struct kube_object *o)
 {
-    struct kube_pods *p = make_pods(m, o, o->node, o->node, NULL);
+    struct kube_pods *p = make_pods(b, o, o->node, o->node, NULL);
 
     if (p == NULL)
         return;
@@ -162,9 +147,9 @@ static void find_pod(struct pods_maker *m, const struct kube_object *o)
     }
 }
 
-static void find_workload(struct pods_maker *m, const struct kube_object *o)
+static void find_workload(struct kube_bundle *b, const struct kube_object *o)
 {
-    struct kube_pods *p = make_pods(m, o, o->spec, kube_get(o->spec, "template"), NULL);
+    struct kube_pods *p = make_pods(b, o, o->spec, kube_get(o->spec, "template"), NULL);
 
     if (p == NULL)
         return;
@@ -173,58 +158,58 @@ static void find_workload(struct pods_maker *m, const struct kube_object *o)
     if (strcmp(o->kind, "DaemonSet") == 0)
         p->replicas = -1;
     if (o->type == KUBE_STATEFULSET) {
-        add_made_label(m, "statefulset.kubernetes.io/pod-name", NULL);
-        add_made_label(m, "apps.kubernetes.io/pod-index", NULL);
-        p->host_prefix = arena_text(&m->bundle->arena, "%s-", o->name);
+        add_label(b, p, "statefulset.kubernetes.io/pod-name", NULL);
+        add_label(b, p, "apps.kubernetes.io/pod-index", NULL);
+        p->host_prefix = arena_text(&b->arena, "%s-", o->name);
         p->host_domain = kube_text(o->spec, "serviceName");
     }
 }
 
-static void find_batch_job(struct pods_maker *m, const struct kube_object *o)
+static void find_batch_job(struct kube_bundle *b, const struct kube_object *o)
 {
-    struct kube_pods *p = make_pods(m, o, o->spec, kube_get(o->spec, "template"), NULL);
+    struct kube_pods *p = make_pods(b, o, o->spec, kube_get(o->spec, "template"), NULL);
 
     if (p == NULL)
         return;
     set_job_replicas(p, o->spec);
-    add_made_label(m, "batch.kubernetes.io/job-name", o->name);
-    add_made_label(m, "job-name", o->name);
-    add_made_label(m, "batch.kubernetes.io/controller-uid", NULL);
-    add_made_label(m, "controller-uid", NULL);
-    add_made_label(m, "batch.kubernetes.io/job-completion-index", NULL);
+    add_label(b, p, "batch.kubernetes.io/job-name", o->name);
+    add_label(b, p, "job-name", o->name);
+    add_label(b, p, "batch.kubernetes.io/controller-uid", NULL);
+    add_label(b, p, "controller-uid", NULL);
+    add_label(b, p, "batch.kubernetes.io/job-completion-index", NULL);
     if (*kube_text(p->spec, "subdomain") != '\0') {
-        p->host_prefix = arena_text(&m->bundle->arena, "%s-", o->name);
+        p->host_prefix = arena_text(&b->arena, "%s-", o->name);
         p->host_domain = kube_text(p->spec, "subdomain");
     }
 }
 
-static void find_volcano(struct pods_maker *m, const struct kube_object *o)
+static void find_volcano(struct kube_bundle *b, const struct kube_object *o)
 {
     const struct yaml_node *tasks = kube_get(o->spec, "tasks");
     bool svc = kube_has_plugin(o, "svc");
 
     for (size_t i = 0; i < yaml_length(tasks); i++) {
         const struct yaml_node *task = tasks->items[i];
-        struct kube_pods *p = make_pods(m, o, task, kube_get(task, "template"), NULL);
+        struct kube_pods *p = make_pods(b, o, task, kube_get(task, "template"), NULL);
 
         if (p == NULL)
             continue;
         p->role = kube_text(task, "name");
         if (*p->role == '\0')
-            p->role = arena_text(&m->bundle->arena, "default%zu", i);
+            p->role = arena_text(&b->arena, "default%zu", i);
         set_replicas(p, task, "replicas", 1);
-        add_made_label(m, "volcano.sh/job-name", o->name);
-        add_made_label(m, "volcano.sh/job-namespace", o->namespace);
-        add_made_label(m, "volcano.sh/task-spec", p->role);
-        add_made_label(m, "volcano.sh/queue-name", NULL);
-        add_made_label(m, "volcano.sh/task-index", NULL);
-        p->host_prefix = svc ? arena_text(&m->bundle->arena, "%s-%s-", o->name, p->role) : NULL;
+        add_label(b, p, "volcano.sh/job-name", o->name);
+        add_label(b, p, "volcano.sh/job-namespace", o->namespace);
+        add_label(b, p, "volcano.sh/task-spec", p->role);
+        add_label(b, p, "volcano.sh/queue-name", NULL);
+        add_label(b, p, "volcano.sh/task-index", NULL);
+        p->host_prefix = svc ? arena_text(&b->arena, "%s-%s-", o->name, p->role) : NULL;
         p->host_domain = o->name;
     }
 }
 
 /* Adds the labels that JobSet and its Jobs set at each pod. */
-static void add_labels_of_each(struct pods_maker *m)
+static void add_labels_of_each(struct kube_bundle *b, struct kube_pods *p)
 {
     FOREACH_WORD(key, "jobset.sigs.k8s.io/replicatedjob-replicas", "jobset.sigs.k8s.io/jobset-uid",
                  "batch.kubernetes.io/job-completion-index", "jobset.sigs.k8s.io/job-index",
@@ -232,11 +217,11 @@ static void add_labels_of_each(struct pods_maker *m)
                  "jobset.sigs.k8s.io/global-replicas", "jobset.sigs.k8s.io/job-key",
                  "jobset.sigs.k8s.io/restart-attempt", "controller-uid",
                  "batch.kubernetes.io/controller-uid", "job-name")
-        add_made_label(m, key, NULL);
+        add_label(b, p, key, NULL);
 }
 
 /* The replicatedJobs of a JobSet, of a runtime, or of a runtime as a TrainJob uses it. */
-static void find_replicated(struct pods_maker *m, const struct kube_object *o,
+static void find_replicated(struct kube_bundle *b, const struct kube_object *o,
                             const struct kube_object *from, const struct yaml_node *jobset)
 {
     const char *subdomain = kube_text(jobset, "network.subdomain");
@@ -249,7 +234,7 @@ static void find_replicated(struct pods_maker *m, const struct kube_object *o,
             kube_is(part,
                     "template.metadata.labels.trainer\\.kubeflow\\.org/trainjob-ancestor-step",
                     "trainer");
-        struct kube_pods *p = make_pods(m, o, part, kube_get(spec, "template"),
+        struct kube_pods *p = make_pods(b, o, part, kube_get(spec, "template"),
                                         node && is_train ? kube_get(o->spec, "trainer") : NULL);
 
         if (p == NULL)
@@ -269,12 +254,12 @@ static void find_replicated(struct pods_maker *m, const struct kube_object *o,
         if (kube_get(p->spec, "restartPolicy") == NULL)
             p->restart = "OnFailure";
         if (o->type != KUBE_RUNTIME) {
-            add_made_label(m, "jobset.sigs.k8s.io/jobset-name", o->name);
-            p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-0-", o->name, p->role);
+            add_label(b, p, "jobset.sigs.k8s.io/jobset-name", o->name);
+            p->host_prefix = arena_text(&b->arena, "%s-%s-0-", o->name, p->role);
             p->host_domain = *subdomain != '\0' ? subdomain : o->name;
         }
-        add_made_label(m, "jobset.sigs.k8s.io/replicatedjob-name", p->role);
-        add_labels_of_each(m);
+        add_label(b, p, "jobset.sigs.k8s.io/replicatedjob-name", p->role);
+        add_labels_of_each(b, p);
     }
 }
 
@@ -293,18 +278,18 @@ static const struct kube_object *runtime_of(const struct kube_bundle *b,
                     (everywhere || kube_same_namespace(b->objects[*hit.list], train)));
 }
 
-static void find_train(struct pods_maker *m, const struct kube_object *o)
+static void find_train(struct kube_bundle *b, const struct kube_object *o)
 {
-    const struct kube_object *runtime = runtime_of(m->bundle, o);
+    const struct kube_object *runtime = runtime_of(b, o);
     const struct yaml_node *trainer = kube_get(o->spec, "trainer");
     struct kube_pods *p;
 
     if (runtime != NULL) {
-        find_replicated(m, o, runtime, kube_get(runtime->spec, "template.spec"));
+        find_replicated(b, o, runtime, kube_get(runtime->spec, "template.spec"));
     } else if (trainer != NULL && trainer->kind == YAML_MAPPING) {
         /* Its runtime is in the cluster: only what the TrainJob itself sets is known of the
          * container. */
-        p = pods_add(m, o, trainer, NULL, o->spec, NULL);
+        p = pods_add(b, o, trainer, NULL, o->spec, NULL);
         p->containers[p->count++] = (struct kube_container){
             .pods = p, .node = trainer, .name = "node", .image = kube_text(trainer, "image")};
         /* All runtimes of Trainer's own say one node. */
@@ -312,39 +297,35 @@ static void find_train(struct pods_maker *m, const struct kube_object *o)
             kube_int(trainer, "numNodes",
                      strncmp(kube_text(o->spec, "runtimeRef.name"), "torch", 5) == 0 ? 1 : -1);
         p->restart = "OnFailure";
-        p->host_prefix =
-            arena_text(&m->bundle->arena, "%s-node-0-", o->name); /* as Trainer's own */
+        p->host_prefix = arena_text(&b->arena, "%s-node-0-", o->name); /* as Trainer's own */
         p->host_domain = o->name;
-        add_made_label(m, "jobset.sigs.k8s.io/jobset-name", o->name);
+        add_label(b, p, "jobset.sigs.k8s.io/jobset-name", o->name);
     }
 }
 
 /* A JobSet, or a runtime; one of a TrainJob in the bundle is handled with that TrainJob. */
-static void find_jobset(struct pods_maker *m, const struct kube_object *o)
+static void find_jobset(struct kube_bundle *b, const struct kube_object *o)
 {
-    if (!m->used[o->index])
-        find_replicated(m, o, o,
+    if (!o->used)
+        find_replicated(b, o, o,
                         o->type == KUBE_JOBSET ? o->spec : kube_get(o->spec, "template.spec"));
 }
 
 /* Which runtimes the TrainJobs of the bundle use. */
-static void find_used(struct pods_maker *m)
+static void find_used(struct kube_bundle *b)
 {
-    m->used = arena_alloc(&m->bundle->arena, m->bundle->count + 1);
-    KUBE_FOREACH(o, m->bundle) {
-        const struct kube_object *runtime = NULL;
+    KUBE_FOREACH(o, b) {
+        const struct kube_object *runtime = o->type == KUBE_TRAINJOB ? runtime_of(b, o) : NULL;
 
-        if (o->type == KUBE_TRAINJOB)
-            runtime = runtime_of(m->bundle, o);
         if (runtime != NULL)
-            m->used[runtime->index] = true;
+            b->objects[runtime->index]->used = true;
     }
 }
 
 /* --- Other trainers. --- */
 
 /* A map from the role to `replicas` and `template`, or a list of these with their names. */
-static void find_replicas(struct pods_maker *m, const struct kube_object *o)
+static void find_replicas(struct kube_bundle *b, const struct kube_object *o)
 {
     bool pytorch = o->type == KUBE_PYTORCHJOB || o->type == KUBE_KUBEDL_JOB;
     const struct yaml_node *specs = kube_get(o->spec, pytorch ? "pytorchReplicaSpecs"
@@ -354,7 +335,7 @@ static void find_replicas(struct pods_maker *m, const struct kube_object *o)
 
     for (size_t i = 0; specs != NULL && specs->kind != YAML_SCALAR && i < specs->count; i++) {
         const struct yaml_node *part = yaml_child(specs, i);
-        struct kube_pods *p = make_pods(m, o, part, kube_get(part, "template"), NULL);
+        struct kube_pods *p = make_pods(b, o, part, kube_get(part, "template"), NULL);
         const char *lower;
 
         if (p == NULL)
@@ -365,16 +346,16 @@ static void find_replicas(struct pods_maker *m, const struct kube_object *o)
             p->restart = "OnFailure"; /* whatever the template says */
         if (*kube_text(part, "restartPolicy") != '\0')
             p->restart = kube_text(part, "restartPolicy");
-        lower = text_lower(&m->bundle->arena, p->role);
+        lower = text_lower(&b->arena, p->role);
         if (o->type == KUBE_PYTORCHJOB) { /* the Training Operator adds labels */
-            add_made_label(m, "training.kubeflow.org/job-name", o->name);
-            add_made_label(m, "training.kubeflow.org/operator-name", NULL);
-            add_made_label(m, "training.kubeflow.org/replica-type", lower);
-            add_made_label(m, "training.kubeflow.org/replica-index", NULL);
+            add_label(b, p, "training.kubeflow.org/job-name", o->name);
+            add_label(b, p, "training.kubeflow.org/operator-name", NULL);
+            add_label(b, p, "training.kubeflow.org/replica-type", lower);
+            add_label(b, p, "training.kubeflow.org/replica-index", NULL);
             if (strcmp(p->role, "Master") == 0)
-                add_made_label(m, "training.kubeflow.org/job-role", "master");
+                add_label(b, p, "training.kubeflow.org/job-role", "master");
         }
-        p->host_prefix = arena_text(&m->bundle->arena, "%s-%s-", o->name, lower);
+        p->host_prefix = arena_text(&b->arena, "%s-%s-", o->name, lower);
         if (o->type != KUBE_MPIJOB)
             continue;
         p->host_domain = o->name;
@@ -385,7 +366,7 @@ static void find_replicas(struct pods_maker *m, const struct kube_object *o)
 }
 
 /* The groups of a Ray cluster. Ray's trainer meets in its own way: the entrypoint is not read. */
-static void find_ray(struct pods_maker *m, const struct kube_object *o)
+static void find_ray(struct kube_bundle *b, const struct kube_object *o)
 {
     const struct yaml_node *cluster = kube_get(o->spec, "rayClusterSpec"), *groups;
 
@@ -396,7 +377,7 @@ static void find_ray(struct pods_maker *m, const struct kube_object *o)
         const struct yaml_node *part =
             i == 0 ? kube_get(cluster, "headGroupSpec") : groups->items[i - 1];
 
-        struct kube_pods *p = make_pods(m, o, part, kube_get(part, "template"), NULL);
+        struct kube_pods *p = make_pods(b, o, part, kube_get(part, "template"), NULL);
 
         if (p == NULL)
             continue;
@@ -406,13 +387,13 @@ static void find_ray(struct pods_maker *m, const struct kube_object *o)
             set_replicas(p, part, "replicas", 1);
         if (i > 0 && kube_true(cluster, "enableInTreeAutoscaling"))
             p->replicas = -1;
-        add_made_label(m, "ray.io/node-type", i == 0 ? "head" : "worker");
-        add_made_label(m, "ray.io/group", i == 0 ? "headgroup" : p->role);
+        add_label(b, p, "ray.io/node-type", i == 0 ? "head" : "worker");
+        add_label(b, p, "ray.io/group", i == 0 ? "headgroup" : p->role);
     }
 }
 
 /* Its groups are alike: the pods of one of them. */
-static void find_leader_workers(struct pods_maker *m, const struct kube_object *o)
+static void find_leader_workers(struct kube_bundle *b, const struct kube_object *o)
 {
     static const char *const keys[] = {"leaderTemplate", "workerTemplate"};
     const struct yaml_node *group = kube_get(o->spec, "leaderWorkerTemplate");
@@ -420,7 +401,7 @@ static void find_leader_workers(struct pods_maker *m, const struct kube_object *
     bool leader = kube_get(group, keys[0]) != NULL;
 
     for (int i = 0; i < 2; i++) {
-        struct kube_pods *p = make_pods(m, o, group, kube_get(group, keys[i]), NULL);
+        struct kube_pods *p = make_pods(b, o, group, kube_get(group, keys[i]), NULL);
 
         if (p == NULL)
             continue;
@@ -428,16 +409,16 @@ static void find_leader_workers(struct pods_maker *m, const struct kube_object *
         p->counted = true;
         p->role = i == 0 ? "leader" : "worker";
         p->replicas = i == 0 ? 1 : size < 0 ? -1 : size - leader;
-        add_made_label(m, "leaderworkerset.sigs.k8s.io/name", o->name);
-        add_made_label(m, "leaderworkerset.sigs.k8s.io/group-index", NULL);
-        add_made_label(m, "leaderworkerset.sigs.k8s.io/worker-index", NULL);
-        p->host_prefix = arena_text(&m->bundle->arena, "%s-", o->name);
+        add_label(b, p, "leaderworkerset.sigs.k8s.io/name", o->name);
+        add_label(b, p, "leaderworkerset.sigs.k8s.io/group-index", NULL);
+        add_label(b, p, "leaderworkerset.sigs.k8s.io/worker-index", NULL);
+        p->host_prefix = arena_text(&b->arena, "%s-", o->name);
         p->host_domain = o->name;
     }
 }
 
 /* The pods of an unknown kind: any mapping that has a list of containers. */
-static void find_containers(struct pods_maker *m, const struct kube_object *o,
+static void find_containers(struct kube_bundle *b, const struct kube_object *o,
                             const struct yaml_node *node, const struct yaml_node *around)
 {
     const struct yaml_node *first = yaml_at(kube_get(node, "containers"), 0);
@@ -447,25 +428,25 @@ static void find_containers(struct pods_maker *m, const struct kube_object *o,
     if (node != o->node && kube_makes_pods(kube_type_of(node)) && kube_get(node, "spec") != NULL)
         return; /* an object of its own: see kube_is_template() */
     if (first != NULL && first->kind == YAML_MAPPING) {
-        struct kube_pods *p = pods_add(m, o, o->node, kube_get(around, "metadata"), node, NULL);
+        struct kube_pods *p = pods_add(b, o, o->node, kube_get(around, "metadata"), node, NULL);
 
         p->replicas = -1;
         p->ends = false;
         return;
     }
     for (size_t i = 0; i < node->count; i++)
-        find_containers(m, o, yaml_child(node, i), node);
+        find_containers(b, o, yaml_child(node, i), node);
 }
 
-static void find_unknown(struct pods_maker *m, const struct kube_object *o)
+static void find_unknown(struct kube_bundle *b, const struct kube_object *o)
 {
-    find_containers(m, o, o->node, NULL);
+    find_containers(b, o, o->node, NULL);
 }
 
 /* --- All of them. --- */
 
 /* By type; NULL, or none: the object makes no pods. */
-static void (*const finders[])(struct pods_maker *m, const struct kube_object *o) = {
+static void (*const finders[])(struct kube_bundle *b, const struct kube_object *o) = {
     [KUBE_OTHER] = find_unknown,
     [KUBE_POD] = find_pod,
     [KUBE_DEPLOYMENT] = find_workload,
@@ -493,8 +474,8 @@ static void bundle_index_objects(struct kube_bundle *b)
         kube_index_add(a, &b->named, o->kind, o->name, o->index);
         if (o->type != KUBE_SERVICE)
             continue;
-        kube_index_add(a, &b->services, "", o->name, o->index);
-        kube_index_add(a, &b->services, arena_text(a, "%s.", o->namespace), o->name, o->index);
+        kube_index_add(a, &b->services, KUBE_ANYWHERE, o->name, o->index);
+        kube_index_add(a, &b->services, o->namespace, o->name, o->index);
     }
 }
 
@@ -506,9 +487,8 @@ static void index_pods(struct kube_bundle *b)
         kube_index_labels(a, &b->labelled, p);
         if (p->host_prefix == NULL || *p->host_prefix == '\0')
             continue;
-        kube_index_add(a, &b->hosts, "", p->host_prefix, p->index);
-        kube_index_add(a, &b->hosts, arena_text(a, "%s.", p->object->namespace), p->host_prefix,
-                       p->index);
+        kube_index_add(a, &b->hosts, KUBE_ANYWHERE, p->host_prefix, p->index);
+        kube_index_add(a, &b->hosts, p->object->namespace, p->host_prefix, p->index);
     }
 }
 
@@ -529,15 +509,13 @@ long kube_count_pods(const struct kube_bundle *b, const struct kube_object *o)
 
 void kube_find_pods(struct kube_bundle *b)
 {
-    struct pods_maker m = {.bundle = b};
-
     kube_drop_made(b);
     bundle_index_objects(b);
-    find_used(&m);
+    find_used(b);
     KUBE_FOREACH(o, b) {
         o->first_pods = b->pod_count;
         if (o->type < sizeof finders / sizeof *finders && finders[o->type] != NULL)
-            finders[o->type](&m, o);
+            finders[o->type](b, o);
         o->pods_count = b->pod_count - o->first_pods;
     }
     index_pods(b);

@@ -75,27 +75,18 @@ bool kube_has_labels(const struct kube_object *o, const struct yaml_node *wanted
 
 /* --- Selecting among many. --- */
 
-/* Room for a prefix of 253 bytes, two names of 63 bytes, and separators. */
+/* Room for a prefix of 253 bytes, two names of 63 bytes, and separators. What is longer is cut off:
+ * then more pods are candidates. */
 #define LABEL_MAX 384
-
-/* In these bytes if they are enough. */
-static const char *label_name(struct arena *a, char *bytes, size_t size, const char *key,
-                              const char *value)
-{
-    int len = snprintf(bytes, size, "%s=%s", key, value);
-
-    return len >= 0 && (size_t)len < size ? bytes : arena_text(a, "%s=%s", key, value);
-}
 
 void kube_index_labels(struct arena *a, struct kube_index *labelled, const struct kube_pods *p)
 {
     kube_index_add(a, labelled, p->object->namespace, "", p->index);
     FOREACH(const struct kube_label, l, p->labels, p->label_count) {
-        char bytes[LABEL_MAX];
+        char name[LABEL_MAX];
 
-        kube_index_add(a, labelled, p->object->namespace,
-                       l->value == NULL ? l->key
-                                        : label_name(a, bytes, sizeof bytes, l->key, l->value),
+        snprintf(name, sizeof name, "%s=%s", l->key, l->value == NULL ? "" : l->value);
+        kube_index_add(a, labelled, p->object->namespace, l->value == NULL ? l->key : name,
                        p->index);
     }
 }
@@ -105,20 +96,18 @@ void kube_index_labels(struct arena *a, struct kube_index *labelled, const struc
 static struct kube_hits find_candidates(const struct kube_index *labelled, const char *namespace,
                                         const struct yaml_node *labels)
 {
-    struct arena scratch = {0};
-    struct kube_hits best = kube_index_find_part(labelled, namespace, "", 0);
+    struct kube_hits best = kube_index_find(labelled, namespace, "");
 
     YAML_FOREACH_PAIR(label, labels) {
         const char *key = label->key->text, *value = yaml_text(label->value);
-        char bytes[LABEL_MAX];
-        const char *name =
-            label_name(&scratch, bytes, sizeof bytes, key, value == NULL ? "" : value);
-        struct kube_hits found = kube_index_find(labelled, namespace, name);
+        struct kube_hits found;
+        char name[LABEL_MAX];
 
+        snprintf(name, sizeof name, "%s=%s", key, value == NULL ? "" : value);
+        found = kube_index_find(labelled, namespace, name);
         if (found.count < best.count && kube_index_find(labelled, namespace, key).count == 0)
             best = found;
     }
-    arena_free(&scratch);
     return best;
 }
 
@@ -314,7 +303,7 @@ static void try_namespace(struct host_search *s, const char *namespace, size_t n
     const struct kube_index *index = services ? &s->bundle->services : &s->bundle->hosts;
     char scope[256]; /* a longer one is none of Kubernetes */
 
-    snprintf(scope, sizeof scope, "%.*s.", (int)namespace_len, namespace);
+    snprintf(scope, sizeof scope, "%.*s", (int)namespace_len, namespace);
     try_hits(s, kube_index_find_part(index, scope, name, len), services);
 }
 
@@ -322,8 +311,8 @@ static void try_namespace(struct host_search *s, const char *namespace, size_t n
  * namespace of the host name, and, if nothing was found yet, in all namespaces. */
 static void try_name(struct host_search *s, const char *name, size_t len, bool services)
 {
-    struct kube_hits anywhere =
-        kube_index_find_part(services ? &s->bundle->services : &s->bundle->hosts, "", name, len);
+    struct kube_hits anywhere = kube_index_find_part(
+        services ? &s->bundle->services : &s->bundle->hosts, KUBE_ANYWHERE, name, len);
     const char *dot = strchr(s->host, '.');
 
     if (anywhere.count > 4) {

@@ -330,29 +330,19 @@ bool kube_is_template(const struct kube_object *o)
                                 o->wrapper->type != KUBE_MCAD);
 }
 
-/* What a node stands in. */
-struct nesting {
-    const struct yaml_doc *doc;
-    const struct kube_object *wrapper;
-    const struct yaml_node *entry;
-    const struct yaml_node *list;
-    size_t item;
-    int depth;
-    bool templated;
-};
-
-static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at);
+/* `at` has what the node stands in, `depth` how many nodes these are. */
+static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node,
+                            struct kube_object at, int depth);
 
 static void add_list(struct kube_bundle *b, const struct yaml_node *list, const char *inner,
-                     struct nesting at)
+                     struct kube_object at, int depth)
 {
-    for (size_t i = 0; list != NULL && i < list->count && list->kind == YAML_SEQUENCE; i++) {
-        struct nesting item = at;
-
-        item.entry = inner == NULL ? NULL : list->items[i];
-        item.list = inner == NULL ? list : NULL;
-        item.item = i;
-        bundle_add_node(b, inner == NULL ? list->items[i] : kube_get(list->items[i], inner), item);
+    at.list = inner == NULL ? list : NULL;
+    at.item = 0;
+    YAML_FOREACH(item, list) {
+        at.entry = inner == NULL ? NULL : item;
+        bundle_add_node(b, inner == NULL ? item : kube_get(item, inner), at, depth);
+        at.item++;
     }
 }
 
@@ -363,38 +353,36 @@ bool kube_makes_pods(enum kube_type type)
 
 /* Objects that a controller makes of parts of this one: the trials of a Katib Experiment and the
  * like. Their fields hold parameters of that controller. */
-static void add_templates(struct kube_bundle *b, const struct yaml_node *node, struct nesting at)
+static void add_templates(struct kube_bundle *b, const struct yaml_node *node,
+                          struct kube_object at, int depth)
 {
-    if (node == NULL || node->kind == YAML_SCALAR || node->alias || at.depth > NEST_MAX)
+    if (node == NULL || node->kind == YAML_SCALAR || node->alias || depth > NEST_MAX)
         return;
     for (size_t i = 0; i < node->count; i++) {
         const struct yaml_node *part = yaml_child(node, i);
         enum kube_type type = kube_type_of(part);
 
-        if (kube_makes_pods(type) && kube_get(part, "spec") != NULL) {
-            struct nesting inner = at;
-
-            inner.templated = true;
-            bundle_add_node(b, part, inner);
-        } else {
-            add_templates(b, part, at);
-        }
+        if (kube_makes_pods(type) && kube_get(part, "spec") != NULL)
+            bundle_add_node(b, part, at, depth);
+        else
+            add_templates(b, part, at, depth);
     }
 }
 
-static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node, struct nesting at)
+static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node,
+                            struct kube_object at, int depth)
 {
     struct kube_object *o;
     const char *kind = kube_text(node, "kind"), *name = kube_text(node, "metadata.name");
     const char *namespace = kube_text(node, "metadata.namespace");
 
-    if (node == NULL || node->kind != YAML_MAPPING || at.depth++ > NEST_MAX)
+    if (node == NULL || node->kind != YAML_MAPPING || depth++ > NEST_MAX)
         return;
     /* An AppWrapper makes its parts in its own namespace, MCAD in `default`. */
     if (*namespace == '\0' && at.wrapper != NULL)
     namespace = at.wrapper->type == KUBE_MCAD ? "default" : at.wrapper->namespace;
     if (text_ends_with(kind, "List") && kube_get(node, "items") != NULL) {
-        add_list(b, kube_get(node, "items"), NULL, at);
+        add_list(b, kube_get(node, "items"), NULL, at, depth);
         return;
     }
     if (b->count == KUBE_OBJECTS_MAX) {
@@ -402,33 +390,27 @@ static void bundle_add_node(struct kube_bundle *b, const struct yaml_node *node,
         return;
     }
     o = arena_alloc(&b->arena, sizeof *o);
-    *o = (struct kube_object){
-        .type = kube_type_of(node),
-        .node = node,
-        .spec = kube_get(node, is_cron(node) ? "spec.jobTemplate.spec" : "spec"),
-        .kind = kind,
-        .name = name,
-        .namespace = namespace,
-        .title = arena_text(&b->arena, "%s %s", *kind == '\0' ? "object" : kind,
-                            *name == '\0' ? "without a name" : name),
-        .wrapper = at.wrapper,
-        .entry = at.entry,
-        .doc = at.doc,
-        .list = at.list,
-        .item = at.item,
-        .index = b->count,
-        .templated = at.templated,
-    };
+    *o = at;
+    o->type = kube_type_of(node);
+    o->node = node;
+    o->spec = kube_get(node, is_cron(node) ? "spec.jobTemplate.spec" : "spec");
+    o->kind = kind;
+    o->name = name;
+    o->namespace = namespace;
+    o->title = arena_text(&b->arena, "%s %s", *kind == '\0' ? "object" : kind,
+                          *name == '\0' ? "without a name" : name);
+    o->index = b->count;
     arena_push(&b->arena, b->objects, b->count, b->cap) = o;
     at.wrapper = o;
+    at.templated = at.templated || o->type == KUBE_OTHER;
     if (o->type == KUBE_APPWRAPPER)
-        add_list(b, kube_get(o->spec, "components"), "template", at);
-    else if (o->type == KUBE_MCAD)
-        add_list(b, kube_get(o->spec, "resources.GenericItems"), "generictemplate", at);
-    if (o->type == KUBE_MCAD)
-        add_list(b, kube_get(o->spec, "resources.Items"), "template", at);
+        add_list(b, kube_get(o->spec, "components"), "template", at, depth);
+    if (o->type == KUBE_MCAD) {
+        add_list(b, kube_get(o->spec, "resources.GenericItems"), "generictemplate", at, depth);
+        add_list(b, kube_get(o->spec, "resources.Items"), "template", at, depth);
+    }
     if (o->type == KUBE_OTHER)
-        add_templates(b, o->spec, at);
+        add_templates(b, o->spec, at, depth);
 }
 
 void kube_add_file(struct kube_bundle *b, const struct yaml_file *file)
@@ -437,7 +419,7 @@ void kube_add_file(struct kube_bundle *b, const struct yaml_file *file)
 
     for (size_t i = 0; i < file->count; i++)
         bundle_add_node(b, file->docs[i].root,
-                        (struct nesting){.doc = &file->docs[i], .templated = templated});
+                        (struct kube_object){.doc = &file->docs[i], .templated = templated}, 0);
 }
 
 void kube_free(struct kube_bundle *b)

@@ -78,6 +78,7 @@ struct kube_object {
     size_t item;                         /* its index there */
     size_t index;                        /* among the bundle's objects */
     size_t first_pods, pods_count;       /* its pods among the bundle's */
+    bool used;                           /* a runtime of a TrainJob of the bundle */
     bool templated; /* its file has placeholders, which a tool replaces before kubectl applies the
                        file */
 };
@@ -112,7 +113,7 @@ struct kube_pods {
     bool host_network;
     const struct yaml_node *injected; /* the label by which a policy adds a relay, and variables */
     struct kube_label *labels;        /* including those that the platform adds */
-    size_t label_count;
+    size_t label_count, label_cap;
     const char *host_prefix; /* host names are prefix, index, "." and domain; NULL: unknown */
     const char *host_domain; /* "": the name stands alone */
     struct kube_container *containers; /* init containers first */
@@ -122,6 +123,8 @@ struct kube_pods {
 
 #define KUBE_FOREACH_CONTAINER(c, p) \
     FOREACH(const struct kube_container, c, (p)->containers, (p)->count)
+
+#define KUBE_ANYWHERE "*" /* no namespace has this name */
 
 /* A few bytes with aliases make many objects. */
 #define KUBE_OBJECTS_MAX 50000
@@ -135,7 +138,7 @@ struct kube_bundle {
     struct kube_pods **pods;
     size_t pod_count, pod_cap;
     struct kube_index named; /* objects by their kind and name */
-    /* The scope "" finds objects in every namespace, "NAMESPACE." only in this one: */
+    /* The scope is a namespace or, for objects of all, KUBE_ANYWHERE: */
     struct kube_index services; /* by name */
     struct kube_index hosts;    /* pods by host_prefix */
     struct kube_index labelled; /* pods by namespace and label: see kube_select() */

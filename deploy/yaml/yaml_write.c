@@ -86,8 +86,8 @@ static bool may_be_plain_in_flow(const char *text, size_t len)
            strchr("-.:=+@%", *text) == NULL;
 }
 
-/* Whether every reader takes the UTF-8 character at `text` as it is. A byte that begins no character
- * counts as one. */
+/* Whether every reader takes the UTF-8 character at `text` as it is. A byte that begins no
+ * character counts as one. */
 static bool is_printable(const char *text, size_t *len, uint32_t *code)
 {
     *len = utf8_decode((struct slice){(const uint8_t *)text, strnlen(text, 4)}, code);
