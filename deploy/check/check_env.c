@@ -105,18 +105,14 @@ static void look_for_reserved(struct check *c, const struct yaml_node *env)
     }
 }
 
-void check_env_reserved_in_job(struct check *c, const struct kube_object *o)
-{
-    if (o->type == KUBE_TRAINJOB)
-        look_for_reserved(c, kube_get(o->spec, "trainer.env"));
-}
-
 void check_env_reserved(struct check *c, const struct kube_container *container)
 {
     enum kube_type type = container->pods->object->type;
 
-    if ((type == KUBE_TRAINJOB || type == KUBE_RUNTIME) && strcmp(container->name, "node") == 0)
-        look_for_reserved(c, kube_get(container->node, "env"));
+    if ((type != KUBE_TRAINJOB && type != KUBE_RUNTIME) || strcmp(container->name, "node") != 0)
+        return;
+    look_for_reserved(c, kube_get(container->node, "env"));
+    look_for_reserved(c, kube_get(container->over, "env"));
 }
 
 /* --- References that nothing replaces. --- */

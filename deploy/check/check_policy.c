@@ -123,18 +123,9 @@ static bool is_decided(const struct yaml_node *selector, const struct kube_pods 
 /* Whether all labels of the pods are in the files or in what kube_find_pods() knows of the kind. */
 static bool has_known_labels(const struct kube_pods *p)
 {
-    switch (p->object->type) {
-    case KUBE_POD:
-    case KUBE_DEPLOYMENT:
-    case KUBE_STATEFULSET:
-    case KUBE_JOB:
-    case KUBE_JOBSET:
-    case KUBE_VOLCANO_JOB:
-    case KUBE_PYTORCHJOB:
-        return !p->object->templated;
-    default:
-        return false;
-    }
+    enum kube_type type = p->object->type;
+
+    return !p->object->templated && type >= KUBE_POD && type <= KUBE_PYTORCHJOB;
 }
 
 /* --- What a rule of a policy admits. --- */

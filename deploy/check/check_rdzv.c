@@ -333,53 +333,49 @@ static struct check_position at_entry(struct check *c, const struct job_run *r, 
     return at;
 }
 
-typedef void (*entry_function)(struct check *c, const struct job_run *r, const char *key,
-                               const struct rdzv_conf_entry *e);
-
-static void each_entry(struct check *c, const struct job_run *r, entry_function look)
+/* The key of the next entry of a conf that is read; NULL: there is none, or the rest depends on a
+ * shell. */
+static const char *next_key(struct check *c, const struct job_run *r, size_t *at,
+                            struct rdzv_conf_entry *e)
 {
-    const char *conf = job_text(r, TORCHRUN_RDZV_CONF);
-    struct rdzv_conf_entry e;
-    size_t at = 0;
+    const char *conf = job_text(r, TORCHRUN_RDZV_CONF), *key;
 
-    while (job_is_dynamic(r) && rdzv_conf_next(conf, &at, &e)) {
-        const char *key = arena_copy(&c->bundle.arena, conf + e.start, e.key_end - e.start);
-
-        if (strpbrk(key, "$`\";") != NULL)
-            break; /* the rest depends on a shell */
-        look(c, r, key, &e);
-    }
-}
-
-static void look_at_key(struct check *c, const struct job_run *r, const char *key,
-                        const struct rdzv_conf_entry *e)
-{
-    int reader = rdzv_conf_backend(r->backend), readers = rdzv_conf_readers(key, strlen(key));
-    const char *near = rdzv_conf_near(key, reader);
-
-    if (readers != 0 && (reader == 0 || (readers & reader) != 0))
-        return;
-    check_report(c, at_entry(c, r, key, e), "%s%s has no conf key `%s`%s%s%s",
-                 readers == 0 ? "torch" : "the backend ", readers == 0 ? "" : r->backend, key,
-                 near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
-                 near == NULL ? "" : "?");
+    if (!job_is_dynamic(r) || !rdzv_conf_next(conf, at, e))
+        return NULL;
+    key = arena_copy(&c->bundle.arena, conf + e->start, e->key_end - e->start);
+    return strpbrk(key, "$`\";") != NULL ? NULL : key;
 }
 
 void check_conf_unknown(struct check *c, const struct job_run *r)
 {
-    each_entry(c, r, look_at_key);
-}
+    int reader = rdzv_conf_backend(r->backend);
+    struct rdzv_conf_entry e;
+    const char *key;
+    size_t at = 0;
 
-static void look_at_value(struct check *c, const struct job_run *r, const char *key,
-                          const struct rdzv_conf_entry *e)
-{
-    if (e->value_start == e->end)
-        check_report(c, at_entry(c, r, key, e), "`%s` has no value", key);
+    while ((key = next_key(c, r, &at, &e)) != NULL) {
+        int readers = rdzv_conf_readers(key, strlen(key));
+        const char *near = rdzv_conf_near(key, reader);
+
+        if (readers != 0 && (reader == 0 || (readers & reader) != 0))
+            continue;
+        check_report(c, at_entry(c, r, key, &e), "%s%s has no conf key `%s`%s%s%s",
+                     readers == 0 ? "torch" : "the backend ", readers == 0 ? "" : r->backend, key,
+                     near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
+                     near == NULL ? "" : "?");
+    }
 }
 
 void check_conf_syntax(struct check *c, const struct job_run *r)
 {
-    each_entry(c, r, look_at_value);
+    struct rdzv_conf_entry e;
+    const char *key;
+    size_t at = 0;
+
+    while ((key = next_key(c, r, &at, &e)) != NULL) {
+        if (e.value_start == e.end)
+            check_report(c, at_entry(c, r, key, &e), "`%s` has no value", key);
+    }
 }
 
 /* Numbers that torchrun reads: `--nproc_per_node` also takes the names of devices. */

@@ -280,7 +280,7 @@ static void put_store(struct importer *m, const char *name, const struct job_sto
         return;
     store = yaml_put_new(&m->arena, m->facts, name, YAML_MAPPING);
     YAML_PUT_TEXTS(&m->arena, store, {"kind", job_store_names[s->kind]}, {"name", o->name});
-    yaml_put_filled(&m->arena, store, "namespace", o->namespace);
+    YAML_PUT_FILLED(&m->arena, store, {"namespace", o->namespace});
     import_put_truth(m, store, "init", s->container->init);
     import_put_truth(m, store, "here", o == m->job);
     import_put_truth(m, store, "beside", kube_top(o) == kube_top(m->job));
@@ -313,7 +313,7 @@ static void find_facts(struct importer *m)
     YAML_PUT_TEXTS(&m->arena, f, {"name", m->job->name}, {"platform", m->platform},
                    {"type", kube_platform(m->job->type)}, {"restart", m->pods->restart},
                    {"usualRestarts", JOB_USUAL_RESTARTS});
-    yaml_put_filled(&m->arena, f, "namespace", m->job->namespace);
+    YAML_PUT_FILLED(&m->arena, f, {"namespace", m->job->namespace});
     import_put(m, f, "object", m->job->node);
     import_put(m, f, "top", kube_top(m->job)->node);
     import_put(m, f, "spec", m->job->spec);

@@ -45,15 +45,9 @@ const struct arg_word *job_words(struct arena *a, const struct kube_container *c
 
     *count = 0;
     FOREACH_WORD(key, "command", "args") {
-        const struct yaml_node *list = kube_field(c, key);
-
-        if (list == NULL || list->kind != YAML_SEQUENCE || list->count == 0)
-            continue;
-        words = arena_grow(a, words, *count * sizeof *words, (cap + list->count) * sizeof *words);
-        cap += list->count;
-        for (size_t i = 0; i < list->count; i++) {
-            if (list->items[i]->kind == YAML_SCALAR)
-                words[(*count)++] = arg_word_of(list->items[i]);
+        YAML_FOREACH(item, kube_field(c, key)) {
+            if (item->kind == YAML_SCALAR)
+                arena_push(a, words, *count, cap) = arg_word_of(item);
         }
     }
     *script = find_script(words, *count);

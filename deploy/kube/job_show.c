@@ -21,7 +21,7 @@ static void show_target(struct arena *a, struct yaml_node *out, const struct job
                                           [KUBE_ELSEWHERE] = "not from this namespace"};
 
     show_object(a, out, r->target.service != NULL ? r->target.service : r->target.pods->object);
-    yaml_put_filled(a, out, "reached", reaches[r->target.reach]);
+    YAML_PUT_FILLED(a, out, {"reached", reaches[r->target.reach]});
 }
 
 const char *const job_store_names[] = {[JOB_STORE_NONE] = "",
@@ -43,9 +43,9 @@ static void show_run(struct arena *a, struct yaml_node *out, const struct job_ru
     if (r->found)
         show_target(a, yaml_put_new(a, out, "leadsTo", YAML_MAPPING), r);
     if (r->store != NULL)
-        yaml_put_filled(a, out, "store", job_store_names[r->store->kind]);
+        YAML_PUT_FILLED(a, out, {"store", job_store_names[r->store->kind]});
     else if (r->hosted)
-        yaml_put_filled(a, out, "store", "a training pod");
+        YAML_PUT_FILLED(a, out, {"store", "a training pod"});
 }
 
 static void show_store(struct job_view *v, struct yaml_node *out, const struct job_store *s)
@@ -66,7 +66,7 @@ static void show_store(struct job_view *v, struct yaml_node *out, const struct j
     job_relay_space(v, s, &space);
     YAML_PUT_FILLED(a, out, {"upstream", u.setting.value.text}, {"space", space.value.text});
     if (job_store_behind(s) != NULL)
-        yaml_put_filled(a, out, "leadsTo", job_store_behind(s)->container->pods->object->name);
+        YAML_PUT_FILLED(a, out, {"leadsTo", job_store_behind(s)->container->pods->object->name});
 }
 
 void job_show(FILE *out, struct job_view *v)

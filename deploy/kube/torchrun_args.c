@@ -5,63 +5,41 @@
 
 #include <string.h>
 
-static const struct {
-    const char *name, *variable; /* variable NULL: nothing here asks for it */
-    enum torchrun_option option;
-    bool takes_value;
-} options[] = {
-    {"nnodes", "PET_NNODES", TORCHRUN_NNODES, true},
-    {"nproc_per_node", "PET_NPROC_PER_NODE", TORCHRUN_NPROC_PER_NODE, true},
-    {"rdzv_backend", "PET_RDZV_BACKEND", TORCHRUN_RDZV_BACKEND, true},
-    {"rdzv_endpoint", "PET_RDZV_ENDPOINT", TORCHRUN_RDZV_ENDPOINT, true},
-    {"rdzv_id", "PET_RDZV_ID", TORCHRUN_RDZV_ID, true},
-    {"rdzv_conf", "PET_RDZV_CONF", TORCHRUN_RDZV_CONF, true},
-    {"standalone", "PET_STANDALONE", TORCHRUN_STANDALONE, false},
-    {"max_restarts", "PET_MAX_RESTARTS", TORCHRUN_MAX_RESTARTS, true},
-    {"node_rank", "PET_NODE_RANK", TORCHRUN_NODE_RANK, true},
-    {"master_addr", "PET_MASTER_ADDR", TORCHRUN_MASTER_ADDR, true},
-    {"master_port", "PET_MASTER_PORT", TORCHRUN_MASTER_PORT, true},
-    {"local_addr", "PET_LOCAL_ADDR", TORCHRUN_LOCAL_ADDR, true},
-    {"monitor_interval", NULL, TORCHRUN_OTHER, true},
-    {"start_method", NULL, TORCHRUN_OTHER, true},
-    {"role", NULL, TORCHRUN_OTHER, true},
-    {"module", NULL, TORCHRUN_OTHER, false},
-    {"no_python", NULL, TORCHRUN_OTHER, false},
-    {"run_path", NULL, TORCHRUN_OTHER, false},
-    {"log_dir", NULL, TORCHRUN_OTHER, true},
-    {"redirects", NULL, TORCHRUN_OTHER, true},
-    {"tee", NULL, TORCHRUN_OTHER, true},
-    {"local_ranks_filter", NULL, TORCHRUN_OTHER, true},
-    {"duplicate_stdout_filters", NULL, TORCHRUN_OTHER, true},
-    {"duplicate_stderr_filters", NULL, TORCHRUN_OTHER, true},
-    {"logs_specs", NULL, TORCHRUN_OTHER, true},
-    {"numa_binding", NULL, TORCHRUN_OTHER, true},
-    {"signals_to_handle", NULL, TORCHRUN_OTHER, true},
-    {"event_log_handler", NULL, TORCHRUN_OTHER, true},
-    {"virtual_local_rank", NULL, TORCHRUN_OTHER, false},
-    {"use_env", NULL, TORCHRUN_OTHER, false},
-    {"help", NULL, TORCHRUN_OTHER, false},
-};
+/* First those of enum torchrun_option, in its order; nothing here asks for the others. */
+static const char *const *const names =
+    WORDS("nnodes", "nproc_per_node", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "rdzv_conf",
+          "standalone", "max_restarts", "node_rank", "master_addr", "master_port", "local_addr",
+          "monitor_interval", "start_method", "role", "module", "no_python", "run_path", "log_dir",
+          "redirects", "tee", "local_ranks_filter", "duplicate_stdout_filters",
+          "duplicate_stderr_filters", "logs_specs", "numa_binding", "signals_to_handle",
+          "event_log_handler", "virtual_local_rank", "use_env", "help");
+/* Those that take no value. */
+static const char *const *const switches =
+    WORDS("standalone", "module", "no_python", "run_path", "virtual_local_rank", "use_env", "help");
+#define NO_OPTION SIZE_MAX
 
-#define OPTION_COUNT (sizeof options / sizeof *options)
+static const char *const variables[TORCHRUN_OPTIONS] = {
+    "PET_NNODES",    "PET_NPROC_PER_NODE", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",
+    "PET_RDZV_ID",   "PET_RDZV_CONF",      "PET_STANDALONE",   "PET_MAX_RESTARTS",
+    "PET_NODE_RANK", "PET_MASTER_ADDR",    "PET_MASTER_PORT",  "PET_LOCAL_ADDR"};
 
 const char *torchrun_option_name(enum torchrun_option option)
 {
-    return option < TORCHRUN_OPTIONS ? options[option].name : "";
+    return option < TORCHRUN_OPTIONS ? names[option] : "";
 }
 
 const char *torchrun_option_variable(enum torchrun_option option)
 {
-    return option < TORCHRUN_OPTIONS ? options[option].variable : "";
+    return option < TORCHRUN_OPTIONS ? variables[option] : "";
 }
 
 enum torchrun_option torchrun_option_of_variable(const char *variable)
 {
-    int o = 0;
+    enum torchrun_option o = 0;
 
-    while (o < TORCHRUN_OPTIONS && strcmp(variable, options[o].variable) != 0)
+    while (o < TORCHRUN_OPTIONS && strcmp(variable, variables[o]) != 0)
         o++;
-    return o < TORCHRUN_OPTIONS ? options[o].option : TORCHRUN_UNKNOWN;
+    return o < TORCHRUN_OPTIONS ? o : TORCHRUN_UNKNOWN;
 }
 
 /* --- Finding torchrun. --- */
@@ -70,7 +48,7 @@ enum torchrun_option torchrun_option_of_variable(const char *variable)
  * programs with arguments of their own; and `$LAUNCHER`, which may name such a program. */
 static bool may_precede(const char *text)
 {
-    static const char *const names[] = {
+    static const char *const wrappers[] = {
         "exec",    "env",   "nohup",     "time",   "nice",       "sudo",   "then",      "eval",
         "do",      "else",  "if",        "while",  "until",      "!",      "{",         "numactl",
         "taskset", "tini",  "dumb-init", "stdbuf", "timeout",    "setsid", "catchsegv", "ionice",
@@ -79,7 +57,7 @@ static bool may_precede(const char *text)
         "mpiexec", "srun",  "rye",       NULL};
     const char *base = kube_base_name(text);
 
-    return text_is_one_of(base, names) || strncmp(base, "python", 6) == 0 || *text == '-' ||
+    return text_is_one_of(base, wrappers) || strncmp(base, "python", 6) == 0 || *text == '-' ||
            *text == '$' || strchr(text, '=') != NULL ||
            strspn(text, "0123456789smh,.:") == strlen(text);
 }
@@ -148,15 +126,15 @@ static enum torchrun_option accelerate_option(const char *name)
 /* argparse accepts the beginning of a name, if only one name begins so. */
 static size_t option_index(const char *name, size_t len)
 {
-    size_t found = OPTION_COUNT;
+    size_t found = NO_OPTION;
 
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if (strncmp(options[i].name, name, len) != 0)
+    for (size_t i = 0; names[i] != NULL; i++) {
+        if (strncmp(names[i], name, len) != 0)
             continue;
-        if (options[i].name[len] == '\0')
+        if (names[i][len] == '\0')
             return i;
-        if (found != OPTION_COUNT)
-            return OPTION_COUNT;
+        if (found != NO_OPTION)
+            return NO_OPTION;
         found = i;
     }
     return found;
@@ -180,25 +158,23 @@ static void parse_long(struct arena *a, const struct arg_word *words, size_t cou
     const char *text = words[0].text + 2, *equals = strchr(text, '=');
     size_t len = equals == NULL ? strlen(text) : (size_t)(equals - text), index;
     char *name = arena_copy(a, text, len);
-    struct nearest near;
 
     for (char *c = name; *c != '\0'; c++)
         *c = (char)(*c == '-' ? '_' : *c);
-    index = len == 0 ? OPTION_COUNT : option_index(name, len);
+    index = len == 0 ? NO_OPTION : option_index(name, len);
     *out = (struct torchrun_flag){
-        .option = index == OPTION_COUNT ? TORCHRUN_UNKNOWN : options[index].option,
+        .option = index == NO_OPTION          ? TORCHRUN_UNKNOWN
+                  : index >= TORCHRUN_OPTIONS ? TORCHRUN_OTHER
+                                              : (enum torchrun_option)index,
         .flag = arg_word_from(&words[0], 0),
     };
     *used = 1;
-    out->of_accelerate = index == OPTION_COUNT ? accelerate_option(name) : out->option;
-    near = nearest_to(name);
-    for (size_t i = 0; index == OPTION_COUNT && i < OPTION_COUNT; i++)
-        nearest_try(&near, options[i].name);
-    out->nearest = near.found;
+    out->of_accelerate = index == NO_OPTION ? accelerate_option(name) : out->option;
+    out->nearest = index == NO_OPTION ? nearest_name(name, names) : NULL;
     if (equals != NULL) {
         out->value = arg_word_from(&words[0], len + 3);
-    } else if (count > 1 &&
-               (index == OPTION_COUNT ? words[1].text[0] != '-' : options[index].takes_value)) {
+    } else if (count > 1 && (index == NO_OPTION ? words[1].text[0] != '-'
+                                                : !text_is_one_of(names[index], switches))) {
         out->value = arg_word_from(&words[1], 0);
         out->separate = true;
         *used = 2;

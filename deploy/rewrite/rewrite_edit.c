@@ -374,20 +374,6 @@ static bool refuse_anchor(struct rewrite *w, const struct yaml_node *n)
     return n->anchor != NULL;
 }
 
-/* After `!!tag `, which stays. */
-static size_t content_start(const struct rewrite_file *f, const struct yaml_node *n)
-{
-    size_t at = n->start.offset;
-
-    if (n->tag == NULL || f->yaml.bytes[at] != '!')
-        return at;
-    while (at < n->end.offset && !edit_is_space(f->yaml.bytes[at]))
-        at++;
-    while (at < n->end.offset && edit_is_space(f->yaml.bytes[at]))
-        at++;
-    return at;
-}
-
 /* A number replaces a number, a boolean replaces a boolean. */
 static bool is_same_type(const struct yaml_node *n, const char *text)
 {
@@ -402,7 +388,7 @@ void edit_value(struct rewrite *w, const struct yaml_node *n, const char *text)
 {
     struct rewrite_file *f = rewrite_file_of(w, n);
     struct buf out = {.arena = &w->arena};
-    size_t start = content_start(f, n);
+    size_t start = scalar_start(&f->yaml, n); /* a tag stays */
 
     if (edit_refuse_alias(w, n) || refuse_anchor(w, n))
         return;
@@ -411,9 +397,7 @@ void edit_value(struct rewrite *w, const struct yaml_node *n, const char *text)
     } else if (n->style == YAML_SINGLE && strpbrk(text, "'\n") == NULL) {
         buf_print(&out, "'%s'", text);
     } else if (n->style == YAML_DOUBLE) {
-        buf_add(&out, "\"", 1);
-        scalar_add_quoted(&out, text);
-        buf_add(&out, "\"", 1);
+        scalar_add_string(&out, text);
     } else {
         buf_print(&out, "%s", is_same_type(n, text) ? text : scalar_text(&w->arena, text));
         if ((n->style == YAML_LITERAL || n->style == YAML_FOLDED) &&

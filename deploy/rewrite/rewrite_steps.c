@@ -32,30 +32,12 @@ static const struct kube_object *twin(const struct steps *s, const struct kube_o
     return NULL;
 }
 
-/* The bytes of an object in its file. */
-static const char *bytes_of_object(const struct steps *s, const struct yaml_node *n, bool now,
-                                   size_t *len)
-{
-    FOREACH(struct rewrite_file, f, s->w->files, s->w->file_count) {
-        struct yaml_file *file = now ? file_now(f) : &f->yaml;
-
-        if (file->name != n->file)
-            continue;
-        *len = n->end.offset - n->start.offset;
-        return file->bytes + n->start.offset;
-    }
-    *len = 0;
-    return "";
-}
-
 static bool is_changed(const struct steps *s, const struct kube_object *o,
                        const struct kube_object *new)
 {
-    size_t old_len, new_len;
-    const char *before = bytes_of_object(s, o->node, false, &old_len);
-    const char *now = bytes_of_object(s, new->node, true, &new_len);
+    struct arena *a = &s->w->arena;
 
-    return old_len != new_len || memcmp(before, now, old_len) != 0;
+    return strcmp(kube_print(a, o->node), kube_print(a, new->node)) != 0;
 }
 
 static bool is_job(const struct kube_object *o)

@@ -98,7 +98,7 @@ bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
         all->pairs[0].value->file = name->file;
         all->pairs[0].value->start = name->start;
     }
-    yaml_put_filled(&w->arena, all, "namespace", o->namespace);
+    YAML_PUT_FILLED(&w->arena, all, {"namespace", o->namespace});
     yaml_put_text(&w->arena, all, "platform", s->platform);
     if (s->name != NULL && label_selects(w, o))
         yaml_put_text(&w->arena, all, "instance", s->name);

@@ -14,11 +14,8 @@ static void write_text(struct buf *out, const char *text)
         size_t len = strcspn(text += is_expression, is_expression ? "\002" : "\001");
         const char *part = arena_copy(out->arena, text, len);
 
-        buf_print(out, "%s%s", plus, is_expression ? part : "\"");
-        if (!is_expression) {
-            scalar_add_quoted(out, part);
-            buf_print(out, "\"");
-        }
+        buf_put(out, plus);
+        (is_expression ? buf_put : scalar_add_string)(out, part);
         plus = " + ";
         text += len + is_expression;
     } while (*text != '\0');

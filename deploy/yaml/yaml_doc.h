@@ -155,6 +155,8 @@ struct yaml_mark yaml_mark_forward(struct yaml_mark from, const char *bytes, siz
  * where the alias is written. A node that no file contains has none (line 0). */
 struct yaml_mark scalar_position(const struct yaml_file *f, const struct yaml_node *scalar,
                                  size_t at);
+/* The byte of the file at which the value begins, behind an anchor and a tag. */
+size_t scalar_start(const struct yaml_file *f, const struct yaml_node *scalar);
 
 /* --- What scalars mean. Collections and NULL have the type YAML_STRING and no value. --- */
 
@@ -179,9 +181,7 @@ void yaml_put(struct arena *a, struct yaml_node *mapping, const char *key,
 struct yaml_node *yaml_put_new(struct arena *a, struct yaml_node *to, const char *key,
                                enum yaml_kind kind);
 void yaml_put_text(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
-/* The same, but an empty text puts nothing, either. */
-void yaml_put_filled(struct arena *a, struct yaml_node *mapping, const char *key, const char *text);
-/* Puts several: YAML_PUT_TEXTS(a, m, {"kind", o->kind}, {"name", o->name}), or those that are not
+/* Puts some: YAML_PUT_TEXTS(a, m, {"kind", o->kind}, {"name", o->name}), or those that are not
  * empty. */
 #define YAML_PUT_TEXTS(a, mapping, ...) \
     yaml_put_texts(a, mapping, false, (const struct yaml_text[]){__VA_ARGS__, {NULL, NULL}})

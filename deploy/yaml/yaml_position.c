@@ -208,6 +208,15 @@ static void walk_block(struct scalar_walk *w, size_t at)
     }
 }
 
+size_t scalar_start(const struct yaml_file *f, const struct yaml_node *scalar)
+{
+    struct scalar_walk w = {
+        .src = f->bytes, .pos = scalar->start.offset, .end = scalar->end.offset};
+
+    skip_properties(&w);
+    return w.pos;
+}
+
 struct yaml_mark scalar_position(const struct yaml_file *f, const struct yaml_node *scalar,
                                  size_t at)
 {

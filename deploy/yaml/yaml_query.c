@@ -332,16 +332,13 @@ void yaml_put_text(struct arena *a, struct yaml_node *mapping, const char *key, 
         yaml_put(a, mapping, key, yaml_new_string(a, text));
 }
 
-void yaml_put_filled(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)
-{
-    yaml_put_text(a, mapping, key, text != NULL && *text != '\0' ? text : NULL);
-}
-
 void yaml_put_texts(struct arena *a, struct yaml_node *mapping, bool filled,
                     const struct yaml_text *texts)
 {
-    for (; texts->key != NULL; texts++)
-        (filled ? yaml_put_filled : yaml_put_text)(a, mapping, texts->key, texts->text);
+    for (; texts->key != NULL; texts++) {
+        if (!filled || (texts->text != NULL && *texts->text != '\0'))
+            yaml_put_text(a, mapping, texts->key, texts->text);
+    }
 }
 
 void yaml_put_plain(struct arena *a, struct yaml_node *mapping, const char *key, const char *text)

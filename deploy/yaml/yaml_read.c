@@ -28,19 +28,7 @@ struct yaml_builder {
     size_t expanded; /* for which aliases stand, so far */
 };
 
-/* Returns NULL, which is false, too. */
-static void *fail_at(struct yaml_builder *r, struct yaml_mark at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void *fail_at(struct yaml_builder *r, struct yaml_mark at, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    diag_add(r->diag, DIAG_ERROR, r->file->name, at, format, args);
-    va_end(args);
-    return NULL;
-}
+#define fail_at(r, at, ...) diag_error((r)->diag, (r)->file->name, at, __VA_ARGS__)
 
 static bool is_inside_character(const struct yaml_builder *r)
 {

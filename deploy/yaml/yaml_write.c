@@ -118,7 +118,7 @@ void scalar_add_quoted(struct buf *out, const char *text)
     }
 }
 
-static void scalar_add_string(struct buf *out, const char *text)
+void scalar_add_string(struct buf *out, const char *text)
 {
     buf_put(out, "\"");
     scalar_add_quoted(out, text);

@@ -22,6 +22,7 @@ const char *scalar_text(struct arena *a, const char *text);
 
 /* The text as it is written between double quotes, also in JSON. */
 void scalar_add_quoted(struct buf *out, const char *text);
+void scalar_add_string(struct buf *out, const char *text); /* with the quotes */
 
 /* --- Nodes in flow style, on one line, for files that are written so: JSON is one of them. --- */
 
