@@ -33,14 +33,11 @@ const char *member_text(const cJSON *object, const char *name)
     return text == NULL ? "" : text;
 }
 
-void member_age(const cJSON *object, const char *name, int64_t now_us, char *out, size_t size)
+struct short_text member_age(const cJSON *object, const char *name, int64_t now_us)
 {
     int64_t then = text_time_us(member_text(object, name));
 
-    if (then < 0)
-        snprintf(out, size, "%s", "");
-    else
-        text_age(now_us - then, out, size);
+    return then < 0 ? (struct short_text){""} : text_age(now_us - then);
 }
 
 /* --- Tables. --- */
@@ -200,18 +197,12 @@ void cell_number(struct table *t, const cJSON *row, const char *member)
 
 void cell_age(struct table *t, const cJSON *row, const char *member)
 {
-    char age[32];
-
-    member_age(row, member, t->now_us, age, sizeof age);
-    table_cell(t, age);
+    table_cell(t, member_age(row, member, t->now_us).text);
 }
 
 void cell_bytes(struct table *t, const cJSON *row, const char *member)
 {
-    char bytes[32];
-
-    text_bytes((double)member_number(row, member), bytes, sizeof bytes);
-    table_cell(t, bytes);
+    table_cell(t, text_bytes((double)member_number(row, member)).text);
 }
 
 /* --- Text, JSON, YAML. --- */

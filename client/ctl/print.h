@@ -20,11 +20,18 @@ bool text_is_plain(const char *bytes, size_t len);
 /* Microseconds since 1970 of "2026-11-20T20:58:18.123456Z"; -1: it is no such time. */
 int64_t text_time_us(const char *text);
 
+struct short_text {
+    char text[64];
+};
+
+/* Formatted, and cut off where it does not fit. */
+struct short_text text_made(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* "3s", "4m10s", "2h05m", "3d4h". */
-void text_age(int64_t us, char *out, size_t size);
+struct short_text text_age(int64_t us);
 
 /* "512", "3.4 KiB", "1.2 GiB". */
-void text_bytes(double bytes, char *out, size_t size);
+struct short_text text_bytes(double bytes);
 
 /* Names in short: "node-[000-102,104-511]", "alpha", "node-7". Names that differ only in their last
  * number are joined, in order. Two nodes of one host: "alpha (2)". Ends with "and N more" beyond
@@ -39,7 +46,7 @@ double member_double(const cJSON *object, const char *name);
 long member_number(const cJSON *object, const char *name);
 const char *member_text(const cJSON *object, const char *name);
 /* For how long: "4m10s"; "" if it is not said. */
-void member_age(const cJSON *object, const char *name, int64_t now_us, char *out, size_t size);
+struct short_text member_age(const cJSON *object, const char *name, int64_t now_us);
 
 /* --- Tables. --- */
 
@@ -122,8 +129,8 @@ void status_print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, i
 void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space);
 
 /* "joining", "last call, 12 s left" */
-void status_state(const cJSON *run, char *out, size_t size);
+struct short_text status_state(const cJSON *run);
 /* "3 of 4": nodes that take part, and how many are wanted, as far as known. */
-void status_nodes(const cJSON *run, char *out, size_t size);
+struct short_text status_nodes(const cJSON *run);
 /* A first round: torch does not say how many nodes it waits for, and no --expect does. */
 bool status_size_is_unknown(const cJSON *run);

@@ -384,18 +384,12 @@ enum ctl_exit run_status(const struct ctl *ctl)
 
 static void cell_state(struct table *t, const cJSON *run, const char *)
 {
-    char state[64];
-
-    status_state(run, state, sizeof state);
-    table_cell(t, state);
+    table_cell(t, status_state(run).text);
 }
 
 static void cell_nodes(struct table *t, const cJSON *run, const char *)
 {
-    char nodes[64];
-
-    status_nodes(run, nodes, sizeof nodes);
-    table_cell(t, nodes);
+    table_cell(t, status_nodes(run).text);
 }
 
 static void cell_names(struct table *t, const cJSON *run, const char *member)

@@ -145,16 +145,14 @@ static void print_role_hint(const char *role)
 
 static void print_top(const struct ctl *ctl, const cJSON *json)
 {
-    char memory[32];
-
-    text_bytes(member_double(json, "resident_bytes"), memory, sizeof memory);
     printf("%.0f c10d and %.0f HTTP requests/s, %.1f connects/s; %.0f connections, %.0f relays\n",
            member_double(json, "c10d_requests_per_second"),
            member_double(json, "http_requests_per_second"),
            member_double(json, "connections_accepted_per_second"),
            member_double(json, "connections"), member_double(json, "relay_links"));
     printf("%.0f %% of a core, %s of memory\n\n",
-           member_double(json, "cpu_seconds_per_second") * 100, memory);
+           member_double(json, "cpu_seconds_per_second") * 100,
+           text_bytes(member_double(json, "resident_bytes")).text);
     table_show(stdout, "", space_columns, member_item(json, "spaces"), NULL, 0, ctl->colour);
     print_role_hint(member_text(json, "role"));
 }

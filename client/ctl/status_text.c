@@ -16,16 +16,15 @@ static bool has_member(const cJSON *object, const char *name)
     return cJSON_HasObjectItem(object, name);
 }
 
-void status_state(const cJSON *run, char *out, size_t size)
+struct short_text status_state(const cJSON *run)
 {
     const char *state = member_text(run, "state");
 
     if (strcmp(state, "last_call") != 0)
-        snprintf(out, size, "%s", state);
-    else if (has_member(run, "seconds_left"))
-        snprintf(out, size, "last call, %ld s left", member_number(run, "seconds_left"));
-    else
-        snprintf(out, size, "last call");
+        return text_made("%s", state);
+    return has_member(run, "seconds_left")
+               ? text_made("last call, %ld s left", member_number(run, "seconds_left"))
+               : text_made("last call");
 }
 
 /* How many nodes the run should have; 0: unknown. */
@@ -47,14 +46,12 @@ bool status_size_is_unknown(const cJSON *run)
            nodes_wanted(run) == 0 && member_number(run, "participants") > 0;
 }
 
-void status_nodes(const cJSON *run, char *out, size_t size)
+struct short_text status_nodes(const cJSON *run)
 {
     long here = member_number(run, "participants"), all = nodes_wanted(run);
 
-    if (all > 0)
-        snprintf(out, size, "%ld of %ld", here, all > here ? all : here);
-    else
-        snprintf(out, size, "%ld", here);
+    return all > 0 ? text_made("%ld of %ld", here, all > here ? all : here)
+                   : text_made("%ld", here);
 }
 
 /* --- Parts of a run. --- */
@@ -75,21 +72,18 @@ static void print_range(FILE *out, const cJSON *run)
 static void print_head(FILE *out, const struct ctl *ctl, const char *space, const cJSON *run,
                        int64_t now_us)
 {
-    char state[64], nodes[64], age[32];
+    const struct short_text nodes = status_nodes(run), age = member_age(run, "since", now_us);
     long missing = member_number(run, "missing_count"), waiting = member_number(run, "waiting");
     long agents = member_number(run, "agents_waiting");
 
-    status_state(run, state, sizeof state);
-    status_nodes(run, nodes, sizeof nodes);
-    member_age(run, "since", now_us, age, sizeof age);
     text_styled(out, STYLE_HEAD, ctl->colour, "RUN ");
     text_safe(out, member_text(run, "id"), strlen(member_text(run, "id")), 200);
-    fprintf(out, "  %s, round %ld", state, member_number(run, "round"));
-    fprintf(out, "%s%s  (%s, space ", age[0] != '\0' ? ", for " : "", age,
+    fprintf(out, "  %s, round %ld", status_state(run).text, member_number(run, "round"));
+    fprintf(out, "%s%s  (%s, space ", age.text[0] != '\0' ? ", for " : "", age.text,
             member_text(run, "backend"));
     text_safe(out, space, strlen(space), 200);
     fputs(")\n  ", out);
-    fprintf(out, "%s node%s", nodes, strcmp(nodes, "1") == 0 ? "" : "s");
+    fprintf(out, "%s node%s", nodes.text, strcmp(nodes.text, "1") == 0 ? "" : "s");
     print_range(out, run);
     if (waiting > 0)
         fprintf(out, ", %ld wait%s for the next round", waiting, waiting == 1 ? "s" : "");
@@ -358,21 +352,18 @@ static void print_nodes(FILE *out, const struct ctl *ctl, const cJSON *run, int6
 void cell_took(struct table *t, const cJSON *row, const char *member)
 {
     double seconds = member_double(row, member);
-    char took[32] = "";
 
     if (seconds >= 60)
-        text_age((int64_t)seconds * 1000000, took, sizeof took);
+        table_cell(t, text_age((int64_t)seconds * 1000000).text);
     else if (has_member(row, member))
-        snprintf(took, sizeof took, "%.1fs", seconds);
-    table_cell(t, took);
+        table_printf(t, "%.1fs", seconds);
+    else
+        table_cell(t, NULL);
 }
 
 static void cell_ago(struct table *t, const cJSON *round, const char *member)
 {
-    char age[32];
-
-    member_age(round, member, t->now_us, age, sizeof age);
-    table_printf(t, "%s ago", age);
+    table_printf(t, "%s ago", member_age(round, member, t->now_us).text);
 }
 
 static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
@@ -380,7 +371,7 @@ static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int
     static const struct table_column columns[] = COLUMNS_ROUNDS;
     const cJSON *round;
     struct table t;
-    char since[32];
+    const struct short_text since = member_age(run, "known_since", now_us);
     int shown = 0;
 
     table_begin(&t, columns, now_us);
@@ -392,13 +383,12 @@ static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int
             break;
         table_add_json(&t, STYLE_PLAIN, round);
     }
-    member_age(run, "known_since", now_us, since, sizeof since);
-    if (shown == 0 && since[0] == '\0')
+    if (shown == 0 && since.text[0] == '\0')
         return;
     fputs("  ", out);
     text_styled(out, STYLE_HEAD, ctl->colour, "EARLIER ROUNDS");
-    fprintf(out, since[0] != '\0' ? " are known since the store was started, %s ago\n" : "\n",
-            since);
+    fprintf(out, since.text[0] != '\0' ? " are known since the store was started, %s ago\n" : "\n",
+            since.text);
     if (shown > 0)
         table_print(&t, out, "    ", ctl->colour);
 }

@@ -1,6 +1,7 @@
 /* Ages, sizes, safe text and names in short; see print.h. */
 #include "client/ctl/print.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -62,32 +63,37 @@ int64_t text_time_us(const char *text)
     return strcmp(rest, "Z") == 0 ? (int64_t)timegm(&tm) * 1000000 + us : -1;
 }
 
-void text_age(int64_t us, char *out, size_t size)
+struct short_text text_made(const char *format, ...)
+{
+    struct short_text out;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(out.text, sizeof out.text, format, args);
+    va_end(args);
+    return out;
+}
+
+struct short_text text_age(int64_t us)
 {
     long long s = us < 0 ? 0 : us / 1000000;
 
-    if (s < 60)
-        snprintf(out, size, "%llds", s);
-    else if (s < 3600)
-        snprintf(out, size, "%lldm%02llds", s / 60, s % 60);
-    else if (s < 86400)
-        snprintf(out, size, "%lldh%02lldm", s / 3600, s / 60 % 60);
-    else
-        snprintf(out, size, "%lldd%lldh", s / 86400, s / 3600 % 24);
+    return s < 60      ? text_made("%llds", s)
+           : s < 3600  ? text_made("%lldm%02llds", s / 60, s % 60)
+           : s < 86400 ? text_made("%lldh%02lldm", s / 3600, s / 60 % 60)
+                       : text_made("%lldd%lldh", s / 86400, s / 3600 % 24);
 }
 
-void text_bytes(double bytes, char *out, size_t size)
+struct short_text text_bytes(double bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
     size_t i = 0;
 
-    if (bytes < 1024) {
-        snprintf(out, size, "%.0f", bytes);
-        return;
-    }
+    if (bytes < 1024)
+        return text_made("%.0f", bytes);
     for (bytes /= 1024; bytes >= 1024 && i < 3; i++)
         bytes /= 1024;
-    snprintf(out, size, "%.1f %s", bytes, units[i]);
+    return text_made("%.1f %s", bytes, units[i]);
 }
 
 /* --- Names in short. --- */

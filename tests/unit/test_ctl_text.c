@@ -156,12 +156,10 @@ static void ages_and_sizes_are_short(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(ages); i++) {
-        text_age(ages[i].s * 1000000, text, sizeof text);
-        assert_string_equal(text, ages[i].want);
+        assert_string_equal(text_age(ages[i].s * 1000000).text, ages[i].want);
     }
     for (size_t i = 0; i < COUNT(sizes); i++) {
-        text_bytes(sizes[i].bytes, text, sizeof text);
-        assert_string_equal(text, sizes[i].want);
+        assert_string_equal(text_bytes(sizes[i].bytes).text, sizes[i].want);
     }
 }
 
