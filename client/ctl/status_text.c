@@ -407,9 +407,8 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
     print_rounds(out, ctl, run, now_us);
 }
 
-static void cell_about(struct table *t, const cJSON *order, const char *member)
+static void cell_about(struct table *t, const cJSON *order, const char *)
 {
-    (void)member;
     table_cell(t, member_text(order, has_member(order, "run") ? "run" : "node"));
 }
 

@@ -11,53 +11,48 @@
 
 /* --- The variables of a container. --- */
 
-struct list {
-    struct arena *arena;
-    struct job_variable *items;
-    size_t count, cap;
-};
+static void add_variable(struct job_view *v, struct job_variable variable)
+{
+    arena_push(&v->bundle->arena, v->variables, v->variable_count, v->variable_cap) = variable;
+}
 
-static void add_env(struct list *l, const struct yaml_node *env)
+static void add_env(struct job_view *v, const struct yaml_node *env)
 {
     YAML_FOREACH(entry, env) {
         const struct yaml_node *value = kube_get(entry, "value");
         const char *name = kube_text(entry, "name");
 
         if (*name != '\0')
-            arena_push(l->arena, l->items, l->count, l->cap) = (struct job_variable){
-                .name = name,
-                .node = entry,
-                .value = value != NULL && value->kind == YAML_SCALAR ? value : NULL,
-                .source = kube_get(entry, "valueFrom"),
-            };
+            add_variable(v, (struct job_variable){
+                                .name = name,
+                                .node = entry,
+                                .value = yaml_text(value) != NULL ? value : NULL,
+                                .source = kube_get(entry, "valueFrom"),
+                            });
     }
 }
 
-static void add_config_map(struct list *l, const struct kube_object *map, const char *prefix)
+static void add_config_map(struct job_view *v, const struct kube_object *map, const char *prefix)
 {
     YAML_FOREACH_PAIR(entry, kube_get(map->node, "data")) {
-        const struct yaml_node *value = entry->value;
+        const char *name = arena_text(&v->bundle->arena, "%s%s", prefix, entry->key->text);
 
-        if (value->kind == YAML_SCALAR)
-            arena_push(l->arena, l->items, l->count, l->cap) = (struct job_variable){
-                .name = arena_text(l->arena, "%s%s", prefix, entry->key->text),
-                .node = value,
-                .value = value,
-            };
+        if (entry->value->kind == YAML_SCALAR)
+            add_variable(v, (struct job_variable){
+                                .name = name, .node = entry->value, .value = entry->value});
     }
 }
 
-static void add_env_from(struct list *l, const struct kube_bundle *b,
-                         const struct kube_container *c)
+static void add_env_from(struct job_view *v, const struct kube_container *c)
 {
     YAML_FOREACH(source, kube_get(c->node, "envFrom")) {
         const char *name = kube_text(source, "configMapRef.name");
 
-        KUBE_FOREACH_HIT(hit, kube_index_find(&b->named, "ConfigMap", name)) {
-            const struct kube_object *o = b->objects[*hit.list];
+        KUBE_FOREACH_HIT(hit, kube_index_find(&v->bundle->named, "ConfigMap", name)) {
+            const struct kube_object *o = v->bundle->objects[*hit.list];
 
             if (*name != '\0' && kube_reads_map(c->pods->object, o))
-                add_config_map(l, o, kube_text(source, "prefix"));
+                add_config_map(v, o, kube_text(source, "prefix"));
         }
     }
 }
@@ -68,18 +63,16 @@ static void add_env_from(struct list *l, const struct kube_bundle *b,
 const struct job_variable *job_variables(struct job_view *v, const struct kube_container *c,
                                          size_t *count)
 {
-    struct list l = {.arena = &v->bundle->arena};
-
     if (v->variables_of != c) {
-        add_env_from(&l, v->bundle, c);
-        add_env(&l, kube_get(c->node, "env"));
-        add_env(&l, kube_get(c->over, "env"));
         v->variables_of = c;
-        v->variables = l.items;
-        v->variable_count = l.count;
+        v->variables = NULL;
+        v->variable_count = v->variable_cap = 0;
         v->variable_names = (struct kube_index){0};
-        for (size_t i = 0; l.count > FEW && i < l.count; i++)
-            kube_index_add(l.arena, &v->variable_names, "", l.items[i].name, i);
+        add_env_from(v, c);
+        add_env(v, kube_get(c->node, "env"));
+        add_env(v, kube_get(c->over, "env"));
+        for (size_t i = 0; v->variable_count > FEW && i < v->variable_count; i++)
+            kube_index_add(&v->bundle->arena, &v->variable_names, "", v->variables[i].name, i);
     }
     *count = v->variable_count;
     return v->variables;

@@ -122,8 +122,8 @@ struct job_view {
     bool *selected;                /* by index of pods: see job_is_selected() */
     /* The variables of the last container. */
     const struct kube_container *variables_of;
-    const struct job_variable *variables;
-    size_t variable_count;
+    struct job_variable *variables;
+    size_t variable_count, variable_cap;
     struct kube_index variable_names; /* their indices by name; empty: they are few */
 };
 

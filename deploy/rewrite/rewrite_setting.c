@@ -193,16 +193,10 @@ void setting_add(struct rewrite *w, const struct job_run *r, const struct job_se
 
 /* --- The conf. --- */
 
-struct conf_change {
-    size_t from, to;
-    const char *text;
-};
-
 /* What becomes of one conf. */
 struct conf_plan {
-    struct conf_change *list; /* in their order */
-    size_t count, cap;
-    bool changes; /* an entry that is there */
+    struct text_edits edits; /* in their order */
+    bool changes;            /* an entry that is there */
 };
 
 /* What becomes of a key on the way from the old backend. */
@@ -222,7 +216,7 @@ static enum fate fate_of(const char *key, size_t len, int old, bool has_join_tim
 static void plan_change(struct rewrite *w, struct conf_plan *p, size_t from, size_t to,
                         const char *text)
 {
-    arena_push(&w->arena, p->list, p->count, p->cap) = (struct conf_change){from, to, text};
+    text_edits_add(&p->edits, &w->arena, from, to - from, text, strlen(text));
 }
 
 static void note_removed(struct rewrite *w, const struct yaml_node *at, const char *key, size_t len)
@@ -235,7 +229,7 @@ static void note_removed(struct rewrite *w, const struct yaml_node *at, const ch
 static struct conf_plan plan_conf(struct rewrite *w, const struct yaml_node *at, const char *conf,
                                   const char *all, int old)
 {
-    struct conf_plan p = {.count = 0};
+    struct conf_plan p = {.changes = false};
     struct rdzv_conf_entry e;
     bool join = rdzv_conf_find(conf, "join_timeout", &e), lacks_host, gap = false;
     size_t i = 0, kept = 0; /* up to here it stays, as a whole or in part */
@@ -268,36 +262,31 @@ static struct conf_plan plan_conf(struct rewrite *w, const struct yaml_node *at,
     if (gap)
         plan_change(w, &p, kept, strlen(conf), "");
     if (lacks_host && kept == 0)
-        p.list[0].text = "is_host=0"; /* and nothing else is left */
+        p.edits.list[0].text_len--; /* no comma: nothing else is left */
     if (w->options->relay && !rdzv_conf_find(all, "read_timeout", &e))
         plan_change(w, &p, strlen(conf), strlen(conf), "," RELAYED_CONF);
     return p;
 }
 
 /* The conf with all changes. */
-static const char *conf_after(struct rewrite *w, const char *conf, const struct conf_plan *p)
+static const char *conf_after(struct rewrite *w, const char *conf, struct conf_plan *p)
 {
-    struct buf out = {.arena = &w->arena};
-    size_t at = 0;
+    struct text_result out = {0};
+    size_t where;
 
-    for (size_t i = 0; i < p->count; i++) {
-        buf_add(&out, conf + at, p->list[i].from - at);
-        buf_print(&out, "%s", p->list[i].text);
-        at = p->list[i].to;
-    }
-    buf_print(&out, "%s", conf + at);
-    return out.text;
+    text_edits_apply(&p->edits, &w->arena, conf, strlen(conf), &out, &where);
+    return out.bytes;
 }
 
 /* Each change by itself; false: quotes stand within one, and nothing is done. */
 static bool write_conf(struct rewrite *w, const struct job_setting *s, const struct conf_plan *p)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        if (!setting_has_part(s, p->list[i].from, p->list[i].to))
-            return false;
-    }
-    for (size_t i = 0; i < p->count; i++)
-        setting_write_part(w, s, p->list[i].from, p->list[i].to, p->list[i].text);
+    if (ANY(FOREACH(const struct text_edit, e, p->edits.list, p->edits.count),
+            !setting_has_part(s, e->at, e->at + e->len)))
+        return false;
+    FOREACH(const struct text_edit, e, p->edits.list, p->edits.count)
+        setting_write_part(w, s, e->at, e->at + e->len,
+                           arena_copy(&w->arena, e->text, e->text_len));
     return true;
 }
 
@@ -319,7 +308,7 @@ void conf_move(struct rewrite *w, const struct job_run *r, const struct job_sett
             return;
         }
     }
-    if (p.count > 0 && !write_conf(w, s, &p))
+    if (p.edits.count > 0 && !write_conf(w, s, &p))
         setting_write(w, r, s, conf_after(w, conf, &p));
 }
 

@@ -152,15 +152,12 @@ static void ages_and_sizes_are_short(void **state)
                  {1024, "1.0 KiB"},
                  {3.5 * 1048576, "3.5 MiB"},
                  {5e15, "4547.5 TiB"}};
-    char text[32];
 
     (void)state;
-    for (size_t i = 0; i < COUNT(ages); i++) {
+    for (size_t i = 0; i < COUNT(ages); i++)
         assert_string_equal(text_age(ages[i].s * 1000000).text, ages[i].want);
-    }
-    for (size_t i = 0; i < COUNT(sizes); i++) {
+    for (size_t i = 0; i < COUNT(sizes); i++)
         assert_string_equal(text_bytes(sizes[i].bytes).text, sizes[i].want);
-    }
 }
 
 int main(void)
