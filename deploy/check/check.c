@@ -21,14 +21,17 @@ struct reading {
 
 /* --- Words. --- */
 
-static void append_word(struct reading *r, struct check_texts *to, const char *text)
+static void add_text(struct reading *r, int letter, const char *text)
 {
+    struct check_texts *to = letter == 'x' ? &r->options->excluded : &r->options->paths;
+
     arena_push(&r->options->arena, to->list, to->count, to->cap) = text;
 }
 
-static void choose_rule(struct reading *r, const char *id, bool want)
+static void choose_rule(struct reading *r, int letter, const char *id)
 {
     struct check_options *o = r->options;
+    bool want = letter == 'r';
     const struct check_rule *rule = check_rule_named(id);
     const char *near = check_rule_near(id);
 
@@ -45,16 +48,6 @@ static void choose_rule(struct reading *r, const char *id, bool want)
     o->wanted[rule - check_rules] = want;
 }
 
-static void only_rule(struct reading *r, const char *id)
-{
-    choose_rule(r, id, true);
-}
-
-static void ignore_rule(struct reading *r, const char *id)
-{
-    choose_rule(r, id, false);
-}
-
 /* The index of the word among `names`; -1, with an error: it is none of them. */
 static int choose(struct reading *r, const char *what, const char *word, const char *const *names,
                   const char *instead)
@@ -67,7 +60,7 @@ static int choose(struct reading *r, const char *what, const char *word, const c
     return -1;
 }
 
-static void choose_format(struct reading *r, const char *name)
+static void choose_format(struct reading *r, int, const char *name)
 {
     static const char *const names[] = {"text", "json", "sarif", "github", NULL};
     static void (*const printers[])(FILE * out, struct check * c) = {
@@ -78,7 +71,7 @@ static void choose_format(struct reading *r, const char *name)
         r->options->print = printers[i];
 }
 
-static void choose_severity(struct reading *r, const char *name)
+static void choose_severity(struct reading *r, int, const char *name)
 {
     static const char *const names[] = {
         [CHECK_NOTE] = "note", [CHECK_WARNING] = "warning", [CHECK_ERROR] = "error", NULL};
@@ -89,7 +82,7 @@ static void choose_severity(struct reading *r, const char *name)
 }
 
 /* `volcano=1.8`, `v1.8.2`; or only the name. */
-static void choose_target(struct reading *r, const char *text)
+static void choose_target(struct reading *r, int, const char *text)
 {
     static const char *const names[] = {
         "kubernetes", "training-operator", "volcano", "jobset", "istio", NULL};
@@ -111,26 +104,16 @@ static void choose_target(struct reading *r, const char *text)
     }
 }
 
-static void exclude(struct reading *r, const char *pattern)
-{
-    append_word(r, &r->options->excluded, pattern);
-}
-
-static void add_path(struct reading *r, const char *path)
-{
-    append_word(r, &r->options->paths, path);
-}
-
 /* The words of the file, and the letters of the command line. */
 static const struct {
     const char *key;
     int letter;
     bool list;
-    void (*take)(struct reading *r, const char *word);
+    void (*take)(struct reading *r, int letter, const char *word);
 } keys[] = {
-    {"rules", 'r', true, only_rule},       {"ignore", 'i', true, ignore_rule},
-    {"exclude", 'x', true, exclude},       {"targets", 't', true, choose_target},
-    {"files", 0, true, add_path},          {"severity", 's', false, choose_severity},
+    {"rules", 'r', true, choose_rule},     {"ignore", 'i', true, choose_rule},
+    {"exclude", 'x', true, add_text},      {"targets", 't', true, choose_target},
+    {"files", 0, true, add_text},          {"severity", 's', false, choose_severity},
     {"output", 'o', false, choose_format},
 };
 
@@ -147,14 +130,14 @@ static void read_pair(struct reading *r, const struct yaml_pair *pair)
             continue;
         r->at = value;
         if (!keys[i].list && yaml_text(value) != NULL)
-            keys[i].take(r, value->text);
+            keys[i].take(r, keys[i].letter, value->text);
         else if (!keys[i].list || value->kind != YAML_SEQUENCE)
             fail(r, "%s: a %s is expected: see deploy/README.md", keys[i].key,
                  keys[i].list ? "list" : "word");
         for (size_t j = 0; keys[i].list && j < yaml_length(value); j++) {
             r->at = value->items[j];
             if (yaml_text(r->at) != NULL)
-                keys[i].take(r, r->at->text);
+                keys[i].take(r, keys[i].letter, r->at->text);
             else
                 fail(r, "%s: a list of words is expected: see deploy/README.md", keys[i].key);
         }
@@ -216,7 +199,7 @@ static void read_command_line(struct reading *r, int argc, char **argv)
     while ((option = options_next(argc, argv, &check_options, r->diag)) >= 0) {
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
             if (keys[i].letter == option)
-                keys[i].take(r, optarg);
+                keys[i].take(r, option, optarg);
         }
         r->options->show = r->options->show || option == 'S';
         r->options->strict = r->options->strict || option == 'T';
@@ -224,7 +207,7 @@ static void read_command_line(struct reading *r, int argc, char **argv)
     if (optind < argc)
         r->options->paths.count = 0; /* files of the command line, and not those of the config */
     for (int i = optind; i < argc; i++)
-        add_path(r, argv[i]);
+        add_text(r, 0, argv[i]);
 }
 
 /* Reads the arguments of the verb over the file that they name, or CHECK_CONFIG. Targets go into c.

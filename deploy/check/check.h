@@ -164,8 +164,9 @@ struct check_position {
 struct check_position check_at(const struct yaml_node *node);
 /* The key if it is there, else the mapping. */
 struct check_position check_at_key(const struct yaml_node *mapping, const char *key);
-/* The value of the first of the paths (separated by blanks) that exists, else the node. */
-struct check_position check_at_first(const struct yaml_node *node, const char *paths);
+/* The value of the first of the paths that exists, else the node. */
+#define check_at_first(node, ...) check_at_first_of(node, WORDS(__VA_ARGS__))
+struct check_position check_at_first_of(const struct yaml_node *node, const char *const *paths);
 struct check_position check_at_text(const struct arg_word *text);
 /* Where a setting is written; if it is not, the torchrun command or the container. */
 struct check_position check_at_setting(const struct job_run *r, enum torchrun_option option);

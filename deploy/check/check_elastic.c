@@ -17,10 +17,10 @@ void check_elastic_policy_range(struct check *c, const struct kube_object *o)
         check_report(c, check_at_first(policy, "minReplicas"),
                      "minReplicas %ld is more than maxReplicas %ld", low, high);
     else if (workers >= 0 && low >= 0 && workers < low)
-        check_report(c, check_at_first(worker, "replicas restartPolicy template"),
+        check_report(c, check_at_first(worker, "replicas", "restartPolicy", "template"),
                      "%ld workers, but the rendezvous waits for at least %ld", workers, low);
     else if (workers >= 0 && high >= 0 && workers > high)
-        check_report(c, check_at_first(worker, "replicas restartPolicy template"),
+        check_report(c, check_at_first(worker, "replicas", "restartPolicy", "template"),
                      "%ld workers, but at most %ld can take part", workers, high);
 }
 

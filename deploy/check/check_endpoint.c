@@ -156,7 +156,7 @@ static void look_at_service_port(struct check *c, const struct yaml_node *port,
                                  const struct kube_pods *p)
 {
     const struct yaml_node *target = kube_get(port, "targetPort");
-    struct check_position at = check_at_first(port, "targetPort port");
+    struct check_position at = check_at_first(port, "targetPort", "port");
     long number;
 
     if (target == NULL)

@@ -181,7 +181,7 @@ void check_mcad_namespace(struct check *c, const struct kube_object *o)
 {
     if (is_in_mcad(o) && *kube_text(o->node, "metadata.namespace") == '\0' &&
         o->type != KUBE_NAMESPACE)
-        check_report(c, check_at_first(o->node, "metadata.name kind"),
+        check_report(c, check_at_first(o->node, "metadata.name", "kind"),
                      "MCAD makes this %s in the namespace `default`, because it sets none",
                      o->kind);
 }

@@ -54,6 +54,7 @@ static bool kind_is_unknown(const struct check *c, const struct kube_object *o)
 
 /* What was not looked at, for one line: how many, and the names of the first of them. */
 struct unread {
+    const char *what, *many;
     struct buf names;
     const char *last;
     size_t count;
@@ -74,43 +75,36 @@ static void unread_add(struct unread *u, const struct kube_object *o, const char
     u->last = text;
 }
 
-static size_t unread_print(FILE *out, const struct unread *u, const char *between, const char *what,
-                           const char *many)
-{
-    if (u->count == 0 || out == NULL)
-        return u->count;
-    fprintf(out, "%s%zu %s (", between, u->count, u->count == 1 ? what : many);
-    diag_put(out, u->names.text);
-    fputc(')', out);
-    return u->count;
-}
-
 /* Prints one line about what no rule has judged, if there is anything (out NULL: nothing), and
  * counts it. */
 static size_t print_unread(FILE *out, const struct check *c)
 {
-    struct unread runs = {.names.arena = (struct arena *)&c->bundle.arena}, closed = runs,
-                  kinds = runs;
-    static const char begin[] = "rdzv-manifest: not looked at: ";
-    size_t count;
+    struct arena *a = (struct arena *)&c->bundle.arena;
+    struct unread parts[] = {{.what = "launch", .many = "launches", .names.arena = a},
+                             {.what = "container", .many = "containers", .names.arena = a},
+                             {.what = "object", .many = "objects", .names.arena = a}};
+    size_t count = 0;
 
     for (size_t i = 0; i < c->jobs.count; i++) {
         if (job_unread(c->jobs.runs[i]) != NULL)
-            unread_add(&runs, job_run_object(c->jobs.runs[i]), job_unread(c->jobs.runs[i]));
+            unread_add(&parts[0], job_run_object(c->jobs.runs[i]), job_unread(c->jobs.runs[i]));
     }
-    for (size_t i = 0; i < c->jobs.closed_count; i++) {
-        const struct arg_word *program = c->jobs.closed[i].program;
-
-        unread_add(&closed, c->jobs.closed[i].container->pods->object,
-                   program == NULL ? "the image decides" : program->text);
+    FOREACH(const struct job_closed, one, c->jobs.closed, c->jobs.closed_count)
+        unread_add(&parts[1], one->container->pods->object,
+                   one->program == NULL ? "the image decides" : one->program->text);
+    KUBE_FOREACH(o, &c->bundle) {
+        if (kind_is_unknown(c, o))
+            unread_add(&parts[2], NULL, o->kind);
     }
-    for (size_t i = 0; i < c->bundle.count; i++) {
-        if (kind_is_unknown(c, c->bundle.objects[i]))
-            unread_add(&kinds, NULL, c->bundle.objects[i]->kind);
+    FOREACH(const struct unread, u, parts, 3) {
+        if (out != NULL && u->count > 0) {
+            fprintf(out, "%s%zu %s (", count == 0 ? "rdzv-manifest: not looked at: " : "; ",
+                    u->count, u->count == 1 ? u->what : u->many);
+            diag_put(out, u->names.text);
+            fputc(')', out);
+        }
+        count += u->count;
     }
-    count = unread_print(out, &runs, begin, "launch", "launches");
-    count += unread_print(out, &closed, count == 0 ? begin : "; ", "container", "containers");
-    count += unread_print(out, &kinds, count == 0 ? begin : "; ", "object", "objects");
     if (out != NULL && count > 0)
         fputc('\n', out);
     return count;

@@ -165,6 +165,6 @@ void check_store_probe_path(struct check *c, const struct check_probe *probe)
     if (*path == '\0')
         path = "/"; /* Kubernetes' default */
     if (*path == '/' && !has_path(s, path, metrics))
-        check_report(c, check_at_first(get, "path port"), "%s has no path %s at port %ld%s",
+        check_report(c, check_at_first(get, "path", "port"), "%s has no path %s at port %ld%s",
                      s->container->name, path, port, metrics ? ", which is for metrics" : "");
 }

@@ -210,13 +210,13 @@ void check_relay_restart(struct check *c, const struct job_store *relay)
         check_report(c, check_at_option(relay, &code),
                      "Kubernetes before 1.35 has no RestartAllContainers");
     if (!holds_training_back(own))
-        check_report(c, check_at_first(own->node, "startupProbe name"),
+        check_report(c, check_at_first(own->node, "startupProbe", "name"),
                      "no startup probe asks %s for /startz, so the training starts before the "
                      "relays of the other pods are here",
                      own->name);
     KUBE_FOREACH_CONTAINER(container, own->pods) {
         if ((container == own || !container->init) && !restarts_all(container))
-            check_report(c, check_at_first(container->node, "restartPolicyRules name"),
+            check_report(c, check_at_first(container->node, "restartPolicyRules", "name"),
                          "when %s ends, the other containers of its pod go on", container->name);
     }
 }

@@ -82,7 +82,7 @@ void check_replicas_probe(struct check *c, const struct check_probe *probe)
 {
     const struct job_store *s = probe->store;
     const struct kube_object *o = job_store_object(s);
-    struct check_position at = check_at_first(probe->node, "httpGet.path exec");
+    struct check_position at = check_at_first(probe->node, "httpGet.path", "exec");
     bool ready = strcmp(probe->name, "readinessProbe") == 0;
     /* With --upstream, a replica that does not lead is ready as well. */
     bool passes_on = check_option(c, s, "upstream", NULL) != NULL;

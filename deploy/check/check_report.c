@@ -17,24 +17,13 @@ struct check_position check_at_key(const struct yaml_node *mapping, const char *
     return check_at(pair == NULL ? mapping : pair->key);
 }
 
-struct check_position check_at_first(const struct yaml_node *node, const char *paths)
+struct check_position check_at_first_of(const struct yaml_node *node, const char *const *paths)
 {
-    char path[128];
+    const struct yaml_node *found = NULL;
 
-    while (*paths != '\0') {
-        size_t len = strcspn(paths, " ");
-        const struct yaml_node *found;
-
-        if (len < sizeof path) {
-            memcpy(path, paths, len);
-            path[len] = '\0';
-            found = kube_get(node, path);
-            if (found != NULL)
-                return check_at(found);
-        }
-        paths += len + (paths[len] == ' ');
-    }
-    return check_at(node);
+    for (; found == NULL && *paths != NULL; paths++)
+        found = kube_get(node, *paths);
+    return check_at(found == NULL ? node : found);
 }
 
 struct check_position check_at_text(const struct arg_word *text)
@@ -68,7 +57,7 @@ struct check_position check_at_option(const struct job_store *s, const struct jo
 
 struct check_position check_at_store(const struct job_store *s)
 {
-    return check_at_first(s->container->node, "name image");
+    return check_at_first(s->container->node, "name", "image");
 }
 
 /* The index of the file with exactly this name; the number of files if none has it. */

@@ -165,8 +165,8 @@ void check_rdzvd_as_root(struct check *c, const struct job_store *s)
         user == 0 && yaml_to_bool(security(container, "runAsNonRoot"), &refuses_root) &&
         refuses_root)
         check_report(c,
-                     check_at_first(container->node,
-                                    "securityContext.runAsUser securityContext.runAsNonRoot name"),
+                     check_at_first(container->node, "securityContext.runAsUser",
+                                    "securityContext.runAsNonRoot", "name"),
                      "%s has user 0%s, and runAsNonRoot", container->name,
                      kube_get(kube_field(container, "securityContext"), "runAsUser") == NULL
                          ? " from its pod"

@@ -226,7 +226,8 @@ static bool is_own_workload(const struct job_store *s)
 void check_store_replicas(struct check *c, const struct job_store *s)
 {
     const struct kube_pods *p = s->container->pods;
-    struct check_position at = check_at_first(p->part, "replicas template.spec.parallelism name");
+    struct check_position at =
+        check_at_first(p->part, "replicas", "template.spec.parallelism", "name");
     struct data d = data_of(c, s);
 
     if (!is_own_workload(s) || p->replicas <= 1 || is_cluster(c, s))
@@ -251,10 +252,10 @@ void check_store_rolling_update(struct check *c, const struct job_store *s)
         return;
     if (o->type == KUBE_STATEFULSET && !may_restart &&
         !kube_is(o->spec, "updateStrategy.type", "OnDelete"))
-        check_report(c, check_at_first(o->node, "spec.updateStrategy.type kind"),
+        check_report(c, check_at_first(o->node, "spec.updateStrategy.type", "kind"),
                      "a change of this StatefulSet restarts the store at once");
     if (strcmp(o->kind, "Deployment") == 0 && !kube_is(o->spec, "strategy.type", "Recreate"))
-        check_report(c, check_at_first(o->node, "spec.strategy.type kind"),
+        check_report(c, check_at_first(o->node, "spec.strategy.type", "kind"),
                      "a change of this Deployment runs two stores behind one name for a while");
 }
 

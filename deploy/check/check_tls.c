@@ -150,7 +150,7 @@ static void look_at_name(struct check *c, const struct job_store *s, const char 
     found = certificate_naming_secret(c, job_store_object(s),
                                       secret_at(s->container, side.cert.value.text));
     if (found != NULL && !is_for(found, host))
-        check_report_on(c, found, check_at_first(found->node, "spec.dnsNames spec.secretName"),
+        check_report_on(c, found, check_at_first(found->node, "spec.dnsNames", "spec.secretName"),
                         "%s comes by the name %s, which this certificate does not have",
                         c->object->title, host);
 }
@@ -244,7 +244,7 @@ void check_tls_probe(struct check *c, const struct check_probe *probe)
     const struct job_listener *l = job_listener_at(&probe->listeners, port);
     struct tls_side side = side_of(c, probe->store);
     bool https = kube_is(get, "scheme", "HTTPS");
-    struct check_position at = check_at_first(get, "scheme port");
+    struct check_position at = check_at_first(get, "scheme", "port");
 
     if (get == NULL || l == NULL || !side.known || !probe->listeners.all)
         return;

@@ -5,7 +5,7 @@
 
 static struct check_position at_job(const struct kube_object *o)
 {
-    return check_at_first(o->node, "spec.minAvailable metadata.name");
+    return check_at_first(o->node, "spec.minAvailable", "metadata.name");
 }
 
 /* --- Minima. --- */
@@ -158,7 +158,7 @@ static void look_at_range(struct check *c, const struct job_run *r, const struct
                      "the job waits for %ld pods, though %ld are enough for %ld nodes", g->job,
                      r->nodes_min + g->others, r->nodes_min);
     if (heeds_tasks(g) && g->trainers > r->nodes_min)
-        check_report(c, check_at_first(part, "minAvailable replicas name"),
+        check_report(c, check_at_first(part, "minAvailable", "replicas", "name"),
                      "of task %s Volcano waits for %ld pods, though %ld nodes are enough",
                      r->container->pods->role, minimum_of(part), r->nodes_min);
 }
