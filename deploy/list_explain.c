@@ -134,7 +134,8 @@ int run_list(int argc, char **argv)
             list_settings(schema, &d);
         } else if (strcmp(kind, "rules") == 0) {
             puts("rules:");
-            check_print_rules(stdout);
+            FOREACH(const struct check_rule, rule, check_rules, check_rule_count)
+                check_print_rule(stdout, rule);
         } else {
             list_kind(kind, &d);
         }
@@ -186,10 +187,13 @@ int run_explain(int argc, char **argv)
     struct diag d = {0};
     struct embedded data = {0};
     const struct embedded_file *file = argc == 2 ? embedded_find("", argv[1]) : NULL;
+    const struct check_rule *rule = argc == 2 ? check_rule_named(argv[1]) : NULL;
     const struct yaml_node *settings, *setting;
 
-    if (argc == 2 && check_print_rule(stdout, argv[1]))
+    if (rule != NULL) {
+        check_print_rule(stdout, rule);
         return 0;
+    }
     if (file != NULL && strchr(argv[1], '/') != NULL) {
         fwrite(file->bytes, 1, file->len, stdout);
         return 0;

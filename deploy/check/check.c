@@ -267,7 +267,7 @@ int run_check(int argc, char **argv)
     if (d.errors == 0)
         check_files(&c, &o, &d);
     code = diag_end(&d);
-    code = code == 0 ? c.count > 0 || (o.strict && check_count_unread(&c) > 0) : code;
+    code = code == 0 ? c.count > 0 || (o.strict && check_print_unread(NULL, &c) > 0) : code;
     for (size_t i = 0; i < c.file_count; i++)
         yaml_file_free(&c.files[i]);
     kube_free(&c.bundle);

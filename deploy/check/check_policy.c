@@ -266,17 +266,12 @@ static bool asks_dns(const struct way *w)
 typedef bool (*admits_function)(const struct kube_object *policy, const struct yaml_node *rule,
                                 const struct way *w);
 
-static bool admits_clients(const struct kube_object *policy, const struct yaml_node *rule,
-                           const struct way *w)
+/* A rule of ingress has no `to`, and one of egress no `from`. */
+static bool admits_way(const struct kube_object *policy, const struct yaml_node *rule,
+                       const struct way *w)
 {
     return check_admits_port(rule, w->to, w->port) &&
-           admits_pods(policy, kube_get(rule, "from"), w->from);
-}
-
-static bool admits_to_store(const struct kube_object *policy, const struct yaml_node *rule,
-                            const struct way *w)
-{
-    return check_admits_port(rule, w->to, w->port) &&
+           admits_pods(policy, kube_get(rule, "from"), w->from) &&
            admits_pods(policy, kube_get(rule, "to"), w->to);
 }
 
@@ -342,20 +337,20 @@ static const char *at_port(struct check *c, const struct way *w)
 
 static void look_at_store(struct check *c, const struct way *w)
 {
-    const struct kube_object *closed = NULL;
+    bool plugin = w->from->object == w->to->object && check_has_policy_of_plugin(w->to->object);
 
-    if (w->from->object != w->to->object || !check_has_policy_of_plugin(w->to->object))
-        closed = policy_closing_way(c, "ingress", w->to, w, admits_clients);
+    FOREACH_WORD(direction, "ingress", "egress") {
+        bool in = strcmp(direction, "ingress") == 0;
+        const struct kube_object *closed =
+            in && plugin ? NULL
+                         : policy_closing_way(c, direction, in ? w->to : w->from, w, admits_way);
 
-    if (closed != NULL)
-        check_report_on(c, closed, at_rules(closed, "ingress"),
-                        "no policy admits the pods of %s to %s%s, where they meet",
-                        w->from->object->title, w->to->object->title, at_port(c, w));
-    closed = policy_closing_way(c, "egress", w->from, w, admits_to_store);
-    if (closed != NULL)
-        check_report_on(c, closed, at_rules(closed, "egress"),
-                        "no policy lets the pods of %s out to %s%s, where they meet",
-                        w->from->object->title, w->to->object->title, at_port(c, w));
+        if (closed != NULL)
+            check_report_on(c, closed, at_rules(closed, direction),
+                            in ? "no policy admits the pods of %s to %s%s, where they meet"
+                               : "no policy lets the pods of %s out to %s%s, where they meet",
+                            w->from->object->title, w->to->object->title, at_port(c, w));
+    }
 }
 
 static void look_at_dns(struct check *c, const struct way *w)

@@ -75,9 +75,7 @@ static void unread_add(struct unread *u, const struct kube_object *o, const char
     u->last = text;
 }
 
-/* Prints one line about what no rule has judged, if there is anything (out NULL: nothing), and
- * counts it. */
-static size_t print_unread(FILE *out, const struct check *c)
+size_t check_print_unread(FILE *out, const struct check *c)
 {
     struct arena *a = (struct arena *)&c->bundle.arena;
     struct unread parts[] = {{.what = "launch", .many = "launches", .names.arena = a},
@@ -110,11 +108,6 @@ static size_t print_unread(FILE *out, const struct check *c)
     return count;
 }
 
-size_t check_count_unread(const struct check *c)
-{
-    return print_unread(NULL, c);
-}
-
 /* The first placeholder of a text. */
 static void put_placeholder(FILE *out, const char *text)
 {
@@ -139,7 +132,7 @@ static void print_remedy(FILE *out, const struct job_view *v)
 
 static void print_looked(FILE *out, const struct check *c)
 {
-    print_unread(out, c);
+    check_print_unread(out, c);
     print_remedy(out, &c->jobs);
     for (size_t i = 0; i < c->file_count; i++) {
         const struct yaml_node *n = kube_find_placeholder(&c->files[i]);
@@ -176,25 +169,10 @@ void check_print_sum(FILE *out, const struct check *c)
     print_looked(out, c);
 }
 
-static void print_rule(FILE *out, const struct check_rule *rule)
+void check_print_rule(FILE *out, const struct check_rule *rule)
 {
     fprintf(out, "%s (%s): %s\n", rule->id, severity_names[rule->severity], rule->title);
     print_reasons(out, rule);
-}
-
-bool check_print_rule(FILE *out, const char *id)
-{
-    const struct check_rule *rule = check_rule_named(id);
-
-    if (rule != NULL)
-        print_rule(out, rule);
-    return rule != NULL;
-}
-
-void check_print_rules(FILE *out)
-{
-    for (size_t i = 0; i < check_rule_count; i++)
-        print_rule(out, &check_rules[i]);
 }
 
 /* --- Annotations of GitHub's workflows: commands in the log. --- */

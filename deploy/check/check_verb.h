@@ -55,10 +55,8 @@ void check_print_sarif(FILE *out, struct check *c);
 void check_print_github(FILE *out, struct check *c);
 /* One line: the number of findings. */
 void check_print_sum(FILE *out, const struct check *c);
-/* How many things no rule has judged: launches and containers whose text is not in the files, and
- * objects of unknown kinds. */
-size_t check_count_unread(const struct check *c);
-/* Prints each rule: its fault, the consequence and the remedy. */
-void check_print_rules(FILE *out);
-/* One rule; false if there is none of that name. */
-bool check_print_rule(FILE *out, const char *id);
+/* One line about what no rule has judged, if there is anything (out NULL: nothing): launches and
+ * containers whose text is not in the files, and objects of unknown kinds. Returns how many. */
+size_t check_print_unread(FILE *out, const struct check *c);
+/* A rule: its fault, the consequence and the remedy. */
+void check_print_rule(FILE *out, const struct check_rule *rule);

@@ -314,7 +314,7 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     struct job_view *v = scope->view;
     struct job_run *r = new_run(v, scope->container);
     struct torchrun_args *args = arena_alloc(&v->bundle->arena, sizeof *args);
-    bool accelerate = !torchrun && torchrun_is_accelerate(words, count);
+    bool accelerate = !torchrun && torchrun_find_accelerate(words, count) > 0;
 
     torchrun_parse(&v->bundle->arena, words, count, first, args);
     args->opaque = args->opaque || (!torchrun && !accelerate);
@@ -342,10 +342,7 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
         add_run(scope, words, count, first, true);
         return true;
     }
-    for (size_t i = 0; first == 0 && i < count && torchrun_is_accelerate(words, count); i++) {
-        if (text_is(words[i].text, "launch", "accelerate.commands.launch"))
-            first = i + 1; /* options of its own may come before those of torchrun */
-    }
+    first = torchrun_find_accelerate(words, count); /* its own options may come first */
     if (first == 0)
         first = torchrun_find_option(words, count);
     if (first < count)

@@ -5,8 +5,7 @@
 
 struct owners {
     struct kube_bundle *bundle;
-    struct kube_index named; /* objects by kind and name */
-    bool *shown, *made;      /* by index of objects: see shows_pods(); the result */
+    bool *shown, *made; /* by index of objects: see shows_pods(); the result */
 };
 
 const struct yaml_node *kube_controller(const struct kube_object *o)
@@ -33,7 +32,7 @@ static const struct kube_object *find_owner(const struct owners *w, const struct
                                             const char *api, const char *kind, const char *uid,
                                             const char *name, size_t len)
 {
-    KUBE_FOREACH_HIT(hit, kube_index_find_part(&w->named, kind, name, len)) {
+    KUBE_FOREACH_HIT(hit, kube_index_find_part(&w->bundle->named, kind, name, len)) {
         const struct kube_object *owner = w->bundle->objects[*hit.list];
         const char *own = kube_text(owner->node, "metadata.uid");
 
@@ -86,22 +85,12 @@ static bool has_containers(const struct yaml_node *node)
     return ANY(for (size_t i = 0; i < node->count; i++), has_containers(yaml_child(node, i)));
 }
 
-static bool has_runtime(const struct owners *w, const struct kube_object *train)
-{
-    const char *kind = kube_text(train->spec, "runtimeRef.kind");
-    const char *name = kube_text(train->spec, "runtimeRef.name");
-
-    if (*kind == '\0')
-        kind = "ClusterTrainingRuntime";
-    return kube_index_find(&w->named, kind, name).count > 0;
-}
-
 /* Whether the manifests show the owner's pods completely. The pods of a TrainJob come mostly from
  * its runtime; an object of an unknown kind may name only an image. */
 static bool shows_pods(const struct owners *w, const struct kube_object *owner)
 {
     return owner->type == KUBE_OTHER      ? has_containers(owner->spec)
-           : owner->type == KUBE_TRAINJOB ? has_runtime(w, owner)
+           : owner->type == KUBE_TRAINJOB ? kube_runtime_of(w->bundle, owner) != NULL
                                           : true;
 }
 
@@ -134,7 +123,7 @@ void kube_drop_made(struct kube_bundle *b)
     w.shown = arena_alloc(&b->arena, (before + 1) * sizeof *w.shown);
     w.made = arena_alloc(&b->arena, (before + 1) * sizeof *w.made);
     for (size_t i = 0; i < before; i++)
-        kube_index_add(&b->arena, &w.named, b->objects[i]->kind, b->objects[i]->name, i);
+        kube_index_add(&b->arena, &b->named, b->objects[i]->kind, b->objects[i]->name, i);
     for (size_t i = 0; i < before; i++)
         w.shown[i] = shows_pods(&w, b->objects[i]);
     for (size_t i = 0; i < before; i++)
@@ -146,6 +135,7 @@ void kube_drop_made(struct kube_bundle *b)
         b->objects[kept]->index = kept;
         kept++;
     }
+    b->named = (struct kube_index){0}; /* objects have new places */
     b->count = kept;
     b->made = before - kept;
 }

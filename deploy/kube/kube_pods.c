@@ -263,13 +263,12 @@ static void find_replicated(struct kube_bundle *b, const struct kube_object *o,
     }
 }
 
-static const struct kube_object *runtime_of(const struct kube_bundle *b,
-                                            const struct kube_object *train)
+const struct kube_object *kube_runtime_of(const struct kube_bundle *b,
+                                          const struct kube_object *train)
 {
     const char *written = kube_text(train->spec, "runtimeRef.kind");
     const char *kind = *written == '\0' ? "ClusterTrainingRuntime" : written;
     const char *name = kube_text(train->spec, "runtimeRef.name");
-
     bool everywhere = strcmp(kind, "ClusterTrainingRuntime") == 0;
 
     return FIND(b->objects[*hit.list],
@@ -280,7 +279,7 @@ static const struct kube_object *runtime_of(const struct kube_bundle *b,
 
 static void find_train(struct kube_bundle *b, const struct kube_object *o)
 {
-    const struct kube_object *runtime = runtime_of(b, o);
+    const struct kube_object *runtime = kube_runtime_of(b, o);
     const struct yaml_node *trainer = kube_get(o->spec, "trainer");
     struct kube_pods *p;
 
@@ -315,7 +314,7 @@ static void find_jobset(struct kube_bundle *b, const struct kube_object *o)
 static void find_used(struct kube_bundle *b)
 {
     KUBE_FOREACH(o, b) {
-        const struct kube_object *runtime = o->type == KUBE_TRAINJOB ? runtime_of(b, o) : NULL;
+        const struct kube_object *runtime = o->type == KUBE_TRAINJOB ? kube_runtime_of(b, o) : NULL;
 
         if (runtime != NULL)
             b->objects[runtime->index]->used = true;

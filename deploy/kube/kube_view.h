@@ -188,6 +188,9 @@ bool kube_same_namespace(const struct kube_object *a, const struct kube_object *
 /* The first object of this kind and name in the namespace of another object, or NULL. */
 const struct kube_object *kube_named(const struct kube_bundle *b, const char *kind,
                                      const char *name, const struct kube_object *beside);
+/* The runtime in the bundle that a TrainJob uses, or NULL. */
+const struct kube_object *kube_runtime_of(const struct kube_bundle *b,
+                                          const struct kube_object *train);
 /* Whether pods of `o` find the ConfigMap: no pod starts without it, so a missing namespace fits. */
 bool kube_reads_map(const struct kube_object *o, const struct kube_object *map);
 

@@ -100,15 +100,15 @@ size_t torchrun_find(const struct arg_word *words, size_t count)
     return found;
 }
 
-bool torchrun_is_accelerate(const struct arg_word *words, size_t count)
+size_t torchrun_find_accelerate(const struct arg_word *words, size_t count)
 {
     for (size_t i = 0; i + 1 < count; i++) {
         if (strcmp(kube_base_name(words[i].text), "accelerate") == 0)
-            return strcmp(words[i + 1].text, "launch") == 0;
+            return strcmp(words[i + 1].text, "launch") == 0 ? i + 2 : 0;
         if (strcmp(words[i].text, "-m") == 0)
-            return strcmp(words[i + 1].text, "accelerate.commands.launch") == 0;
+            return strcmp(words[i + 1].text, "accelerate.commands.launch") == 0 ? i + 2 : 0;
     }
-    return false;
+    return 0;
 }
 
 /* --- Reading options. --- */

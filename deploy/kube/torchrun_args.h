@@ -54,8 +54,8 @@ struct torchrun_args {
     const struct arg_word *unread;  /* the word that may hold them, such as $FLAGS, or NULL */
 };
 
-/* Whether the words start `accelerate launch`. */
-bool torchrun_is_accelerate(const struct arg_word *words, size_t count);
+/* The index after `launch` of `accelerate launch`; 0 if the words do not start it. */
+size_t torchrun_find_accelerate(const struct arg_word *words, size_t count);
 
 /* The index after the word that is torchrun; 0 if the words do not start it. */
 size_t torchrun_find(const struct arg_word *words, size_t count);

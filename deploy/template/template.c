@@ -157,8 +157,16 @@ static struct yaml_node *item_of(struct template_state *t, const struct yaml_nod
     return n;
 }
 
-bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
-                        const struct scope *s, struct template_loop *l)
+/* A `$for: name in expression`; starts zeroed. */
+struct template_loop {
+    const struct yaml_node *over;
+    size_t index;       /* of the next item */
+    struct scope scope; /* with the variable */
+};
+
+/* Sets the variable to the next item. False: there are no more, or an error (t->failed). */
+static bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
+                               const struct scope *s, struct template_loop *l)
 {
     const char *in = strstr(loop->text, " in ");
 

@@ -29,18 +29,6 @@ struct yaml_node *template_fill(struct template_state *t, const struct yaml_node
 bool template_fill_variables(struct template_state *t, const struct yaml_node *let,
                              const struct scope *s);
 
-/* A `$for: name in expression`; starts zeroed. */
-struct template_loop {
-    const struct yaml_node *over;
-    size_t index;       /* of the next item */
-    struct scope scope; /* with the variable */
-};
-
-/* Sets the variable to the next item of a list, or {key, value} of a mapping. False: no more items,
- * or an error (t->failed). */
-bool template_loop_next(struct template_state *t, const struct yaml_node *loop,
-                        const struct scope *s, struct template_loop *l);
-
 /* Reports the entries of a list of `checks` or `notes` whose `if` is true: at `where`, if that is
  * in a file of the user, else at `file`. False: there was an error in a template. */
 bool template_check(struct template_state *t, const struct yaml_node *list, enum diag_kind kind,
