@@ -74,7 +74,7 @@ def metrics(s):
 @case()
 def controls(s):
     """GET of an etcd key that is all control characters, by ten clients at a time."""
-    size = s.of(10 * MIB - 100)
+    size = s.of(MIB - 100)
     s.ask("PUT", "/v2/keys/controls", b"value=" + b"\x01" * size,
           "application/x-www-form-urlencoded")
     request = http_request("GET", "/v2/keys/controls", headers="Connection: close\r\n")
@@ -105,8 +105,8 @@ def leave_and_await_forgotten(s, peer, left=0):
         agent.close()
     s.peers = [peer]
     deadline = time.monotonic() + s.options.patience
-    while time.monotonic() < deadline and s.ask(
-            "GET", "/rdzv/v1/spaces/default/status").count(b'"id"') > left:
+    while time.monotonic() < deadline and len(json.loads(s.ask(
+            "GET", "/rdzv/v1/spaces/default/status"))["runs"]) > left:
         time.sleep(0.02)
 
 

@@ -131,7 +131,7 @@ def multi_set(peer, pairs, most=100000):
     pairs, size, batch = iter(pairs), 0, []
     for key, value in pairs:
         batch.append((key, value))
-        size += len(batch[-1])
+        size += len(key) + len(value)
         if size > 4 * MIB or len(batch) == most:
             peer.send(modern.multi_set(*batch))
             size, batch = 0, []
