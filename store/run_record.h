@@ -30,7 +30,8 @@ struct run_record {
  * address is a list of JSON, `round` the time of its end, or of the last refusal. */
 #define RUN_HOSTS_KEY RUN_ENDED_KEY "hosts/"
 
-#define RUN_RANKS_KEY "ranks" /* before a run's key: the key of the record of its ranks */
+#define RUN_RANKS_KEY   "ranks"   /* before a run's key: the key of the record of its ranks */
+#define RUN_GOODPUT_KEY "goodput" /* the same of the record of its times */
 
 /* The key of the record that is named so behind that prefix; `out` holds its bytes. Empty: too long
  * for a record. */

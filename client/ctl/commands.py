@@ -122,6 +122,14 @@ COMMANDS = [
             most 100 of a run.""",
             ("waiters", "every client, the longest wait first"),
             ("waiters JOB", "those of one run")),
+    Command("goodput", "RUN", 1, 1, "runs", "watch interval", "how long a run has trained, and what it has waited for",
+            """Lists the parts of the time of a run: training, from a complete round to the first sign of its end, and
+            each cause for which its nodes have waited: first_nodes, lost_node, node_left (mostly after workers failed),
+            new_node, operator, store_start. The start of workers counts as training, and also work that is lost with a
+            round: only the job knows when it has saved its state. A c10d run keeps its times over a start of a store
+            with --data-dir or etcd.""",
+            ("goodput JOB", "each part, its share, and how often it began"),
+            ("goodput JOB -o json", "for a script")),
     Command("ranks", "RUN", 1, 1, "runs", "watch interval", "the rank of each node, and its domain",
             """Lists the nodes of the last complete round by rank, with their domains of the store's --topology-file,
             such as racks. Ranks form a ring, in which the last rank is followed by rank 0: NEXT names the domain of
@@ -278,11 +286,12 @@ QUESTIONS = {
 TABLES = {
     "runs": "RUN id, SPACE space, BACKEND backend, STATE - state, ROUND round count, NODES - nodes, "
             "MISSING missing_count count, WAITS waits_count count, FOR since age",
-    "ended": "RUN id, SPACE space, END end, AGO ended age, TOOK seconds took, ROUNDS rounds count, NODES nodes count, "
+    "ended": "RUN id, SPACE space, END end, AGO ended age, TOOK seconds took, TRAINED trained took, ROUNDS rounds count, NODES nodes count, "
              "MISSING missing names, WHY why",
     "spaces": "SPACE name, KEYS keys count, BYTES bytes bytes, QUEUES queues count, ETCD NODES etcd_nodes count, "
               "C10D CLIENTS c10d_clients count, WAITERS waiters count, RUNS runs runs, MISSING runs missing",
     "waiters": "FOR since age, RUN run, NODE node, RANK rank number, PEER peer, KEY keys wait_keys",
+    "goodput": "PART part, TIME seconds took, SHARE share, TIMES times count",
     "ranks": "RANK rank number, NODE addr, PID pid number, DOMAIN domain, NEXT next_domain, PEER peer",
     # Each figure of a space is the metric rdzvd_space_MEMBER.
     "top": "SPACE name, KEYS keys count, BYTES bytes bytes, QUEUES queues count, ETCD NODES etcd_nodes count, "

@@ -563,6 +563,35 @@ enum ctl_exit run_waiters(const struct ctl *ctl)
     return show_again(ctl, print_waiters);
 }
 
+/* --- goodput --- */
+
+static enum ctl_exit print_goodput(const struct view *view)
+{
+    static const struct listing listing = {"part", NULL, COLUMNS_GOODPUT};
+    size_t count;
+    struct shown_run *runs = all_runs(view, "runs", &count);
+    cJSON *parts = ctl_memory(cJSON_Duplicate(member_item(runs[0].run, "goodput"), true)), *part;
+    double all = 0;
+    char share[16];
+
+    free(runs);
+    cJSON_ArrayForEach(part, parts) all += member_item(part, "seconds")->valuedouble;
+    cJSON_ArrayForEach(part, parts)
+    {
+        snprintf(share, sizeof share, "%.1f %%",
+                 all > 0 ? 100 * member_item(part, "seconds")->valuedouble / all : 0);
+        cJSON_AddStringToObject(part, "share", share);
+    }
+    print_listing(view, parts, parts, &listing);
+    cJSON_Delete(parts);
+    return CTL_FINE;
+}
+
+enum ctl_exit run_goodput(const struct ctl *ctl)
+{
+    return show_again(ctl, print_goodput);
+}
+
 /* --- ranks --- */
 
 static int lowest_first(const void *left, const void *right)

@@ -107,6 +107,8 @@ void status_end_run(struct live_run *run, const struct note *note, int64_t at_us
     json_member_time(&w, "ended", at_us);
     if (began_us != 0)
         json_member_seconds(&w, "seconds", at_us - began_us);
+    json_member_seconds(&w, "trained",
+                        goodput_spent_us(&run->history.goodput, GOODPUT_TRAINS, at_us));
     json_member_i64(&w, "rounds", rounds);
     json_member_u64(&w, "nodes", torch_state_participants(&v->last_completed));
     json_member_str(&w, "why", note->reason);

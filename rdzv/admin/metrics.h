@@ -68,11 +68,19 @@ enum space_gauge {
     SPACE_GAUGES,
 };
 
-enum run_figure { RUN_PARTICIPANTS, RUN_WAITING, RUN_MISSING, RUN_SILENT, RUN_FIGURES };
+enum run_figure {
+    RUN_PARTICIPANTS,
+    RUN_WAITING,
+    RUN_MISSING,
+    RUN_SILENT,
+    RUN_TRAINED_S,
+    RUN_WAITED_S,
+    RUN_FIGURES
+};
 
 /* Of a run; or of several: sums, and the longest time in each state. */
 struct run_figures {
-    uint64_t nodes[RUN_FIGURES];
+    uint64_t values[RUN_FIGURES];
     double state_s[RUN_STATES];
 };
 

@@ -116,12 +116,15 @@ static struct run_figures figures_of(const struct run_facts *f, enum run_state s
     struct run_figures figures;
 
     run_status_survey(f, &survey);
-    figures = (struct run_figures){.nodes = {
+    figures = (struct run_figures){.values = {
                                        [RUN_PARTICIPANTS] = survey.participants,
                                        [RUN_WAITING] = survey.waiting + agents_waiting,
                                        [RUN_MISSING] = survey.missing_count,
                                        [RUN_SILENT] = survey.silent,
                                    }};
+    for (enum goodput_part part = 0; part < GOODPUT_PARTS; part++)
+        figures.values[part == GOODPUT_TRAINS ? RUN_TRAINED_S : RUN_WAITED_S] +=
+            (uint64_t)run_status_spent_us(f, part) / 1000000;
     if (since_us != 0 && since_us < f->now_us)
         figures.state_s[state] = (double)(f->now_us - since_us) / 1e6;
     return figures;
@@ -131,7 +134,7 @@ static void add_run_to_others(struct space_figures *s, const struct run_figures 
 {
     s->other_runs++;
     for (int i = 0; i < RUN_FIGURES; i++)
-        s->others.nodes[i] += f->nodes[i];
+        s->others.values[i] += f->values[i];
     for (int i = 0; i < RUN_STATES; i++) {
         if (f->state_s[i] > s->others.state_s[i])
             s->others.state_s[i] = f->state_s[i];
@@ -269,11 +272,11 @@ static void write_run_figure(FILE *out, const struct metric_spaces *m, enum metr
     metric_head(out, metric);
     for (size_t i = 0; i < m->run_count; i++) {
         write_labels(out, metric, &m->runs[i]);
-        fprintf(out, "} %" PRIu64 "\n", m->runs[i].figures.nodes[which]);
+        fprintf(out, "} %" PRIu64 "\n", m->runs[i].figures.values[which]);
     }
     for (size_t i = 0; (s = space_at(m, i)) != NULL; i++) {
         if (s->other_runs != 0)
-            metric_line(out, metric, s->others.nodes[which], "space=\"%s\",backend=\"\",run=\"\"",
+            metric_line(out, metric, s->others.values[which], "space=\"%s\",backend=\"\",run=\"\"",
                         space_label(s->space));
     }
 }
@@ -307,5 +310,7 @@ void metric_spaces_write(FILE *out, const struct metric_spaces *m)
     write_run_figure(out, m, METRIC_rdzvd_run_waiting_nodes, RUN_WAITING);
     write_run_figure(out, m, METRIC_rdzvd_run_missing_nodes, RUN_MISSING);
     write_run_figure(out, m, METRIC_rdzvd_run_silent_nodes, RUN_SILENT);
+    write_run_figure(out, m, METRIC_rdzvd_run_trained_seconds, RUN_TRAINED_S);
+    write_run_figure(out, m, METRIC_rdzvd_run_waited_seconds, RUN_WAITED_S);
     write_times(out, m);
 }

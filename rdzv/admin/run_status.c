@@ -58,6 +58,12 @@ int64_t run_status_since_us(const struct run_facts *f)
                                      : 0;
 }
 
+int64_t run_status_spent_us(const struct run_facts *f, enum goodput_part part)
+{
+    return goodput_spent_us(&f->history->goodput, part,
+                            is_left(f) && f->left_us != 0 ? f->left_us : f->now_us);
+}
+
 /* The heartbeat is by the clock of the node's agent. */
 bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node)
 {

@@ -23,6 +23,8 @@ extern const char *const run_state_names[RUN_STATES];
 enum run_state run_status_state(const struct run_facts *f);
 /* Since when; 0: not known. */
 int64_t run_status_since_us(const struct run_facts *f);
+/* The time that the run has spent with it until now, or until its last agent left. */
+int64_t run_status_spent_us(const struct run_facts *f, enum goodput_part part);
 
 /* A node of the state that has not been heard of for as long as torch waits. */
 bool run_status_is_silent(const struct run_facts *f, const struct torch_node *node);

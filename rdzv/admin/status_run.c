@@ -176,6 +176,24 @@ static void write_history(struct writer *w, const struct history *h, size_t max)
     writer_u8(w, ']');
 }
 
+/* Each part that the run has had. */
+static void write_goodput(struct writer *w, const struct run_facts *f)
+{
+    const struct goodput *g = &f->history->goodput;
+
+    json_list(w, "goodput");
+    for (enum goodput_part part = 0; part < GOODPUT_PARTS; part++) {
+        if (g->times[part] == 0)
+            continue;
+        json_open(w, '{');
+        json_member_str(w, "part", goodput_names[part]);
+        json_member_seconds(w, "seconds", run_status_spent_us(f, part));
+        json_member_i64(w, "times", g->times[part]);
+        writer_u8(w, '}');
+    }
+    writer_u8(w, ']');
+}
+
 /* --- The whole. --- */
 
 static void write_hints(struct writer *w, const struct run_facts *f, const struct run_survey *s,
@@ -254,6 +272,8 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
     json_member_u64(w, "absent_count", survey.gone.count);
     write_hints(w, f, &survey, form);
     json_member_known(w, "known_since", f->history->known_us);
+    if (!form->streamed)
+        write_goodput(w, f);
     write_history(w, f->history, form->rounds);
     return listed;
 }

@@ -75,6 +75,7 @@ static void note_node_gone(struct etcd_run *r, const struct torch_node *old, int
         history_lose(&r->history, name, LOSS_LEFT, peer, now_us);
         return;
     }
+    goodput_enter(&r->history.goodput, GOODPUT_LOST, now_us);
     history_add_reason(&r->history, REASON_ALSO, "%s was lost: its last heartbeat was %lld s old",
                        node_words(name, words), (long long)(age_us / 1000000));
     history_lose(&r->history, name, LOSS_SILENT, peer, now_us);
@@ -92,7 +93,7 @@ static void note_nodes(struct etcd_run *r, int64_t now_us)
         if (node_role(node) == NULL)
             note_node_gone(r, old, now_us);
         else
-            history_join(&r->history, node_text(node, name), node->waiting);
+            history_join(&r->history, node_text(node, name), node->waiting, now_us);
     }
 }
 

@@ -287,9 +287,11 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
     policy_step(&run->run, &event, &now, &out);
     if (event.kind == RUN_RESTORED) /* if it was left before, its nodes are gone from the state */
         had_agents = torch_state_participants(&v->before) + v->participants > 0;
-    if (run->run.agent_count > 0 || !v->exists)
+    if (run->run.agent_count > 0 || !v->exists) {
+        if (run->left_us != 0)
+            goodput_skip(&run->history.goodput, run->left_us, now.wall_ns / 1000);
         run->left_us = run->left_reported = 0;
-    else if (had_agents)
+    } else if (had_agents)
         run->left_us = now.wall_ns / 1000;
     if (v->changes != changes)
         engine->work += now.value.len; /* the next one is written */

@@ -81,10 +81,23 @@ static void put_ranks(struct live_run *run, struct slice ranks)
 
 static void delete_record(struct live_run *run)
 {
+    static const char *const beside[] = {RUN_RANKS_KEY, RUN_GOODPUT_KEY};
+
     apply_command(run,
                   &(struct command){.kind = COMMAND_RUN_DELETE, .key = run->run.view.node.key});
-    driver_apply_record(run->home, RUN_RANKS_KEY, run->run.view.node.key,
-                        (struct command){.kind = COMMAND_RUN_DELETE});
+    for (int i = 0; i < 2; i++)
+        driver_apply_record(run->home, beside[i], run->run.view.node.key,
+                            (struct command){.kind = COMMAND_RUN_DELETE});
+}
+
+/* If the space has no room, it is saved with its next change. */
+static void save_goodput(struct live_run *run)
+{
+    char text[GOODPUT_TEXT_MAX];
+
+    goodput_save(&run->history.goodput, text);
+    driver_apply_record(run->home, RUN_GOODPUT_KEY, run->run.view.node.key,
+                        (struct command){.kind = COMMAND_RUN_PUT, .value = slice_str(text)});
 }
 
 static void forget_key(struct live_run *run, struct slice key)
@@ -307,6 +320,8 @@ static void effects_note(struct live_run *run, const struct note *n)
         explain_log(run->home->space->store->name, run->run.view.id, &logged);
     history_note(&run->history, &run->run, n,
                  n->agent == NULL ? NULL : conn_peer(conn_of(n->agent), peer), now_us);
+    if (run->history.goodput.is_unsaved && run->run.view.exists && n->kind != NOTE_RUN_FORGOTTEN)
+        save_goodput(run);
     if (n->kind == NOTE_NODE_JOINED && n->agent != NULL)
         conn_agent_of(n->agent)->joined_us = now_us;
     if (n->kind == NOTE_AGENTS_REJECTED && !n->closed) /* they may begin it so much later */

@@ -110,6 +110,7 @@ void history_end(struct history *h, const char *why, int64_t now_us)
     if (why != NULL) {
         add_reason(r, why);
         h->fault_us = 0; /* no round is to follow */
+        goodput_end(&h->goodput, now_us);
     }
     r->ended_us = now_us;
 }
@@ -121,6 +122,7 @@ void history_reach(struct history *h, int64_t round, int64_t now_us)
     if (r != NULL && r->round == round && r->ended_us == 0)
         return;
     history_end(h, NULL, now_us);
+    goodput_enter(&h->goodput, h->goodput.since_us == 0 ? GOODPUT_FIRST : GOODPUT_LEFT, now_us);
     h->had_last_call = false;
     add_round(h, round, now_us);
 }
@@ -157,6 +159,7 @@ void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64
     r->nodes = nodes;
     if (h->stats != NULL)
         count_round(h, r);
+    goodput_enter(&h->goodput, GOODPUT_TRAINS, now_us);
     h->fault_us = 0;
     h->was_complete = true;
     if (!reached_max)
@@ -196,6 +199,7 @@ void history_leave(struct history *h, const char *node, int64_t now_us)
     struct history_round *r = standing(h);
     char words[NODE_TEXT_MAX];
 
+    goodput_enter(&h->goodput, GOODPUT_LEFT, now_us);
     if (r == NULL || r->why != NULL)
         return;
     history_add_reason(h, REASON_FIRST, "%s left the round by itself", node_words(node, words));
@@ -248,15 +252,17 @@ static void forget_losses(struct history *h, const char *node)
     }
 }
 
-void history_join(struct history *h, const char *node, bool waits)
+void history_join(struct history *h, const char *node, bool waits, int64_t now_us)
 {
     char words[NODE_TEXT_MAX];
 
     forget_losses(h, node);
     tell_failure(h, node);
-    if (waits)
-        history_add_reason(h, REASON_FIRST, "%s came, and the others meet again to admit it",
-                           node_words(node, words));
+    if (!waits)
+        return;
+    goodput_enter(&h->goodput, GOODPUT_NEWCOMER, now_us);
+    history_add_reason(h, REASON_FIRST, "%s came, and the others meet again to admit it",
+                       node_words(node, words));
 }
 
 void history_lose(struct history *h, const char *node, enum loss_kind kind, const char *peer,
@@ -342,7 +348,9 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         break;
     case NOTE_NODE_JOINED:
         history_reach(h, note->round, now_us);
-        history_join(h, note->node, strcmp(note->role, "waiting") == 0);
+        history_join(h, note->node, strcmp(note->role, "waiting") == 0, now_us);
+        if (run->view.state.complete && run->view.waiting == 0)
+            goodput_enter(&h->goodput, GOODPUT_TRAINS, now_us); /* a lost node is back */
         break;
     case NOTE_NODE_LEFT:
         if (history_is_of_round(note))
@@ -350,23 +358,29 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         history_reach(h, note->round, now_us);
         break;
     case NOTE_NODE_SET_ASIDE:
-        if (history_is_of_round(note))
-            history_add_reason(h, REASON_ALSO, "an operator has taken %s out", note->node);
+        if (!history_is_of_round(note))
+            break;
+        goodput_enter(&h->goodput, GOODPUT_ORDER, now_us);
+        history_add_reason(h, REASON_ALSO, "an operator has taken %s out", note->node);
         break;
     case NOTE_NODE_DISCONNECTED:
     case NOTE_NODE_SILENT:
     case NOTE_NODE_PRESUMED_DEAD:
     case NOTE_NODE_REPLACED:
-        if (history_is_of_round(note))
+        if (history_is_of_round(note)) {
+            goodput_enter(&h->goodput, GOODPUT_LOST, now_us);
             add_loss_reason(h, note);
+        }
         history_lose(h, note->node, loss_kind_of(note->kind), peer, now_us);
         history_reach(h, note->round, now_us);
         break;
     case NOTE_NODES_RESTARTED:
+        goodput_enter(&h->goodput, run->meets_on_order ? GOODPUT_ORDER : GOODPUT_LEFT, now_us);
         history_add_reason(h, REASON_ALSO, "rdzvd told the other nodes (%llu) to meet again",
                            (unsigned long long)note->number);
         break;
     case NOTE_NODES_LOST:
+        goodput_enter(&h->goodput, GOODPUT_STORE, now_us);
         history_add_reason(h, REASON_ALSO,
                            "%llu nodes did not come back after rdzvd was started again",
                            (unsigned long long)note->number);

@@ -1,10 +1,12 @@
 /* What happened to a run: its rounds, when each began, was complete and ended, and why it ended, in
  * plain words; and who was lost. It is made of what the policy notes of c10d's runs (explain.h) and
- * of what etcd's keys tell (etcd_run.h). Bounded, counted as ACCOUNT_RUNS, and in memory alone:
- * when that is short, or rdzvd is started again, the past is forgotten. */
+ * of what etcd's keys tell (etcd_run.h). Bounded, counted as ACCOUNT_RUNS, and in memory only:
+ * when that is short, or rdzvd is started again, the past is forgotten. The store keeps `goodput`
+ * of a run over c10d. */
 #pragma once
 
 #include "rdzv/engine/stats.h"
+#include "rdzv/rendezvous/goodput.h"
 #include "rdzv/rendezvous/run.h"
 
 struct note;
@@ -57,7 +59,8 @@ struct history {
     char *failed;       /* the node whose workers have failed for the last time; owned */
     int64_t began_us;   /* the run did; 0: not seen */
     int64_t known_us;   /* the run was there before; since then it is seen. 0: from its begin on */
-    int64_t fault_us;   /* since then it lacks a node that it had; 0: it does not */
+    struct goodput goodput;
+    int64_t fault_us; /* since then it lacks a node that it had; 0: it does not */
 };
 
 void history_fini(struct history *h);
@@ -84,7 +87,7 @@ void history_end(struct history *h, const char *why, int64_t now_us);
 
 /* A node has left by itself; it has joined. `node` is "host/pid/local id". */
 void history_leave(struct history *h, const char *node, int64_t now_us);
-void history_join(struct history *h, const char *node, bool waits);
+void history_join(struct history *h, const char *node, bool waits, int64_t now_us);
 
 /* The connection of a worker has ended. If the worker has failed, its agent leaves the round within
  * HISTORY_FIRST_US: before torch 2.4 it polls its workers each 5 s. */

@@ -145,11 +145,14 @@ static void restore_record(struct live_run *run)
     struct slice name = run->run.view.node.key;
     const struct run_record *found = driver_find_record(run->home, "", name);
     const struct run_record *ranks = driver_find_record(run->home, RUN_RANKS_KEY, name);
+    const struct run_record *times = driver_find_record(run->home, RUN_GOODPUT_KEY, name);
     struct view_record record;
     struct worker_store *w;
 
     if (ranks != NULL)
         run_view_keep(&run->run.view.ranks, ranks->address);
+    if (times != NULL)
+        goodput_load(&run->history.goodput, times->address);
     if (found == NULL)
         return;
     record = (struct view_record){.placement = found->placement,

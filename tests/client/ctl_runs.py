@@ -79,6 +79,38 @@ def ranks_are_shown_with_the_edges_between_domains():
             rdzvctl("ranks", "OTHER", server=daemon, code=MISSING)
 
 
+def parts_of(daemon):
+    """{part: times}; each has a share of the time."""
+    parts = json.loads(rdzvctl("goodput", "JOB", "-o", "json", server=daemon)[0])
+    check(all(p["seconds"] >= 0 and p["share"].endswith(" %") for p in parts), parts)
+    return {p["part"]: p["times"] for p in parts}
+
+
+@case
+def goodput_has_the_causes_of_all_waits_also_over_a_start():
+    with tempfile.TemporaryDirectory(prefix="rdzvd-") as tmp:
+        with job(["node-a", "node-b", "node-c"], "--data-dir=" + tmp) as (daemon, agents):
+            check(parts_of(daemon) == {"training": 1, "first_nodes": 1}, "a round is complete")
+            agents[2].close()
+            daemon.wait_log("event=node_disconnected")
+            read_together(agents[:2])
+            for agent in agents[:2]:
+                agent.leave()
+            rejoin(agents[:2])
+            seen = {"training": 2, "first_nodes": 1, "lost_node": 1}
+            check(parts_of(daemon) == seen, "a node was lost")
+            out, _ = rdzvctl("goodput", "JOB", server=daemon)
+            lines_in_order(out, "PART", "SHARE", "TIMES", "training", "%  2", "first_nodes", "lost_node")
+            for agent in agents[:2]:
+                agent.close()
+            daemon.wait_log("event=node_disconnected", count=3)
+            agents[:] = []
+        with Rdzvd("--data-dir=" + tmp) as daemon:
+            parts = parts_of(daemon)
+            check(parts == {**seen, "lost_node": 2}, parts)
+            rdzvctl("goodput", "OTHER", server=daemon, code=MISSING)
+
+
 @case
 def status_names_the_absent_node():
     with job(["node-a", "node-b", "node-c"]) as (daemon, agents):

@@ -318,8 +318,9 @@ def each_end_is_reported_once_and_over_a_restart():
                                     node or '""', rounds, missing[0] if missing else '""',
                                     re.escape('"%s"' % why).replace("SOME", r"\d+")))
                 report = ended(server)[0]
-                began, end_time, seconds = (report.pop(name) for name in ("began", "ended", "seconds"))
-                check(began < end_time and 0 <= seconds < 60, (began, end_time, seconds))
+                began, end_time, seconds, trained = (report.pop(name)
+                                                     for name in ("began", "ended", "seconds", "trained"))
+                check(began < end_time and 0 <= trained <= seconds < 60, (began, end_time, seconds, trained))
                 report["why"] = re.sub(r"\d+ s;", "SOME s;", report["why"])
                 same(report, {"id": "run-%d" % number, "end": end, "rounds": rounds, "nodes": nodes, "why": why,
                               "node": node, "missing": missing}, act.__name__)

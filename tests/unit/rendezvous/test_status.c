@@ -477,7 +477,7 @@ static void a_node_that_comes_is_the_reason(void **state)
     (void)state;
     two_of_three_nodes_complete(&p);
     write_state(&p, 0, it_is_complete);
-    history_join(&p.history, "c/7/0", true);
+    history_join(&p.history, "c/7/0", true, 1);
     json = status(&p);
     assert_string_equal(str(item(json, "rounds", 0), "why"),
                         "c (pid 7) came, and the others meet again to admit it");
@@ -657,6 +657,40 @@ static void a_recovery_lasts_from_the_loss_to_the_round(void **state)
     history_fini(&h);
 }
 
+static void goodput_has_the_first_cause_of_each_wait(void **state)
+{
+    static const int64_t seconds[GOODPUT_PARTS] = {[GOODPUT_TRAINS] = 16 + 9 + 7,
+                                                   [GOODPUT_FIRST] = 3,
+                                                   [GOODPUT_LEFT] = 1,
+                                                   [GOODPUT_NEWCOMER] = 3};
+    struct history h = {0};
+    struct goodput again = {0};
+    char text[GOODPUT_TEXT_MAX];
+
+    (void)state;
+    history_reach(&h, 0, 1 * SECOND);
+    history_complete(&h, 2, false, 4 * SECOND);
+    history_leave(&h, "a/1/0", 20 * SECOND);
+    history_join(&h, "a/1/0", true, 20 * SECOND + 1);
+    history_reach(&h, 1, 20 * SECOND + 2);
+    history_complete(&h, 2, false, 21 * SECOND);
+    history_join(&h, "c/1/0", true, 30 * SECOND);
+    history_complete(&h, 3, false, 33 * SECOND);
+    assert_int_equal(goodput_spent_us(&h.goodput, GOODPUT_TRAINS, 34 * SECOND), 26 * SECOND);
+    goodput_skip(&h.goodput, 35 * SECOND, 95 * SECOND); /* nobody was there */
+    history_end(&h, "b closed the run", 100 * SECOND);
+    history_lose(&h, "b/1/0", LOSS_DISCONNECTED, NULL, 101 * SECOND);
+    for (enum goodput_part part = 0; part < GOODPUT_PARTS; part++)
+        assert_int_equal(goodput_spent_us(&h.goodput, part, 200 * SECOND), seconds[part] * SECOND);
+
+    goodput_save(&h.goodput, text);
+    goodput_load(&again, slice_str(text));
+    assert_memory_equal(&again, &h.goodput, sizeof again);
+    goodput_load(&again, slice_str("1 2 x"));
+    assert_int_equal(again.times[GOODPUT_TRAINS], 3);
+    history_fini(&h);
+}
+
 /* --- Many nodes. --- */
 
 static void many_nodes_are_a_letter_each(void **state)
@@ -724,6 +758,7 @@ int main(void)
         cmocka_unit_test(rounds_are_the_newest_first_and_no_more_than_a_hundred),
         cmocka_unit_test(a_reason_has_an_end),
         cmocka_unit_test(a_recovery_lasts_from_the_loss_to_the_round),
+        cmocka_unit_test(goodput_has_the_first_cause_of_each_wait),
         cmocka_unit_test(many_nodes_are_a_letter_each),
     };
 
