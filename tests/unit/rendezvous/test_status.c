@@ -416,7 +416,7 @@ static void fail_round(struct play *p, int64_t i, const char *node, bool names_r
     history_leave(&p->history, node, now_us + 5 * SECOND + 2);
     history_end_worker(&p->history, 0, "10.0.0.7:1", now_us + 5 * SECOND + 3);
     history_reach(&p->history, i + 1, now_us + 5 * SECOND + 4);
-    history_join(&p->history, node, false);
+    history_join(&p->history, node, false, 1);
 }
 
 static void a_loop_of_failures_names_who_was_first(void **state)
