@@ -66,6 +66,11 @@ static inline bool byte_is_digit(uint8_t c)
     return c >= '0' && c <= '9';
 }
 
+static inline bool byte_is_letter(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 /* Reads only decimal digits (no sign, no blanks), up to `max`. False for all other texts. */
 static inline bool slice_to_u64(struct slice s, uint64_t max, uint64_t *out)
 {

@@ -43,11 +43,6 @@ struct number {
     uint64_t scale;
 };
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* Takes it off the text. */
 static enum units_result take_decimal(const char **text, struct number *out)
 {
@@ -113,7 +108,7 @@ enum units_result units_parse_duration(const char *text, uint64_t *out_ms)
 
         if (result != UNITS_OK)
             return result;
-        while (is_letter(rest[len]))
+        while (byte_is_letter((uint8_t)rest[len]))
             len++;
         for (size_t i = 0; i < COUNT(duration_units); i++) {
             if (strlen(duration_units[i].name) == len &&

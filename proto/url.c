@@ -4,11 +4,6 @@
 
 #include <stdio.h>
 
-static bool is_alpha(uint8_t c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* The value of a hexadecimal digit plus 1; 0: not a digit. */
 static const uint8_t hex_digits[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
@@ -142,7 +137,8 @@ static bool take_scheme(struct slice *rest, bool *taken)
             *rest = slice_from(*rest, i + 1);
             return *taken;
         }
-        if (!is_alpha(c) && (i == 0 || !(byte_is_digit(c) || c == '+' || c == '-' || c == '.')))
+        if (!byte_is_letter(c) &&
+            (i == 0 || !(byte_is_digit(c) || c == '+' || c == '-' || c == '.')))
             break;
     }
     return true;
@@ -437,9 +433,13 @@ bool url_find_params(struct slice form, struct slice query, const char *const *n
     return true;
 }
 
-bool url_find_param(struct slice form, struct slice query, const char *name, struct slice *value)
+bool url_find_param(struct slice query, const char *name, struct slice *value)
 {
-    url_find_params(form, query, &name, 1, value);
+    struct url_error why;
+
+    *value = (struct slice){0};
+    if (url_check_form(query, &why))
+        url_find_params((struct slice){0}, query, &name, 1, value);
     return value->ptr != NULL;
 }
 

@@ -62,8 +62,9 @@ bool url_next_param(struct slice *rest, struct url_param *out);
 bool url_find_params(struct slice form, struct slice query, const char *const *names, size_t count,
                      struct slice *values);
 
-/* The same for one name; true when it is there. */
-bool url_find_param(struct slice form, struct slice query, const char *name, struct slice *value);
+/* The same for one name, in a query that nobody has checked. False: it is not there, or the query
+ * has a fault. */
+bool url_find_param(struct slice query, const char *name, struct slice *value);
 
 /* Unescapes checked form data: `+` is a space, `%XX` a byte. `out` needs url_value_len() bytes,
  * which is never more than escaped.len, and may be the escaped bytes themselves. */

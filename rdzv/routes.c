@@ -11,40 +11,44 @@
 #define OWN_PROBE (ROUTE_IS_PROBE | ROUTE_FAST | ROUTE_TAKES_ADDRESSES)
 
 const struct http_route http_routes[] = {
-    {"/v2/keys", ROUTE_BELOW, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},
-    {"/v2/auth", ROUTE_BELOW, etcd_auth_handle, ROUTE_USES_STORE, NULL},
-    {"/v2/members", ROUTE_BELOW, etcd_members_handle, ROUTE_USES_STORE, NULL},
-    {"/v2/machines", ROUTE_EXACT, etcd_machines_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},
-    {"/v2/stats/self", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
-    {"/v2/stats/leader", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
-    {"/v2/stats/store", ROUTE_EXACT, etcd_stats_handle, ROUTE_USES_STORE, NULL},
-    {"/version", ROUTE_EXACT, etcd_version_handle, ROUTE_FAST, etcd_version_handle},
-    {"/health", ROUTE_EXACT, etcd_health_handle,
+    {"/v2/keys", ROUTE_BELOW, NULL, etcd_keys_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},
+    {"/v2/auth", ROUTE_BELOW, NULL, etcd_auth_handle, ROUTE_USES_STORE, NULL},
+    {"/v2/members", ROUTE_BELOW, "GET,POST,DELETE,PUT", etcd_members_handle, ROUTE_USES_STORE,
+     NULL},
+    {"/v2/machines", ROUTE_EXACT, "GET,HEAD", etcd_machines_handle, ROUTE_USES_STORE | ROUTE_FAST,
+     NULL},
+    {"/v2/stats/self", ROUTE_EXACT, "GET", etcd_stats_handle, ROUTE_USES_STORE, NULL},
+    {"/v2/stats/leader", ROUTE_EXACT, "GET", etcd_stats_handle, ROUTE_USES_STORE, NULL},
+    {"/v2/stats/store", ROUTE_EXACT, "GET", etcd_stats_handle, ROUTE_USES_STORE, NULL},
+    {"/version", ROUTE_EXACT, "GET", etcd_version_handle, ROUTE_FAST, etcd_version_handle},
+    {"/health", ROUTE_EXACT, "GET", etcd_health_handle,
      ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE | ROUTE_FAST, NULL},
-    {"/debug/vars", ROUTE_EXACT, etcd_vars_handle, 0, NULL},
-    {"/config/local/log", ROUTE_EXACT, etcd_log_level_handle, 0, NULL},
-    {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, admin_livez_handle},
-    {"/readyz", ROUTE_EXACT, admin_readyz_handle, OWN_PROBE, admin_readyz_handle},
-    {"/metrics", ROUTE_EXACT, admin_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
-     admin_own_metrics_handle},
-    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
-    {"/rdzv/v1/spaces", ROUTE_BELOW, admin_spaces_handle, ROUTE_FOR_READERS, NULL},
-    {"/rdzv/v1/status", ROUTE_EXACT, admin_status_handle, ROUTE_FOR_READERS, NULL},
-    {"/rdzv/v1/monitor", ROUTE_EXACT, admin_monitor_handle, 0, NULL},
+    {"/debug/vars", ROUTE_EXACT, "GET", etcd_vars_handle, 0, NULL},
+    {"/config/local/log", ROUTE_EXACT, "PUT", etcd_log_level_handle, 0, NULL},
+    {"/livez", ROUTE_EXACT, "GET,HEAD", admin_livez_handle, OWN_PROBE, admin_livez_handle},
+    {"/readyz", ROUTE_EXACT, "GET,HEAD", admin_readyz_handle, OWN_PROBE, admin_readyz_handle},
+    {"/metrics", ROUTE_EXACT, NULL, admin_metrics_handle,
+     ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE, admin_own_metrics_handle},
+    {"/", ROUTE_EXACT, "GET,HEAD", admin_page_handle, 0, NULL},
+    {"/rdzv/v1/spaces", ROUTE_BELOW, NULL, admin_spaces_handle, ROUTE_FOR_READERS, NULL},
+    {"/rdzv/v1/status", ROUTE_EXACT, "GET,HEAD", admin_status_handle, ROUTE_FOR_READERS, NULL},
+    {"/rdzv/v1/monitor", ROUTE_EXACT, "GET", admin_monitor_handle, 0, NULL},
     {.path = NULL},
 };
 
 static void pass_route_on(struct http_route *route)
 {
     route->handle = forwards_http_handle;
-    route->flags &= ~(unsigned)ROUTE_IS_PROBE;    /* it takes a descriptor more */
-    route->flags &= ~(unsigned)ROUTE_FOR_READERS; /* the leader sees to that */
+    route->allow = NULL;                       /* the leader sees to that, and to readers */
+    route->flags &= ~(unsigned)ROUTE_IS_PROBE; /* it takes a descriptor more */
+    route->flags &= ~(unsigned)ROUTE_FOR_READERS;
     route->flags |= ROUTE_FAST;
 }
 
 static void refuse_route(struct http_route *route)
 {
     route->handle = standby_refuse_handle;
+    route->allow = NULL;
     route->flags &= ~(unsigned)ROUTE_USES_STORE;
 }
 
@@ -67,12 +71,12 @@ void routes_stand_by(struct http_route out[STATS_ROUTES], bool passes_on)
 
 /* What a relay says of itself, whatever its store says; all else is the store's to answer. */
 const struct http_route relay_routes[] = {
-    {"/livez", ROUTE_EXACT, admin_livez_handle, OWN_PROBE, NULL},
-    {"/readyz", ROUTE_EXACT, admin_readyz_handle, OWN_PROBE, NULL},
-    {"/startz", ROUTE_EXACT, relay_startz_handle, OWN_PROBE, NULL},
-    {"/metrics", ROUTE_EXACT, admin_own_metrics_handle, ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE,
-     NULL},
-    {"/", ROUTE_EXACT, admin_page_handle, 0, NULL},
-    {"", ROUTE_ALL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},
+    {"/livez", ROUTE_EXACT, "GET,HEAD", admin_livez_handle, OWN_PROBE, NULL},
+    {"/readyz", ROUTE_EXACT, "GET,HEAD", admin_readyz_handle, OWN_PROBE, NULL},
+    {"/startz", ROUTE_EXACT, "GET,HEAD", relay_startz_handle, OWN_PROBE, NULL},
+    {"/metrics", ROUTE_EXACT, NULL, admin_own_metrics_handle,
+     ROUTE_ON_METRICS_LISTENERS | ROUTE_IS_PROBE, NULL},
+    {"/", ROUTE_EXACT, "GET,HEAD", admin_page_handle, 0, NULL},
+    {"", ROUTE_ALL, NULL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},
     {.path = NULL},
 };

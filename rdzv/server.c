@@ -15,12 +15,6 @@
 #include "rdzv/notify.h"
 #include "store/memory/account.h"
 
-static struct timeval timeval_of_ms(uint64_t ms)
-{
-    return (struct timeval){.tv_sec = (time_t)(ms / 1000),
-                            .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
-}
-
 /* --- Time. --- */
 
 static void exit_when_idle(struct server *s)
@@ -62,7 +56,7 @@ static void on_tick(evutil_socket_t, short, void *arg)
 static void on_drain_timeout(evutil_socket_t, short, void *arg)
 {
     struct server *s = arg;
-    const struct timeval more = timeval_of_ms(s->role->end_ms == NULL ? 0 : s->role->end_ms(s));
+    uint64_t more_ms = s->role->end_ms == NULL ? 0 : s->role->end_ms(s);
 
     if (s->cut_off) {
         s->stop = true;
@@ -74,14 +68,12 @@ static void on_drain_timeout(evutil_socket_t, short, void *arg)
                                     : "what clients had sent was not kept in time"));
     s->cut_off = true;
     transport_close_open(&s->net, "it did not read its answers before rdzvd ended");
-    if (!evutil_timerisset(&more) || !net_add_event(&s->drain, &more))
+    if (more_ms == 0 || !net_set_timer(&s->drain, more_ms * 1000))
         s->stop = true;
 }
 
 void server_drain(struct server *s, const char *signal)
 {
-    const struct timeval patience = timeval_of_ms(s->config->drain_timeout_ms);
-
     if (s->net.draining) { /* asked twice */
         s->stop = true;
         return;
@@ -90,7 +82,7 @@ void server_drain(struct server *s, const char *signal)
               log_u64("connections", s->net.conn_count));
     notify_send(getenv("NOTIFY_SOCKET"), "STOPPING=1");
     transport_drain(&s->net);
-    if (!net_add_event(&s->drain, &patience))
+    if (!net_set_timer(&s->drain, s->config->drain_timeout_ms * 1000))
         s->stop = true;
 }
 
@@ -193,11 +185,9 @@ int server_run(struct server *s)
 
 static bool add_events(struct server *s)
 {
-    const struct timeval second = {.tv_sec = 1};
-
     event_assign(&s->tick, s->base, -1, EV_PERSIST, on_tick, s);
     evtimer_assign(&s->drain, s->base, on_drain_timeout, s);
-    return signals_open(&s->signals, s->base, on_signal, s) && net_add_event(&s->tick, &second) &&
+    return signals_open(&s->signals, s->base, on_signal, s) && net_set_timer(&s->tick, 1000000) &&
            watch_stdin(s);
 }
 

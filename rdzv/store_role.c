@@ -46,7 +46,6 @@ static void on_expiry(evutil_socket_t, short, void *arg)
 /* Sets the timer for the earliest TTL of all, which may be another one than before. */
 __attribute__((noinline)) static void arm_expiry(struct server *s)
 {
-    struct timeval later;
     int64_t first = 0, wait;
 
     s->engine.expiry_moved = false;
@@ -65,9 +64,8 @@ __attribute__((noinline)) static void arm_expiry(struct server *s)
     if (wait < 0)
         wait = s->engine.batch.refuses ? EXPIRY_SLEEP_MAX_NS : 0;
     wait += 999; /* rounded up: a timer that fires early must be set again */
-    later = (struct timeval){.tv_sec = wait / 1000000000,
-                             .tv_usec = (suseconds_t)(wait % 1000000000 / 1000)};
-    if (!net_add_event(&s->store.expiry, &later)) { /* the next iteration tries again */
+    if (!net_set_timer(&s->store.expiry, (uint64_t)wait / 1000)) {
+        /* The next iteration tries again. */
         s->store.expiry_armed_ns = 0;
         s->engine.expiry_moved = true;
     }

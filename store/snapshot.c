@@ -380,7 +380,7 @@ static bool snapshot_write_some(struct snapshot *s, struct batch *out, size_t by
                                                           : write_space_part(s, out, bytes)))
             return false;
     }
-    return s->phase < PHASE_END || !cow_is_empty(&s->cow) || write_end(s, out);
+    return s->phase < PHASE_END || !STAILQ_EMPTY(&s->cow.items) || write_end(s, out);
 }
 
 enum snapshot_state snapshot_write(struct snapshot *s, size_t bytes, struct batch *out)
@@ -537,7 +537,7 @@ static bool load_record(struct store *s, const struct record *r)
     case CHANGE_SNAPSHOT_NODE:
         return tree_load_node(&space->tree, &c->node_state);
     case CHANGE_SNAPSHOT_EVENT:
-        return tree_load_event(&space->tree, &c->event_state);
+        return watch_load(&space->tree.hub, &c->event_state);
     case CHANGE_SNAPSHOT_SESSION:
         return session_load(&space->sessions, &c->session_state);
     case CHANGE_SNAPSHOT_HELD:

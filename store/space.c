@@ -288,7 +288,7 @@ static size_t memory_for_space(struct space *space, const struct change *change)
 {
     switch (change->kind) {
     case CHANGE_SPACE_RESET:
-        return tree_clear_memory(&space->tree);
+        return tree_memory(&space->tree, change);
     case CHANGE_WORKER_STORE_OPEN:
         return worker_stores_memory(&space->worker_stores);
     case CHANGE_RUN_PUT:

@@ -93,7 +93,7 @@ declare -A SUBFOLDERS=(
 # What a folder may not include, whatever stands above.
 declare -A NEVER=([store]='proto/torch/')
 # Headers of FOLDER itself that its subfolders may include: they implement what stands there.
-OPEN_HEADERS='deploy/verbs.h deploy/rule_calls.h store/record_table.h rdzv/metric_table.h'
+OPEN_HEADERS='deploy/verbs.h deploy/rule_calls.h store/record_table.h store/change_kinds.h rdzv/metric_table.h'
 declare -A LIBRARIES=(
     [proto]='protobuf-c openssl' [store]='' [rdzv]='libevent cJSON libyaml nghttp2 openssl' [client]='cJSON libcurl librdzv openssl'
     [deploy]='libyaml' [tests]='protobuf-c libevent cJSON libyaml libcurl nghttp2 openssl cmocka'
@@ -147,7 +147,7 @@ check_arrows() {
         [[ $include =~ [\<\"]([^\>\"]*)[\>\"] ]] || continue
         target=${BASH_REMATCH[1]}
         if [[ $include == *'"'* ]]; then
-            if [ ! -f "$target" ] && [[ $target != @(client/ctl_run|deploy/rule_calls|store/record_table|rdzv/metric_table|proto/@(record|relay|etcd3).pb-c).h ]]; then
+            if [ ! -f "$target" ] && [[ $target != @(client/ctl_run|deploy/rule_calls|store/@(record_table|change_kinds)|rdzv/metric_table|proto/@(record|relay|etcd3).pb-c).h ]]; then
                 violation "$path" "$line" "\"$target\": no such file, as seen from the root"
             elif [[ " ${FOLDERS[$folder]-} " != *" ${target%%/*} "* ]]; then
                 violation "$path" "$line" "$folder/ may not include ${target%%/*}/"
@@ -267,8 +267,9 @@ check_headers() {
 # Each header must compile as the first include of a file.
 check_compile() {
     local path flags
-    mkdir -p "$scratch/proto" "$scratch/deploy" "$scratch/client" "$scratch/rdzv"
+    mkdir -p "$scratch/proto" "$scratch/deploy" "$scratch/client" "$scratch/rdzv" "$scratch/store"
     protoc-c --proto_path=proto --c_out="$scratch/proto" proto/record.proto proto/relay.proto proto/etcd3.proto || exit 2
+    store/disk/record_table.py proto/record.proto /dev/null "$scratch/store/change_kinds.h" || exit 2
     deploy/embed.py --rules /dev/null "$scratch/deploy/rule_calls.h" deploy/data/rules.yaml || exit 2
     client/ctl/texts.py /dev/null . 0 /dev/null "$scratch/client/ctl_run.h" || exit 2
     rdzv/admin/metric_table.py rdzv/admin/METRICS.md /dev/null "$scratch/rdzv/metric_table.h" || exit 2

@@ -281,11 +281,6 @@ void pickle_start_frame(struct pickle_writer *w)
     w->frame = w->out.len;
 }
 
-void pickle_argument(struct pickle_writer *w, const void *bytes, size_t len)
-{
-    writer_put(&w->out, bytes, len);
-}
-
 uint32_t pickle_number(struct pickle_writer *w)
 {
     pickle_op(w, PICKLE_MEMOIZE);
@@ -299,14 +294,14 @@ static void put_opcode_number(struct pickle_writer *w, enum pickle_op op, uint64
 
     bytes_put_u64(bytes, v);
     pickle_op(w, op);
-    pickle_argument(w, bytes, len);
+    writer_put(&w->out, bytes, len);
 }
 
 /* Bytes that begin with an opcode, as one object. */
 static void put_object(struct pickle_writer *w, const uint8_t *bytes, const uint8_t *end)
 {
     pickle_put_op(w, bytes[0]);
-    pickle_argument(w, bytes + 1, (size_t)(end - bytes - 1));
+    writer_put(&w->out, bytes + 1, (size_t)(end - bytes - 1));
 }
 
 void pickle_reference(struct pickle_writer *w, uint32_t number)
@@ -331,6 +326,6 @@ uint32_t pickle_put_string(struct pickle_writer *w, struct slice s)
         put_opcode_number(w, PICKLE_SHORT_BINUNICODE, s.len, 1);
     else
         put_opcode_number(w, PICKLE_BINUNICODE, s.len, 4);
-    pickle_argument(w, s.ptr, s.len);
+    writer_put(&w->out, s.ptr, s.len);
     return pickle_number(w);
 }

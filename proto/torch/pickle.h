@@ -142,15 +142,13 @@ static inline void pickle_next_object(struct pickle_writer *w)
         pickle_end_frame(w);
 }
 
+/* What belongs to the opcode goes to w->out behind it. */
 static inline void pickle_op(struct pickle_writer *w, enum pickle_op op)
 {
     if (w->frame == 0)
         pickle_start_frame(w);
     writer_u8(&w->out, (uint8_t)op);
 }
-
-/* What belongs to an opcode. */
-void pickle_argument(struct pickle_writer *w, const void *bytes, size_t len);
 
 /* The object that has been written last gets a number, which is returned. */
 uint32_t pickle_number(struct pickle_writer *w);

@@ -119,7 +119,7 @@ static void put_datetime(struct writing *w, int64_t us)
     torch_time_write(us, bytes + 1);
     put_class(w, TORCH_DATETIME_CLASS);
     pickle_put_op(&w->pickle, PICKLE_SHORT_BINBYTES);
-    pickle_argument(&w->pickle, bytes, sizeof bytes);
+    writer_put(&w->pickle.out, bytes, sizeof bytes);
     pickle_number(&w->pickle);
     if (w->state->aware)
         put_utc(w);

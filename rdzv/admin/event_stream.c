@@ -1,36 +1,26 @@
-/* Server-sent events. See event_stream.h for the contract. An event is kept in its sent form: a
- * chunk, without its frame for clients of HTTP/1.0. */
+/* Server-sent events. See event_stream.h for the contract. */
 #include "rdzv/admin/event_stream.h"
-
-#include <stdio.h>
-
-#define CHUNK_HEAD 10 /* "0000002a" in hexadecimal, and the end of that line */
-#define CHUNK_END  2
 
 /* --- Events. --- */
 
 size_t event_head_len(const char *name)
 {
-    return CHUNK_HEAD + strlen("event: ") + strlen(name) + strlen("\ndata: ");
+    return strlen("event: ") + strlen(name) + strlen("\ndata: ");
 }
 
 struct blob *event_make(const char *name, struct slice data)
 {
-    size_t len = event_head_len(name) - CHUNK_HEAD + data.len + 2;
-    struct blob *b = blob_alloc(ACCOUNT_WATCHES, CHUNK_HEAD + len + CHUNK_END);
+    struct blob *b = blob_alloc(ACCOUNT_WATCHES, event_head_len(name) + data.len + 2);
     struct writer w;
-    char head[CHUNK_HEAD + 1];
 
     if (b == NULL)
         return NULL;
     w = (struct writer){.ptr = b->bytes, .cap = b->len};
-    snprintf(head, sizeof head, "%08zx\r\n", len);
-    writer_str(&w, head);
     writer_str(&w, "event: ");
     writer_str(&w, name);
     writer_str(&w, "\ndata: ");
     writer_slice(&w, data);
-    writer_str(&w, "\n\n\r\n");
+    writer_str(&w, "\n\n");
     return b;
 }
 
@@ -48,12 +38,8 @@ struct blob *event_make_of_body(const char *name, struct reply_body *body)
 
 void event_client_send(struct event_client *client, struct blob *event)
 {
-    if (!conn_is_open(client->conn))
-        return; /* the stream has ended, and its end may still be queued */
-    if (client->chunked)
-        conn_share(client->conn, event);
-    else
-        conn_put(client->conn, event->bytes + CHUNK_HEAD, event->len - CHUNK_HEAD - CHUNK_END);
+    if (conn_is_open(client->conn)) /* else the stream has ended, and its end may still be queued */
+        reply_stream_put(client->conn, client->chunked, event);
 }
 
 static struct event_client *client_of_job(struct http_job *job)
@@ -144,11 +130,7 @@ void event_stream_init(struct event_stream *s, struct net *net,
 
 bool event_stream_arm(struct event_stream *s)
 {
-    uint64_t wait_ms = s->calls->wait_ms(s);
-    const struct timeval later = {.tv_sec = (time_t)(wait_ms / 1000),
-                                  .tv_usec = (suseconds_t)(wait_ms % 1000 * 1000)};
-
-    return net_add_event(&s->timer, &later);
+    return net_set_timer(&s->timer, s->calls->wait_ms(s) * 1000);
 }
 
 void event_stream_join(struct event_stream *s, struct event_client *client,

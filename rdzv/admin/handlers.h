@@ -62,11 +62,12 @@ void admin_spaces_handle(const struct http_request *r);
 /* status.c: how the runs stand, for operators and for the status page.
  *     GET /rdzv/v1/status               the daemon, and each space that may be seen here
  *     GET /rdzv/v1/spaces/NAME/status   one of these spaces
- * Each with ?watch=true: server-sent events, see status.h. `space` is NULL if there is no space
- * with that `name`. */
+ * Each with ?watch=true: server-sent events, see status.h. */
 void admin_status_handle(const struct http_request *r);
-void admin_space_status_handle(const struct http_request *r, struct engine_space *space,
-                               struct slice name);
+
+/* `single`: that space alone, and nothing of the daemon. Else `space` NULL means all. */
+void admin_status_reply(const struct http_request *r, const struct engine_space *space,
+                        bool single);
 
 /* monitor.c: GET /rdzv/v1/monitor: requests as they are carried out, see monitor.h. */
 void admin_monitor_handle(const struct http_request *r);

@@ -5,11 +5,9 @@
 
 static bool is_verbose(const struct http_request *r)
 {
-    struct url_error why;
     struct slice value;
 
-    return url_check_form(r->query, &why) &&
-           url_find_param((struct slice){0}, r->query, "verbose", &value);
+    return url_find_param(r->query, "verbose", &value);
 }
 
 /* One check of a probe. */
@@ -63,19 +61,10 @@ static void reply_checks(const struct http_request *r, const char *name,
         conn_note_independent(r->conn);
 }
 
-static void reply_probe(const struct http_request *r, const char *name,
-                        const struct health_checks *checks)
-{
-    if (!http_is_reading(r))
-        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
-    else
-        reply_checks(r, name, checks);
-}
-
 /* If this code runs, the daemon is alive. */
 void admin_livez_handle(const struct http_request *r)
 {
-    reply_probe(r, "livez", &(struct health_checks){.list = {{"loop", true, NULL}}, .count = 1});
+    reply_checks(r, "livez", &(struct health_checks){.list = {{"loop", true, NULL}}, .count = 1});
 }
 
 /* --- Readiness. --- */
@@ -170,7 +159,7 @@ void admin_readyz_handle(const struct http_request *r)
     struct health_checks checks;
 
     check_ready(r, &checks);
-    reply_probe(r, "readyz", &checks);
+    reply_checks(r, "readyz", &checks);
 }
 
 void relay_startz_handle(const struct http_request *r)
@@ -182,7 +171,7 @@ void relay_startz_handle(const struct http_request *r)
     if (restart->nodes != 0)
         checks.list[checks.count++] = (struct health_check){
             "nodes", restart->stage == RESTART_RUNS && !restart->is_due, restart->says};
-    reply_probe(r, "startz", &checks);
+    reply_checks(r, "startz", &checks);
 }
 
 void standby_refuse_handle(const struct http_request *r)

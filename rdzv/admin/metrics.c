@@ -45,16 +45,14 @@ static void write_etcd_database(FILE *out, const struct http_request *r)
 static void write_etcd_space(FILE *out, const struct http_request *r)
 {
     const struct tree *t = &r->space->store->tree;
-    char id[17];
 
-    etcd_format_id(r->http->member_id, id);
     metric_head(out, METRIC_etcd_cluster_version);
     metric_line(out, METRIC_etcd_cluster_version, 1, "cluster_version=\"3.4\"");
     write_etcd_tree(out, t);
     write_etcd_database(out, r);
     metric_value(out, METRIC_etcd_server_has_leader, 1);
     metric_head(out, METRIC_etcd_server_id);
-    metric_line(out, METRIC_etcd_server_id, 1, "server_id=\"%s\"", id);
+    metric_line(out, METRIC_etcd_server_id, 1, "server_id=\"%s\"", ETCD_ID(r->http->member_id));
     metric_value(out, METRIC_etcd_server_is_leader, 1);
     metric_value(out, METRIC_etcd_server_leader_changes_seen_total, 1);
     metric_value(out, METRIC_etcd_server_proposals_applied_total, t->index + 1);
@@ -351,7 +349,7 @@ static enum http_job_state metrics_job_run(struct http_job *job, const struct ht
 {
     struct metrics_job *j = (struct metrics_job *)(void *)job;
 
-    if (!metric_spaces_continue(&j->spaces, HTTP_SLICE_NS))
+    if (!run_walk_continue(&j->spaces.walk, HTTP_SLICE_NS))
         return HTTP_JOB_CONTINUES;
     metric_reply(r, 0, write_store_metrics, j);
     return HTTP_JOB_DONE;

@@ -107,12 +107,9 @@ struct metric_spaces {
     size_t run_count, run_room;
 };
 
-/* `only` NULL: all spaces. */
+/* `only` NULL: all spaces. Everything is gathered when m->walk has ended. */
 void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
                          const struct engine_space *only);
-
-/* Continues for about that long. True: everything is gathered. */
-bool metric_spaces_continue(struct metric_spaces *m, uint64_t ns);
 
 /* All is gathered. */
 void metric_spaces_write(FILE *out, const struct metric_spaces *m);

@@ -27,14 +27,6 @@ static size_t count_engine_spaces(const struct engine *e)
     return count;
 }
 
-void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
-                         const struct engine_space *only)
-{
-    *m = (struct metric_spaces){0};
-    run_walk_begin(&m->walk, engine, only);
-    m->are_many = only == NULL && count_engine_spaces(engine) > METRIC_SPACES;
-}
-
 static bool is_in_use(const struct engine_space *space)
 {
     const struct space_usage use = space_usage(space->store);
@@ -187,9 +179,12 @@ static void metrics_add_place(void *arg)
         add_run(m);
 }
 
-bool metric_spaces_continue(struct metric_spaces *m, uint64_t ns)
+void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
+                         const struct engine_space *only)
 {
-    return run_walk_continue(&m->walk, ns, metrics_add_place, m);
+    *m = (struct metric_spaces){0};
+    run_walk_begin(&m->walk, engine, only, metrics_add_place, m);
+    m->are_many = only == NULL && count_engine_spaces(engine) > METRIC_SPACES;
 }
 
 void metric_spaces_end(struct metric_spaces *m)

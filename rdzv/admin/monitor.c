@@ -38,13 +38,12 @@ static void add_sample(struct monitor *m, const struct sample *s)
 {
     struct writer w = {.ptr = m->text + m->len, .cap = TEXT_MAX - m->len};
     struct slice key = s->key;
-    char peer[CONN_PEER_MAX];
 
     if (key.len > MONITOR_KEY_MAX)
         key.len = MONITOR_KEY_MAX;
     writer_str(&w, m->len == 0 ? "{\"time\":" : ",{\"time\":");
     json_time_us(&w, engine_wall_ns(m->stream.net->engine) / 1000);
-    json_member_str(&w, "peer", conn_peer(s->conn, peer));
+    json_member_str(&w, "peer", CONN_PEER(s->conn));
     json_member_str(&w, "space", conn_space(s->conn)->store->name);
     json_member_str(&w, "protocol", s->protocol);
     json_member_str(&w, "operation", s->operation);
@@ -274,9 +273,7 @@ void admin_monitor_handle(const struct http_request *r)
 {
     struct monitor *m = r->http->monitor;
 
-    if (r->head->method != HTTP_GET)
-        reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
-    else if (!http_may_change_daemon(r))
+    if (!http_may_change_daemon(r))
         return; /* it has replied */
     else if (m->stream.client_count >= MONITOR_CLIENTS)
         reply_unavailable(r, "Too many monitors are open");

@@ -35,10 +35,6 @@ void admin_page_handle(const struct http_request *r)
     struct writer w = {.ptr = headers, .cap = sizeof headers};
     bool known = page_is_known(r);
 
-    if (!http_is_reading(r)) {
-        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
-        return;
-    }
     write_page_headers(&w);
     reply_send(r, &(struct reply){
                       .status = known ? 304 : 200,

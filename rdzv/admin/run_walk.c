@@ -2,9 +2,9 @@
 #include "rdzv/admin/run_walk.h"
 
 void run_walk_begin(struct run_walk *w, const struct engine *engine,
-                    const struct engine_space *only)
+                    const struct engine_space *only, void (*visit)(void *arg), void *arg)
 {
-    *w = (struct run_walk){.engine = engine, .only = only};
+    *w = (struct run_walk){.engine = engine, .only = only, .visit = visit, .arg = arg};
     w->space = only != NULL ? only : TAILQ_FIRST(&engine->spaces);
 }
 
@@ -57,13 +57,13 @@ bool run_walk_facts(const struct run_walk *w, struct run_facts *out)
                                            : etcd_runs_facts(w->run, out);
 }
 
-bool run_walk_continue(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg)
+bool run_walk_continue(struct run_walk *w, uint64_t ns)
 {
     const struct clock *clock = w->engine->options.clock;
     uint64_t until = clock_monotonic_ns(clock) + ns;
 
     while (w->at != WALK_DONE) {
-        visit(arg);
+        w->visit(w->arg);
         run_walk_step(w);
         if (clock_monotonic_ns(clock) >= until)
             break;

@@ -18,13 +18,15 @@ struct run_walk {
     enum run_walk_at at;
     const struct engine_space *space;
     struct run_view *run; /* pinned; NULL: none. It may have ended since it was the next */
+    void (*visit)(void *arg);
+    void *arg;
 };
 
 void run_walk_begin(struct run_walk *w, const struct engine *engine,
-                    const struct engine_space *only);
+                    const struct engine_space *only, void (*visit)(void *arg), void *arg);
 
 /* Calls `visit` for each place of the walk, for about that long. True: the walk has ended. */
-bool run_walk_continue(struct run_walk *w, uint64_t ns, void (*visit)(void *arg), void *arg);
+bool run_walk_continue(struct run_walk *w, uint64_t ns);
 
 /* How its run stands; borrowed until anything changes. False: it does not exist, or no longer. */
 bool run_walk_facts(const struct run_walk *w, struct run_facts *out);

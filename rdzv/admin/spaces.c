@@ -41,11 +41,10 @@ static void reset_space(const struct http_request *r, struct engine_space *space
     const struct space_usage use = space_usage(space->store);
     uint64_t removed = use.keys + use.queues + space->store->tree.count - 1;
     struct store_result result;
-    char peer[CONN_PEER_MAX];
 
     engine_apply(http_engine(r), space, &command, &result);
     log_event(LOG_INFO, "space_reset", log_str("space", name), log_u64("removed", removed),
-              log_str("peer", conn_peer(r->conn, peer)));
+              log_str("peer", CONN_PEER(r->conn)));
     reply_removed(r, "space", slice_str(name), removed);
 }
 
@@ -56,9 +55,9 @@ static void reset_space(const struct http_request *r, struct engine_space *space
 /* The parameter of the query, unescaped, with an end; "": it is absent. */
 static void read_text(const struct http_request *r, const char *name, char out[TEXT_MAX + 1])
 {
-    struct slice value = {0};
+    struct slice value;
 
-    url_find_param((struct slice){0}, r->query, name, &value);
+    url_find_param(r->query, name, &value);
     value.len = value.len < TEXT_MAX ? value.len : TEXT_MAX;
     value = url_unescape_value(value, (uint8_t *)out);
     if (value.len != 0)
@@ -127,13 +126,12 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
 {
     struct operator_order order = {.name = name};
     char reason[TEXT_MAX + 1], by[TEXT_MAX + 1], whole[TEXT_MAX + CONN_PEER_MAX + 8];
-    char peer[CONN_PEER_MAX];
     struct operator_answer answer;
     struct operator_nodes nodes;
-    struct slice word = {0};
+    struct slice word;
     const char *wrong;
 
-    url_find_param((struct slice){0}, r->query, "order", &word);
+    url_find_param(r->query, "order", &word);
     wrong = read_order(r, is_about_node, word, &order);
     if (wrong != NULL) {
         reply_message(r, 400, wrong, HTTP_ETCD_NONE);
@@ -141,8 +139,7 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
     }
     read_text(r, "reason", reason);
     read_text(r, "by", by);
-    snprintf(whole, sizeof whole, "%s%s%s", by, by[0] == '\0' ? "" : " at ",
-             conn_peer(r->conn, peer));
+    snprintf(whole, sizeof whole, "%s%s%s", by, by[0] == '\0' ? "" : " at ", CONN_PEER(r->conn));
     order.reason = reason;
     order.by = whole;
     answer = is_about_node ? operator_order_node(space, &order) : order_run(space, &order);
@@ -179,8 +176,7 @@ static void reply_node(const struct http_request *r, struct run_view *run)
     struct slice text;
     uint64_t rank;
 
-    if (!url_find_param((struct slice){0}, r->query, "rank", &text) ||
-        !slice_to_u64(text, INT64_MAX, &rank)) {
+    if (!url_find_param(r->query, "rank", &text) || !slice_to_u64(text, INT64_MAX, &rank)) {
         reply_message(r, 400, "Name a node: ?rank=NUMBER", HTTP_ETCD_NONE);
         return;
     }
@@ -232,7 +228,7 @@ static struct engine_space *find_space_for(const struct http_request *r, struct 
 {
     struct engine_space *space;
 
-    if (strstr(methods, http_method_name(r->head->method)) == NULL)
+    if (!http_allows(r, methods))
         reply_not_allowed(r, methods, HTTP_ETCD_NONE);
     else if (!http_is_reading(r) && !http_may_change_daemon(r))
         return NULL;
@@ -253,7 +249,8 @@ static void handle_below(const struct http_request *r, struct slice path)
     struct engine_space *space;
 
     if (slice_is(rest, "/status")) {
-        admin_space_status_handle(r, find_space_shown(r, name), name);
+        if ((space = find_space_for(r, name, "GET,HEAD")) != NULL)
+            admin_status_reply(r, space, true);
     } else if (rest.len == 0) {
         if ((space = find_space_for(r, name, "DELETE")) != NULL)
             reset_space(r, space);

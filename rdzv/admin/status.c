@@ -38,11 +38,6 @@ void status_feeds_init(struct status_feeds *feeds, struct net *net)
     TAILQ_INIT(&feeds->list);
 }
 
-static uint64_t feed_now_ms(const struct status_feed *f)
-{
-    return engine_now_ms(f->scope.net->engine);
-}
-
 /* --- Counters. --- */
 
 static void write_counters(struct writer *w, const struct status_scope *scope)
@@ -82,7 +77,7 @@ static void send_counters(struct status_feed *f)
     reply_body_begin(&body);
     write_counters(&body.w, &f->scope);
     event = event_make_of_body("counters", &body);
-    f->counters_ms = feed_now_ms(f) + COUNTERS_MS;
+    f->counters_ms = engine_now_ms(f->scope.net->engine) + COUNTERS_MS;
     if (event != NULL)
         event_stream_each(&f->stream, send_counters_to, event);
     blob_unref(event);
@@ -125,7 +120,7 @@ static void end_text(struct status_feed *f)
     struct blob *event = event_make_of_body("status", &f->text.body);
     bool news = false;
 
-    status_text_end(&f->text);
+    run_walk_end(&f->text.walk);
     f->is_making = false;
     if (event != NULL) {
         news = !says_the_same(f, event, head_len);
@@ -151,7 +146,7 @@ static void feed_write_text(struct status_feed *f)
         status_text_begin(&f->text, &f->scope);
     f->spent_ns = f->is_making ? f->spent_ns : 0;
     f->is_making = true;
-    is_whole = status_text_continue(&f->text, HTTP_SLICE_NS);
+    is_whole = run_walk_continue(&f->text.walk, HTTP_SLICE_NS);
     if (is_whole)
         end_text(f);
     took_ns = clock_monotonic_ns(clock) - began_ns;
@@ -160,7 +155,7 @@ static void feed_write_text(struct status_feed *f)
     if (!is_whole)
         return;
     f->due_ms =
-        feed_now_ms(f) +
+        engine_now_ms(f->scope.net->engine) +
         (f->spent_ns * SHARE / 1000000 > STATUS_MS ? f->spent_ns * SHARE / 1000000 : STATUS_MS);
 }
 
@@ -169,16 +164,16 @@ static uint64_t feed_wait_ms(struct event_stream *s)
     const struct status_feed *f = feed_of(s);
     uint64_t due = f->due_ms < f->counters_ms ? f->due_ms : f->counters_ms;
 
-    return f->is_making ? 0 : clock_elapsed_ms(feed_now_ms(f), due);
+    return f->is_making ? 0 : clock_elapsed_ms(engine_now_ms(f->scope.net->engine), due);
 }
 
 static void feed_tick(struct event_stream *s)
 {
     struct status_feed *f = feed_of(s);
 
-    if (f->is_making || feed_now_ms(f) >= f->due_ms)
+    if (f->is_making || engine_now_ms(f->scope.net->engine) >= f->due_ms)
         feed_write_text(f);
-    if (feed_now_ms(f) >= f->counters_ms)
+    if (engine_now_ms(f->scope.net->engine) >= f->counters_ms)
         send_counters(f);
 }
 
@@ -189,7 +184,7 @@ static void feed_free(struct event_stream *s)
     struct status_feed *f = feed_of(s);
 
     if (f->is_making) {
-        status_text_end(&f->text);
+        run_walk_end(&f->text.walk);
         reply_body_drop(&f->text.body);
     }
     evtimer_del(&s->timer);
@@ -214,7 +209,7 @@ static struct status_feed *feed_find_or_add(struct status_feeds *feeds,
         return NULL;
     f->feeds = feeds;
     f->scope = *scope;
-    f->counters_ms = feed_now_ms(f) + COUNTERS_MS;
+    f->counters_ms = engine_now_ms(f->scope.net->engine) + COUNTERS_MS;
     event_stream_init(&f->stream, feeds->net, &calls);
     TAILQ_INSERT_TAIL(&feeds->list, f, entry);
     return f;
@@ -257,7 +252,7 @@ static void status_job_free(struct http_job *job)
 {
     struct status_job *j = (struct status_job *)job; /* its first member */
 
-    status_text_end(&j->text);
+    run_walk_end(&j->text.walk);
     reply_body_drop(&j->text.body);
     account_free(ACCOUNT_ANSWERS, j, sizeof *j);
 }
@@ -266,7 +261,7 @@ static enum http_job_state status_job_run(struct http_job *job, const struct htt
 {
     struct status_job *j = (struct status_job *)job;
 
-    if (!status_text_continue(&j->text, HTTP_SLICE_NS))
+    if (!run_walk_continue(&j->text.walk, HTTP_SLICE_NS))
         return HTTP_JOB_CONTINUES;
     writer_u8(&j->text.body.w, '\n');
     reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON, .no_store = true},
@@ -292,15 +287,13 @@ static void start_status_job(const struct http_request *r, const struct status_s
 
 static bool wants_stream(const struct http_request *r)
 {
-    struct url_error why;
     struct slice value;
 
-    return r->head->method == HTTP_GET && url_check_form(r->query, &why) &&
-           url_find_param((struct slice){0}, r->query, "watch", &value) && slice_is(value, "true");
+    return r->head->method == HTTP_GET && url_find_param(r->query, "watch", &value) &&
+           slice_is(value, "true");
 }
 
-static void reply_status(const struct http_request *r, const struct engine_space *space,
-                         bool single)
+void admin_status_reply(const struct http_request *r, const struct engine_space *space, bool single)
 {
     bool streamed = wants_stream(r);
     const struct status_scope scope = {
@@ -312,9 +305,7 @@ static void reply_status(const struct http_request *r, const struct engine_space
                  .rounds = single && !streamed ? HISTORY_ROUNDS : ROUNDS_OF_ALL},
     };
 
-    if (!http_is_reading(r))
-        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
-    else if (streamed)
+    if (streamed)
         status_feed_join(r, &scope);
     else
         start_status_job(r, &scope);
@@ -322,14 +313,5 @@ static void reply_status(const struct http_request *r, const struct engine_space
 
 void admin_status_handle(const struct http_request *r)
 {
-    reply_status(r, http_shows_all_spaces(r) ? NULL : r->space, false);
-}
-
-void admin_space_status_handle(const struct http_request *r, struct engine_space *space,
-                               struct slice name)
-{
-    if (space == NULL)
-        REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);
-    else
-        reply_status(r, space, true);
+    admin_status_reply(r, http_shows_all_spaces(r) ? NULL : r->space, false);
 }

@@ -136,13 +136,9 @@ struct status_text {
     struct reply_body body;
 };
 
+/* t->walk goes on with run_walk_continue(), and t->body is complete when the walk has ended. Whole
+ * or not, the caller ends the walk, and sends or drops the body. */
 void status_text_begin(struct status_text *t, const struct status_scope *scope);
-
-/* Continues for about that long. True: t->body is complete. */
-bool status_text_continue(struct status_text *t, uint64_t ns);
-
-/* Ends it, whole or not; the body is the caller's to send or to drop. */
-void status_text_end(struct status_text *t);
 
 /* ,"keys":…,"bytes":… and so on of a space: the numbers that change all the time. */
 void status_write_counters(struct writer *w, const struct engine_space *space);

@@ -20,8 +20,7 @@ static void write_name(struct writer *w, const struct torch_node *node)
 static void write_peer(struct writer *w, const struct run_facts *f, const struct torch_node *node)
 {
     const struct node_facts known = f->look(f, node);
-    char text[CONN_PEER_MAX];
-    const char *peer = known.conn != NULL ? conn_peer(known.conn, text) : known.peer;
+    const char *peer = known.conn != NULL ? CONN_PEER(known.conn) : known.peer;
 
     if (peer != NULL)
         json_member_str(w, "peer", peer);

@@ -13,28 +13,6 @@ static const struct engine *engine_of(const struct status_text *t)
     return t->scope.net->engine;
 }
 
-void status_text_begin(struct status_text *t, const struct status_scope *scope)
-{
-    struct writer *w = &t->body.w;
-
-    *t = (struct status_text){.scope = *scope};
-    run_walk_begin(&t->walk, engine_of(t), scope->space);
-    reply_body_begin(&t->body);
-    json_open(w, '{');
-    json_member_time(w, "now", engine_wall_ns(engine_of(t)) / 1000);
-    t->head_len = w->len;
-    t->nodes_left = scope->form.streamed ? STREAMED_NODES : SIZE_MAX;
-    t->runs_left = scope->form.streamed ? STREAMED_RUNS : SIZE_MAX;
-    if (scope->is_single)
-        return;
-    json_member_str(w, "version", RDZV_VERSION);
-    json_member_str(w, "role", "store");
-    json_member_time(w, "started", engine_of(t)->started_ns / 1000);
-    writer_str(w, scope->space == NULL ? ",\"all_spaces\":true" : ",\"all_spaces\":false");
-    writer_str(w, health_is_store_ready(scope->net, NULL) ? ",\"ready\":true" : ",\"ready\":false");
-    json_list(w, "spaces");
-}
-
 /* --- Spaces. --- */
 
 void status_write_counters(struct writer *w, const struct engine_space *space)
@@ -122,7 +100,7 @@ static void write_run(struct status_text *t)
     writer_u8(w, '}');
 }
 
-/* --- Slices. --- */
+/* --- The whole. --- */
 
 static void write_place(void *arg)
 {
@@ -143,12 +121,24 @@ static void write_place(void *arg)
     }
 }
 
-bool status_text_continue(struct status_text *t, uint64_t ns)
+void status_text_begin(struct status_text *t, const struct status_scope *scope)
 {
-    return run_walk_continue(&t->walk, ns, write_place, t);
-}
+    struct writer *w = &t->body.w;
 
-void status_text_end(struct status_text *t)
-{
-    run_walk_end(&t->walk);
+    *t = (struct status_text){.scope = *scope};
+    run_walk_begin(&t->walk, engine_of(t), scope->space, write_place, t);
+    reply_body_begin(&t->body);
+    json_open(w, '{');
+    json_member_time(w, "now", engine_wall_ns(engine_of(t)) / 1000);
+    t->head_len = w->len;
+    t->nodes_left = scope->form.streamed ? STREAMED_NODES : SIZE_MAX;
+    t->runs_left = scope->form.streamed ? STREAMED_RUNS : SIZE_MAX;
+    if (scope->is_single)
+        return;
+    json_member_str(w, "version", RDZV_VERSION);
+    json_member_str(w, "role", "store");
+    json_member_time(w, "started", engine_of(t)->started_ns / 1000);
+    writer_str(w, scope->space == NULL ? ",\"all_spaces\":true" : ",\"all_spaces\":false");
+    writer_str(w, health_is_store_ready(scope->net, NULL) ? ",\"ready\":true" : ",\"ready\":false");
+    json_list(w, "spaces");
 }

@@ -145,10 +145,9 @@ static void write_wait(struct writer *w, struct waits *all, const struct listed_
 {
     const struct engine *e = all->engine;
     uint64_t waited_ms = clock_elapsed_ms(l->waiter->since_ms, engine_now_ms(e)), absent;
-    char peer[CONN_PEER_MAX];
 
     json_open(w, '{');
-    json_member_str(w, "peer", conn_peer(l->waiter->wake.owner, peer));
+    json_member_str(w, "peer", CONN_PEER(l->waiter->wake.owner));
     json_name(w, "keys");
     absent = write_wait_keys(w, l->waiter);
     json_member_u64(w, "key_count", absent);

@@ -301,9 +301,7 @@ static enum parse_result begin_c10d(const struct protocol *p, struct conn *c, st
 
 static const char *version_name_of(const struct conn *c)
 {
-    const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
-
-    return c10d_version_name((enum c10d_version)s->version);
+    return c10d_version_name((enum c10d_version)c10d_session(c)->version);
 }
 
 void c10d_init(struct c10d *c10d, const struct config *config, struct engine *engine,

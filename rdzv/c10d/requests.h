@@ -21,9 +21,7 @@ static inline struct keymap *c10d_keys(struct conn *c)
 /* True while a request has begun and needs more slices. */
 static inline bool c10d_is_busy(const struct conn *c)
 {
-    const struct c10d_session *s = (const struct c10d_session *)(const void *)c->session.bytes;
-
-    return s->busy != C10D_IDLE;
+    return c10d_session(c)->busy != C10D_IDLE;
 }
 
 /* Ends a request in slices, whether it is carried out or dropped, and frees what it holds. A WAIT

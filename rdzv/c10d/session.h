@@ -93,7 +93,7 @@ void c10d_init(struct c10d *c10d, const struct config *config, struct engine *en
 /* The table that connections get; `c10d` outlives it. */
 struct protocol c10d_protocol(struct c10d *c10d);
 
-static inline struct c10d_session *c10d_session(struct conn *c)
+static inline struct c10d_session *c10d_session(const struct conn *c)
 {
     _Static_assert(sizeof(struct c10d_session) <= CONN_SESSION_SIZE, "it lies in the connection");
     return (struct c10d_session *)(void *)c->session.bytes;

@@ -271,10 +271,10 @@ static inline bool config_passes_on(const struct config *c)
 void config_adopt_socket(struct config *config, int fd, const char *host, uint16_t port,
                          const char *name);
 
-/* "127.0.0.1:29400", "[::1]:2379", "*:29400", "unix:/run/rdzvd.sock". `text` has at least
- * CONFIG_ADDRESS_MAX bytes. */
+/* "127.0.0.1:29400", "[::1]:2379", "*:29400", "unix:/run/rdzvd.sock". */
 #define CONFIG_ADDRESS_MAX 300
-const char *config_format_address(const struct listen_spec *spec, char *text);
+const char *config_format_address(const struct listen_spec *spec, char text[CONFIG_ADDRESS_MAX]);
+#define CONFIG_ADDRESS(spec) config_format_address((spec), (char[CONFIG_ADDRESS_MAX]){0})
 
 /* 1 to 253 characters, letters, digits, `.`, `_`, `-`, and the first one a letter or digit. */
 bool config_space_name_ok(const char *name);
@@ -289,5 +289,7 @@ void config_write_check(FILE *out, const struct config *config, bool fits_machin
 
 /* The ids of the only member and its cluster, as etcd derives them from its peer URLs and token. */
 void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster);
-/* An id as etcd shows it; `text` ends up as a terminated string. */
-void etcd_format_id(uint64_t id, char text[17]);
+/* An id as etcd shows it. */
+#define ETCD_ID_MAX 17
+const char *etcd_format_id(uint64_t id, char text[ETCD_ID_MAX]);
+#define ETCD_ID(id) etcd_format_id((id), (char[ETCD_ID_MAX]){0}) /* until the block ends */

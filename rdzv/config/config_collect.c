@@ -176,16 +176,16 @@ static bool split_variable(const char *prefix, const char *variable, char *name,
 static void note_unknown_variable(struct parse *p, const char *name, const char *value)
 {
     struct setting s = {.name = name, .source = SETTING_VARIABLE}, near = s;
-    char label[CONFIG_LABEL_MAX], meant[CONFIG_LABEL_MAX], found[CONFIG_WORD_MAX];
+    char found[CONFIG_WORD_MAX];
 
     if (strstr(name, "service-") != NULL || strstr(name, "port-") != NULL ||
         strncmp(value, "tcp://", 6) == 0 || strncmp(value, "udp://", 6) == 0)
         return;
     near.name = suggest_name(name, found);
-    config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
+    config_note(&p->config, CONFIG_NOTE_WARNING, CONFIG_LABEL(&s),
                 near.name != NULL ? "no setting has this name; did you mean %s?"
                                   : "is not read: no line of a file of settings has this name",
-                near.name != NULL ? config_label(&near, meant) : "");
+                near.name != NULL ? CONFIG_LABEL(&near) : "");
 }
 
 /* RDZVD_LISTEN and the like: what may stand in a file, and RDZVD_CONFIG. An empty value is the
@@ -235,14 +235,12 @@ static bool settings_contradict(const struct setting *a, const struct setting *b
 /* Refuses two flags for the same thing, so that no user must know which one counts. */
 bool config_check_pairs(struct parse *p)
 {
-    char label[CONFIG_LABEL_MAX];
-
     for (size_t i = 0; i < p->settings.count; i++) {
         for (size_t j = 0; j < i; j++) {
             if (settings_contradict(&p->settings.items[i], &p->settings.items[j]))
                 return config_fail(p, &p->settings.items[i],
                                    "sets what %s sets, to another value; keep one of the two",
-                                   config_label(&p->settings.items[j], label));
+                                   CONFIG_LABEL(&p->settings.items[j]));
         }
     }
     return true;
@@ -258,11 +256,10 @@ static bool settle_environment(struct parse *p, bool counts)
         struct setting s = all->items[i];
         bool is_variable = s.source == SETTING_ENVIRONMENT;
         const struct setting *flag = is_variable ? find_argument(p, &s) : NULL;
-        char label[CONFIG_LABEL_MAX];
 
         p->config.etcd_mode = p->config.etcd_mode || (is_variable && counts);
         if (is_variable && !counts)
-            config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
+            config_note(&p->config, CONFIG_NOTE_WARNING, CONFIG_LABEL(&s),
                         "ignored, because --listen is given without a flag of etcd's");
         else if (flag != NULL && flag->row == s.row)
             return config_fail_check(
@@ -271,7 +268,7 @@ static bool settle_environment(struct parse *p, bool counts)
                 "flag --%s; unset the variable or remove the flag",
                 s.name);
         else if (flag != NULL)
-            config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
+            config_note(&p->config, CONFIG_NOTE_WARNING, CONFIG_LABEL(&s),
                         "not used, since --%s is given", flag->name);
         else
             all->items[kept++] = s;
@@ -369,7 +366,7 @@ static bool read_entry(struct parse *p, struct config_entry *entry, bool etcd_fi
                         .etcd_file = etcd_file,
                         .file = p->file_name,
                         .at = entry->at};
-    char longer[200], label[CONFIG_LABEL_MAX];
+    char longer[200];
     const char *name = etcd_file ? ungrouped_name(entry->key, longer, sizeof longer) : entry->key;
 
     if (etcd_file && (strcmp(name, "client-transport-security") == 0 ||
@@ -378,7 +375,7 @@ static bool read_entry(struct parse *p, struct config_entry *entry, bool etcd_fi
     if (!find_rows(p, &s, name)) {
         if (!etcd_file)
             return fail_unknown_name(p, &s, entry->key, "");
-        config_note(&p->config, CONFIG_NOTE_WARNING, config_label(&s, label),
+        config_note(&p->config, CONFIG_NOTE_WARNING, CONFIG_LABEL(&s),
                     "etcd has no such setting, and ignores it too");
         return true;
     }
@@ -432,12 +429,11 @@ static void drop_etcd_settings(struct parse *p)
         struct setting *s = &p->settings.items[i];
         bool is_ours = s->row->owner == OWNER_RDZVD || s->source == SETTING_VARIABLE ||
                        s->row->kind == OPTION_ACTION;
-        char label[CONFIG_LABEL_MAX];
 
         if (is_ours)
             p->settings.items[kept++] = *s;
         else if (s->source == SETTING_ARGUMENT && s->row->kind != OPTION_FILE)
-            config_note(&p->config, CONFIG_NOTE_IGNORED, config_label(s, label),
+            config_note(&p->config, CONFIG_NOTE_IGNORED, CONFIG_LABEL(s),
                         "--config-file is given, and then etcd reads nothing else");
     }
     p->settings.count = kept;

@@ -195,7 +195,8 @@ const struct setting *config_last_setting(const struct parse *p, const char *nam
 #define CONFIG_LABEL_MAX 400
 
 /* "--space-idle-timeout", "ETCD_NAME" or "rdzvd.yaml:3:9: cors". */
-const char *config_label(const struct setting *setting, char *text);
+const char *config_label(const struct setting *setting, char text[CONFIG_LABEL_MAX]);
+#define CONFIG_LABEL(setting) config_label((setting), (char[CONFIG_LABEL_MAX]){0})
 
 /* Sets the error and returns false: "LABEL: text". `is_check`: with exit code 1, as for checks that
  * etcd makes after reading its flags. */

@@ -222,7 +222,7 @@ bool config_apply_listen(struct parse *p, const struct setting *s)
     return true;
 }
 
-const char *config_format_address(const struct listen_spec *spec, char *text)
+const char *config_format_address(const struct listen_spec *spec, char text[CONFIG_ADDRESS_MAX])
 {
     const char *format = spec->path != NULL                ? "unix:%s"
                          : spec->host[0] == '\0'           ? "*%s:%u"
@@ -260,13 +260,12 @@ bool config_check_overlaps(struct parse *p)
 
     for (size_t i = 0; i < c->listener_count; i++) {
         for (size_t j = 0; j < i; j++) {
-            char a[CONFIG_ADDRESS_MAX], b[CONFIG_ADDRESS_MAX], text[2 * CONFIG_ADDRESS_MAX + 100];
             const struct listen_spec *one = &c->listeners[j], *two = &c->listeners[i];
+            const char *a = CONFIG_ADDRESS(one), *b = CONFIG_ADDRESS(two);
+            char text[2 * CONFIG_ADDRESS_MAX + 100];
 
             if (!listeners_overlap(one, two))
                 continue;
-            config_format_address(one, a);
-            config_format_address(two, b);
             if (strcmp(a, b) == 0)
                 snprintf(text, sizeof text, "%s is there twice; keep one", a);
             else

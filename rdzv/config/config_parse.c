@@ -32,11 +32,10 @@ static void note_etcd_role(struct parse *p)
 {
     for (size_t i = 0; !p->is_named_etcd && i < p->settings.count; i++) {
         const struct setting *s = &p->settings.items[i];
-        char label[CONFIG_LABEL_MAX];
 
         if (s->etcd_file || (s->row->owner != OWNER_ETCD && s->source != SETTING_ENVIRONMENT))
             continue;
-        config_note(&p->config, CONFIG_NOTE_WARNING, config_label(s, label),
+        config_note(&p->config, CONFIG_NOTE_WARNING, CONFIG_LABEL(s),
                     "is a setting of etcd's, so rdzvd serves as an etcd, and only at "
                     "127.0.0.1:2379; give --listen, or leave it out");
         return;

@@ -108,10 +108,9 @@ static void note_empty_texts(struct parse *p)
 {
     for (size_t i = 0; p->config.tls.cert != NULL && i < p->settings.count; i++) {
         const struct setting *s = &p->settings.items[i];
-        char label[CONFIG_LABEL_MAX];
 
         if (s->row->kind == OPTION_ALIAS && s->value[0] == '\0' && s->option->left_out != NULL)
-            config_note(&p->config, CONFIG_NOTE_WARNING, config_label(s, label),
+            config_note(&p->config, CONFIG_NOTE_WARNING, CONFIG_LABEL(s),
                         "is empty, which for etcd means unset: %s", s->option->left_out);
     }
 }
@@ -158,7 +157,6 @@ bool config_relay_takes(const struct config *c, const struct option *o)
 static bool check_place(struct parse *p, const struct setting *s)
 {
     const struct config *c = &p->config;
-    char label[CONFIG_LABEL_MAX];
 
     if (c->journal.url != NULL && s->option->is_for_files)
         return config_fail(p, s, "is for files; --journal=etcd://... keeps all state in etcd");
@@ -166,7 +164,7 @@ static bool check_place(struct parse *p, const struct setting *s)
         return true;
     if (s->option->is_for_stores)
         return config_fail(p, s, "a relay (--upstream) keeps no keys; give this to the store");
-    config_note(&p->config, CONFIG_NOTE_WARNING, config_label(s, label),
+    config_note(&p->config, CONFIG_NOTE_WARNING, CONFIG_LABEL(s),
                 "has no effect on a relay (--upstream); give it to the store");
     return true;
 }

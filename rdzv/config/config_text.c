@@ -15,7 +15,7 @@ const struct setting *config_last_setting(const struct parse *p, const char *nam
     return NULL;
 }
 
-const char *config_label(const struct setting *s, char *text)
+const char *config_label(const struct setting *s, char text[CONFIG_LABEL_MAX])
 {
     switch (s->source) {
     case SETTING_ARGUMENT:
@@ -63,7 +63,6 @@ struct shown config_show(const char *value)
 bool config_refuse(struct parse *p, bool is_check, const struct setting *setting,
                    const char *format, ...)
 {
-    char label[CONFIG_LABEL_MAX];
     size_t len = 0;
     va_list args;
 
@@ -71,8 +70,8 @@ bool config_refuse(struct parse *p, bool is_check, const struct setting *setting
                                                 setting->etcd_file)); /* as etcd does */
     p->error->exit_code = is_check ? 1 : 2;
     if (setting != NULL)
-        len = (size_t)snprintf(p->error->text, sizeof p->error->text,
-                               "%s: ", config_label(setting, label));
+        len =
+            (size_t)snprintf(p->error->text, sizeof p->error->text, "%s: ", CONFIG_LABEL(setting));
     va_start(args, format);
     vsnprintf(p->error->text + len, sizeof p->error->text - len, format, args);
     va_end(args);

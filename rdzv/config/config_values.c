@@ -249,7 +249,6 @@ bool config_apply_setting(struct parse *p, const struct setting *s)
 {
     void *field = (char *)&p->config + s->option->offset;
     struct setting given = *s;
-    char label[CONFIG_LABEL_MAX];
 
     if (given.value == NULL)
         given.value = "true"; /* of a boolean of etcd's */
@@ -273,7 +272,7 @@ bool config_apply_setting(struct parse *p, const struct setting *s)
         config_note(&p->config,
                     ignored_matters(s->name, given.value) ? CONFIG_NOTE_WARNING
                                                           : CONFIG_NOTE_IGNORED,
-                    config_label(s, label), "%s", s->option->ignored);
+                    CONFIG_LABEL(s), "%s", s->option->ignored);
         return true;
     case OPTION_FILE: /* config_collect() has read it */
     case OPTION_ALIAS:

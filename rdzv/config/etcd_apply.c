@@ -85,7 +85,6 @@ static void finish_log(struct parse *p)
 {
     struct config *c = &p->config;
     const struct string_list *outputs = &c->etcd.log_outputs;
-    char label[CONFIG_LABEL_MAX];
 
     if (c->etcd.debug)
         c->log_level = LOG_DEBUG;
@@ -93,9 +92,8 @@ static void finish_log(struct parse *p)
         c->log_format = c->etcd.logger;
     for (size_t i = 0; i < outputs->count; i++) {
         if (strcmp(outputs->items[i], "default") != 0 && strcmp(outputs->items[i], "stderr") != 0)
-            config_note(c, CONFIG_NOTE_IGNORED,
-                        config_label(config_last_setting(p, "log-outputs"), label), "%s: %s",
-                        config_show(outputs->items[i]).text, ETCD_OWN_LOG);
+            config_note(c, CONFIG_NOTE_IGNORED, CONFIG_LABEL(config_last_setting(p, "log-outputs")),
+                        "%s: %s", config_show(outputs->items[i]).text, ETCD_OWN_LOG);
     }
 }
 
@@ -202,7 +200,6 @@ bool etcd_flags_finish(struct parse *p)
 {
     struct config *c = &p->config;
     const struct setting *urls = config_last_setting(p, "listen-client-urls");
-    char label[CONFIG_LABEL_MAX];
 
     if (!add_url_listeners(p, "listen-client-urls", &c->etcd.client_urls, false) ||
         !add_url_listeners(p, "listen-metrics-urls", &c->etcd.metrics_urls, true))
@@ -218,7 +215,7 @@ bool etcd_flags_finish(struct parse *p)
     finish_log(p);
     if (c->etcd.cluster_state == ETCD_CLUSTER_EXISTING)
         config_note(c, CONFIG_NOTE_WARNING,
-                    config_label(config_last_setting(p, "initial-cluster-state"), label), "%s",
+                    CONFIG_LABEL(config_last_setting(p, "initial-cluster-state")), "%s",
                     ETCD_HAS_NO_PEERS);
     if (c->etcd_mode && !c->etcd.v2)
         config_note(c, CONFIG_NOTE_WARNING, "--enable-v2",
@@ -262,7 +259,8 @@ void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster)
     free(w.ptr);
 }
 
-void etcd_format_id(uint64_t id, char text[17])
+const char *etcd_format_id(uint64_t id, char text[ETCD_ID_MAX])
 {
-    snprintf(text, 17, "%" PRIx64, id);
+    snprintf(text, ETCD_ID_MAX, "%" PRIx64, id);
+    return text;
 }

@@ -160,17 +160,12 @@ static struct journal *data_dir_read(struct data_dir *d)
 
 /* --- Snapshots. --- */
 
-static void data_dir_end_snapshot(struct data_dir *d)
+static void data_dir_end_snapshot(struct data_dir *d, bool is_whole)
 {
+    journal_writer_snapshot_end(d->writer, is_whole);
     snapshot_end(d->snapshot);
     d->snapshot = NULL;
     batch_begin(&d->part, 0);
-}
-
-static void give_up_snapshot(struct data_dir *d)
-{
-    journal_writer_snapshot_abandon(d->writer);
-    data_dir_end_snapshot(d);
 }
 
 static void note_no_memory(struct data_dir *d)
@@ -237,7 +232,7 @@ static bool data_dir_write_part(struct data_dir *d)
         return false;
     state = data_dir_put_part(d);
     if (state == SNAPSHOT_FAILED || state == SNAPSHOT_OVERTAKEN) {
-        give_up_snapshot(d);
+        data_dir_end_snapshot(d, false);
         if (state == SNAPSHOT_FAILED)
             note_no_memory(d);
         else /* nothing is short: the next one may begin at once */
@@ -249,8 +244,7 @@ static bool data_dir_write_part(struct data_dir *d)
     batch_begin(&d->part, 0);
     if (!d->last_part)
         return true;
-    journal_writer_snapshot_end(d->writer);
-    data_dir_end_snapshot(d);
+    data_dir_end_snapshot(d, true);
     return false;
 }
 
@@ -266,7 +260,7 @@ static void make_snapshot(struct data_dir *d)
     if (d->snapshot == NULL)
         return;
     if (journal_writer_snapshot_state(d->writer) == JOURNAL_WRITER_SNAPSHOT_FAILED) {
-        give_up_snapshot(d);
+        data_dir_end_snapshot(d, false);
         return;
     }
     until_ns = clock_monotonic_ns(clock) + WORK_NS;
@@ -299,7 +293,7 @@ static void close_dir(void *arg)
     struct data_dir *d = arg;
 
     if (d->snapshot != NULL)
-        give_up_snapshot(d);
+        data_dir_end_snapshot(d, false);
     d->engine->options.journal = (struct engine_journal){0};
     d->engine->data_dir = NULL;
     if (!journal_writer_stop(d->writer))

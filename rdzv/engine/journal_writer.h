@@ -117,7 +117,7 @@ size_t journal_writer_snapshot_room(const struct journal_writer *w);
 /* Takes a part, a copy of it. False: there is no memory for it now. */
 bool journal_writer_snapshot_put(struct journal_writer *w, struct slice part);
 
-/* The last part was put. The thread syncs and names it, and removes what it makes needless. */
-void journal_writer_snapshot_end(struct journal_writer *w);
-void journal_writer_snapshot_abandon(struct journal_writer *w);
+/* Whole, the last part was put: the thread syncs and names it, and removes what it makes needless.
+ * Or abandoned. */
+void journal_writer_snapshot_end(struct journal_writer *w, bool is_whole);
 enum journal_writer_snapshot_state journal_writer_snapshot_state(const struct journal_writer *w);

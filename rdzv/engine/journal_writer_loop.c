@@ -253,8 +253,8 @@ bool journal_writer_snapshot_put(struct journal_writer *w, struct slice bytes)
     return true;
 }
 
-/* Whole, or abandoned until the thread has removed it, as one that has failed is. */
-static void journal_writer_close_snapshot(struct journal_writer *w, bool is_whole)
+/* An abandoned one is there until the thread has removed it, as one that has failed. */
+void journal_writer_snapshot_end(struct journal_writer *w, bool is_whole)
 {
     pthread_mutex_lock(&w->lock);
     if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN ||
@@ -264,16 +264,6 @@ static void journal_writer_close_snapshot(struct journal_writer *w, bool is_whol
     }
     pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->lock);
-}
-
-void journal_writer_snapshot_end(struct journal_writer *w)
-{
-    journal_writer_close_snapshot(w, true);
-}
-
-void journal_writer_snapshot_abandon(struct journal_writer *w)
-{
-    journal_writer_close_snapshot(w, false);
 }
 
 /* --- Begin and end. --- */

@@ -3,6 +3,7 @@
 
 #include "proto/json.h"
 #include "proto/utf8.h"
+#include "rdzv/engine/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -52,17 +53,9 @@ static struct {
 static const char *const level_names[] = {
     [LOG_DEBUG] = "debug", [LOG_INFO] = "info", [LOG_WARN] = "warn", [LOG_ERROR] = "error"};
 
-static uint64_t system_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static uint64_t log_now_ms(void)
 {
-    return state.now_ms == NULL ? system_now_ms() : state.now_ms();
+    return state.now_ms == NULL ? (uint64_t)clock_wall_ns(&clock_system) / 1000000 : state.now_ms();
 }
 
 void log_init(const struct log_options *options)

@@ -18,26 +18,15 @@ static void reply_text(const struct http_request *r, const char *content_type, c
         r, &(struct reply){.status = 200, .content_type = content_type, .body = slice_str(body)});
 }
 
-static bool is_method(const struct http_request *r, enum http_method method, const char *allow)
-{
-    if (r->head->method == method)
-        return true;
-    reply_not_allowed(r, allow, HTTP_ETCD_NONE);
-    return false;
-}
-
 void etcd_version_handle(const struct http_request *r)
 {
-    if (is_method(r, HTTP_GET, "GET"))
-        reply_text(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
+    reply_text(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
 }
 
 void etcd_health_handle(const struct http_request *r)
 {
     bool is_alone = r->conn->out.bytes == 0;
 
-    if (!is_method(r, HTTP_GET, "GET"))
-        return;
     /* etcd raises its alarm NOSPACE for a disk that takes no changes. */
     if (http_engine(r)->refusal == NULL || http_excludes(r, "NOSPACE"))
         reply_text(r, HTTP_TEXT, "{\"health\":\"true\"}");
@@ -56,8 +45,6 @@ void etcd_vars_handle(const struct http_request *r)
     struct rlimit limit = {0};
     char text[128];
 
-    if (!is_method(r, HTTP_GET, "GET"))
-        return;
     getrlimit(RLIMIT_NOFILE, &limit);
     snprintf(text, sizeof text, "{\n\"file_descriptor_limit\": %" PRIu64 "\n}\n",
              (uint64_t)limit.rlim_cur);
@@ -117,7 +104,7 @@ void etcd_log_level_handle(const struct http_request *r)
     const cJSON *level;
     cJSON *body;
 
-    if (!is_method(r, HTTP_PUT, "PUT") || !http_may_change_daemon(r))
+    if (!http_may_change_daemon(r))
         return;
     if (len != 0)
         memcpy(text, r->body.ptr, len);

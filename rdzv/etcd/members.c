@@ -62,11 +62,9 @@ static void write_client_urls(struct writer *w, const struct http_request *r)
 static void write_member(struct writer *w, const struct http_request *r)
 {
     const struct config *config = r->http->config;
-    char id[17];
 
-    etcd_format_id(r->http->member_id, id);
     json_open(w, '{');
-    json_member_str(w, "id", id);
+    json_member_str(w, "id", ETCD_ID(r->http->member_id));
     json_member_str(w, "name", config->name);
     write_urls(w, "peerURLs", &config->advertise_peer_urls);
     write_client_urls(w, r);
@@ -91,10 +89,7 @@ static void reply_member(const struct http_request *r, bool list)
 
 static void members_refuse_change(const struct http_request *r, struct slice name)
 {
-    char id[17];
-
-    etcd_format_id(r->http->member_id, id);
-    if (r->head->method == HTTP_POST || slice_is(name, id)) {
+    if (r->head->method == HTTP_POST || slice_is(name, ETCD_ID(r->http->member_id))) {
         log_limited(LOG_WARN, "member_change_refused", log_bytes("method", r->head->method_text),
                     log_bytes("path", r->path));
         reply_message(r, 409,
@@ -113,14 +108,11 @@ static void members_refuse_change(const struct http_request *r, struct slice nam
 void etcd_members_handle(const struct http_request *r)
 {
     struct slice name = slice_from(r->path, strlen("/v2/members"));
-    enum http_method method = r->head->method;
 
     if (name.len != 0)
         name = slice_from(name, 1);
-    if (method == HTTP_POST || method == HTTP_DELETE || method == HTTP_PUT)
+    if (r->head->method != HTTP_GET)
         members_refuse_change(r, name);
-    else if (method != HTTP_GET)
-        reply_not_allowed(r, "GET,POST,DELETE,PUT", HTTP_ETCD_NONE);
     else if (name.len == 0 || slice_is(name, "leader"))
         reply_member(r, name.len == 0);
     else
@@ -161,10 +153,6 @@ void etcd_machines_handle(const struct http_request *r)
 {
     struct reply_body body;
 
-    if (r->head->method != HTTP_GET && r->head->method != HTTP_HEAD) {
-        reply_not_allowed(r, "GET,HEAD", HTTP_ETCD_NONE);
-        return;
-    }
     reply_body_begin(&body);
     write_machines(&body.w, r, &r->http->config->advertise_client_urls);
     reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_TEXT}, &body);

@@ -46,9 +46,8 @@ void etcd_write_duration(struct writer *w, int64_t ns)
 static void write_self(struct writer *w, const struct http_request *r)
 {
     int64_t started_ns = http_engine(r)->started_ns;
-    char id[17];
+    const char *id = ETCD_ID(r->http->member_id);
 
-    etcd_format_id(r->http->member_id, id);
     json_open(w, '{');
     json_member_str(w, "name", r->http->config->name);
     json_member_str(w, "id", id);
@@ -65,11 +64,8 @@ static void write_self(struct writer *w, const struct http_request *r)
 
 static void write_leader(struct writer *w, const struct http_request *r)
 {
-    char id[17];
-
-    etcd_format_id(r->http->member_id, id);
     json_open(w, '{');
-    json_member_str(w, "leader", id);
+    json_member_str(w, "leader", ETCD_ID(r->http->member_id));
     writer_str(w, ",\"followers\":{}}");
 }
 
@@ -103,10 +99,6 @@ void etcd_stats_handle(const struct http_request *r)
     struct slice name = slice_from(r->path, strlen("/v2/stats/"));
     struct reply_body body;
 
-    if (r->head->method != HTTP_GET) {
-        reply_not_allowed(r, "GET", HTTP_ETCD_NONE);
-        return;
-    }
     reply_body_begin(&body);
     if (slice_is(name, "self"))
         write_self(&body.w, r);

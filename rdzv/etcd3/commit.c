@@ -171,16 +171,12 @@ static bool make_entry(struct journal_etcd *j)
  * journal's own timer ends the wait. */
 static bool waits_for_more(struct journal_etcd *j)
 {
-    uint64_t now_ns = clock_monotonic_ns(j->engine->options.clock), us;
-    struct timeval later;
+    uint64_t now_ns = clock_monotonic_ns(j->engine->options.clock);
 
     if (j->state != JOURNAL_LEADS || !coalesce_waits(&j->commit.coalesce, now_ns))
         return false;
-    us = (j->commit.coalesce.until_ns - now_ns) / 1000 + 1;
-    later =
-        (struct timeval){.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
     if (!TAILQ_EMPTY(&j->commit.pending) && !evtimer_pending(&j->commit.coalesced, NULL))
-        net_add_event(&j->commit.coalesced, &later);
+        net_set_timer(&j->commit.coalesced, (j->commit.coalesce.until_ns - now_ns) / 1000 + 1);
     return true;
 }
 

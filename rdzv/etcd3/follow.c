@@ -405,11 +405,6 @@ void follow_begin(struct journal_etcd *j)
     recovery_begin(&j->log.recovery, j->engine);
 }
 
-void follow_end(struct journal_etcd *j)
-{
-    stream_fini(&j->log.stream);
-}
-
 /* Since the last batch came, where that was seen: this replica's wall clock may not be that of the
  * leader before. */
 static uint64_t since_last_batch_ms(const struct journal_log *log)

@@ -90,7 +90,7 @@ static void close_journal(void *arg)
     snapshot_out_drop(j);
     connection_close(j);
     commit_end(j);
-    follow_end(j);
+    stream_fini(&j->log.stream);
     message_fini(&j->step.request);
     message_fini(&j->lease.beat.request);
     account_free(ACCOUNT_JOURNAL, j, sizeof *j);
@@ -127,7 +127,6 @@ static void name_keys(struct journal_etcd *j, uint64_t random)
 int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_options *options,
                       struct engine *engine)
 {
-    const struct timeval often = {.tv_usec = TIMER_MS * 1000};
     struct journal_etcd *j = account_alloc(ACCOUNT_JOURNAL, sizeof *j);
 
     *out = j;
@@ -154,5 +153,7 @@ int journal_etcd_open(struct journal_etcd **out, const struct journal_etcd_optio
     engine->journal_etcd = j;
     journal_note_reason(j);
     /* engine_close_journal() frees the rest. */
-    return connection_open(j, random_number()) < 0 || !net_add_event(&j->timer, &often) ? -1 : 0;
+    return connection_open(j, random_number()) < 0 || !net_set_timer(&j->timer, TIMER_MS * 1000)
+               ? -1
+               : 0;
 }

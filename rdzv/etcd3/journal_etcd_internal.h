@@ -271,7 +271,6 @@ struct slice journal_chunk_key(const struct journal_etcd *j, const char *id, uin
                                char text[KEY_MAX]);
 
 void follow_begin(struct journal_etcd *j);
-void follow_end(struct journal_etcd *j);
 void follow_pump(struct journal_etcd *j);
 
 /* The log has one more entry of `size` bytes; `batch` is the last batch that ends in it. */

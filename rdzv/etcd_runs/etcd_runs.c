@@ -145,7 +145,6 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
     const struct conn *by = r->net->served;
     const struct node *n;
     struct etcd_run *run;
-    char peer[CONN_PEER_MAX];
 
     if (command_part(command->kind) != PART_TREE || !etcd_run_is_key(command->key))
         return;
@@ -153,7 +152,7 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
     run = find_or_add(runs_of(r, space), command->key);
     if (run == NULL || (n != NULL && n->value != NULL && n->value->len > ETCD_RUN_READ_AT_ONCE))
         return; /* the next tick reads a long value */
-    read_run(run, by == NULL ? NULL : conn_peer(by, peer));
+    read_run(run, by == NULL ? NULL : CONN_PEER(by));
     etcd_meeting_check(run);
 }
 

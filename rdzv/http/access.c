@@ -44,18 +44,6 @@ enum token_result token_check(const char *path, struct slice authorization)
     return result;
 }
 
-bool token_file_is_usable(const char *path)
-{
-    uint8_t text[TOKEN_FILE_MAX + 1];
-    struct slice token;
-    bool usable = secret_file_read(path, text, sizeof text, &token);
-    int error = errno;
-
-    explicit_bzero(text, sizeof text);
-    errno = error;
-    return usable;
-}
-
 /* --- Waits between wrong tokens. --- */
 
 static struct backoff_entry backoff_key_of(const struct peer *peer)
@@ -79,11 +67,6 @@ static size_t backoff_set_of(const struct backoff_entry *key)
 static bool backoff_is_of(const struct backoff_entry *e, const struct backoff_entry *key)
 {
     return e->failures != 0 && memcmp(e->address, key->address, sizeof e->address) == 0;
-}
-
-static uint64_t backoff_age_ms(const struct backoff_entry *e, uint64_t now_ms)
-{
-    return now_ms > e->failed_ms ? now_ms - e->failed_ms : 0;
 }
 
 static uint64_t backoff_wait_ms(const struct backoff_entry *e)
@@ -113,7 +96,7 @@ bool backoff_allows(const struct backoff *b, const struct peer *peer, uint64_t n
 {
     const struct backoff_entry *e = backoff_find(b, peer);
 
-    return e == NULL || backoff_age_ms(e, now_ms) >= backoff_wait_ms(e);
+    return e == NULL || clock_elapsed_ms(e->failed_ms, now_ms) >= backoff_wait_ms(e);
 }
 
 void backoff_failed(struct backoff *b, const struct peer *peer, uint64_t now_ms)
@@ -129,7 +112,7 @@ void backoff_failed(struct backoff *b, const struct peer *peer, uint64_t now_ms)
         if (set[i].failed_ms < e->failed_ms)
             e = &set[i];
     }
-    if (backoff_is_of(e, &key) && backoff_age_ms(e, now_ms) < BACKOFF_KEEP_MS)
+    if (backoff_is_of(e, &key) && clock_elapsed_ms(e->failed_ms, now_ms) < BACKOFF_KEEP_MS)
         key.failures = e->failures;
     key.failures += key.failures < UINT32_MAX;
     key.failed_ms = now_ms;
@@ -302,7 +285,7 @@ bool http_may_read(const struct http_request *r)
 
 static void check_file(const char *path, const char *setting)
 {
-    if (path != NULL && !token_file_is_usable(path))
+    if (path != NULL && token_check(path, slice_str(scheme)) == TOKEN_UNREADABLE)
         warn_of_file(path, setting, errno);
 }
 
@@ -369,18 +352,10 @@ static bool host_is_ipv6(struct slice host)
 static bool host_is_ipv4(struct slice host)
 {
     for (size_t i = 0; i < host.len; i++) {
-        if (host.ptr[i] != '.' && (host.ptr[i] < '0' || host.ptr[i] > '9'))
+        if (host.ptr[i] != '.' && !byte_is_digit(host.ptr[i]))
             return false;
     }
     return true;
-}
-
-/* Ignores case: capitals differ in one bit, and no other byte becomes a letter by it. */
-static bool host_is_localhost(struct slice host)
-{
-    return host.len == 9 && (host.ptr[8] | 0x20) == 't' &&
-           (bytes_get_u64(host.ptr) | UINT64_C(0x2020202020202020)) ==
-               bytes_get_u64((const uint8_t *)"localhos");
 }
 
 bool http_host_is_welcome(struct slice host, const struct string_list *allowed, bool loopback)
@@ -393,6 +368,6 @@ bool http_host_is_welcome(struct slice host, const struct string_list *allowed, 
     }
     if (!loopback)
         return allowed->count == 0;
-    return host_is_ipv4(name) || host_is_localhost(name) ||
+    return host_is_ipv4(name) || http_name_is(name, "localhost") ||
            host_is_ipv6(name); /* an empty one, too */
 }

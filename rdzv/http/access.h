@@ -62,9 +62,6 @@ enum token_result {
  * depend on how much of a token is right. */
 enum token_result token_check(const char *path, struct slice authorization);
 
-/* Can tokens be compared with that file? False with errno. */
-bool token_file_is_usable(const char *path);
-
 /* --- Waits between wrong tokens. ---
  *
  * A client that has sent wrong tokens must wait before rdzvd checks its next one: some are free,

@@ -58,15 +58,10 @@ static enum protocol_result http2_read(struct conn *c, uint8_t *in, size_t len,
     }
 }
 
-static const char *http2_version(const struct conn *)
-{
-    return "http/2";
-}
-
 enum parse_result http2_begin(struct conn *c, struct slice in, struct protocol_progress *progress)
 {
     static const struct protocol protocol = {
-        .name = "http2", .pipelines = true, .read = http2_read, .version = http2_version};
+        .name = "http/2", .pipelines = true, .read = http2_read};
     const struct slice preface = slice_str("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 
     progress->need = preface.len;

@@ -9,39 +9,27 @@
 #include "proto/etcd.h"
 #include "proto/json.h"
 
-static const char *reason_of(unsigned status)
-{
-    static const struct {
-        unsigned status;
-        const char *reason;
-    } reasons[] = {
-        {200, "OK"},
-        {201, "Created"},
-        {204, "No Content"},
-        {301, "Moved Permanently"},
-        {304, "Not Modified"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {409, "Conflict"},
-        {410, "Gone"},
-        {412, "Precondition Failed"},
-        {413, "Request Entity Too Large"},
-        {415, "Unsupported Media Type"},
-        {417, "Expectation Failed"},
-        {421, "Misdirected Request"},
-        {500, "Internal Server Error"},
-        {503, "Service Unavailable"},
-    };
-
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
-        if (reasons[i].status == status)
-            return reasons[i].reason;
-    }
-    return "Status";
-}
+static const char *const reasons[STATS_STATUSES] = {
+    [200] = "OK",
+    [201] = "Created",
+    [204] = "No Content",
+    [301] = "Moved Permanently",
+    [304] = "Not Modified",
+    [400] = "Bad Request",
+    [401] = "Unauthorized",
+    [403] = "Forbidden",
+    [404] = "Not Found",
+    [405] = "Method Not Allowed",
+    [409] = "Conflict",
+    [410] = "Gone",
+    [412] = "Precondition Failed",
+    [413] = "Request Entity Too Large",
+    [415] = "Unsupported Media Type",
+    [417] = "Expectation Failed",
+    [421] = "Misdirected Request",
+    [500] = "Internal Server Error",
+    [503] = "Service Unavailable",
+};
 
 /* The Date header; made once a second. */
 static const char *date_line(void)
@@ -127,7 +115,7 @@ static void write_head(struct writer *w, const struct http_request *r, const str
     writer_str(w, r->head->minor == 0 ? "HTTP/1.0 " : "HTTP/1.1 ");
     json_u64(w, reply->status);
     writer_u8(w, ' ');
-    writer_str(w, reason_of(reply->status));
+    writer_str(w, reasons[reply->status] != NULL ? reasons[reply->status] : "Status");
     writer_str(w, "\r\n");
     /* Go replies to these two itself, before etcd's handlers see the request. */
     if (reply->status != 417 && !(r->head->target.asterisk && r->head->method == HTTP_OPTIONS))
@@ -166,8 +154,7 @@ void reply_send(const struct http_request *r, const struct reply *reply)
     struct writer w = {.ptr = head, .cap = room};
 
     if (head == NULL) {
-        conn_drop(r->conn, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
-                  (struct slice){0});
+        CONN_DROP_FOR_MEMORY(r->conn, "its answers");
         return;
     }
     write_head(&w, r, reply);

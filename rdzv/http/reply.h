@@ -83,6 +83,12 @@ static inline bool http_is_reading(const struct http_request *r)
     return r->head->method == HTTP_GET || r->head->method == HTTP_HEAD;
 }
 
+/* Is its method one of these? They stand as in the header Allow: "GET,HEAD". */
+static inline bool http_allows(const struct http_request *r, const char *methods)
+{
+    return strstr(methods, http_method_name(r->head->method)) != NULL;
+}
+
 /* Which of etcd's headers a reply carries. */
 enum http_etcd_headers {
     HTTP_ETCD_NONE,    /* machines, version, health, stats, and what is not etcd's */

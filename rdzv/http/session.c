@@ -361,7 +361,10 @@ static void ask_endpoint(const struct http_request *r, bool moved)
         engine_use_began(r->http->engine);
     else
         account_begin_watching();
-    route->handle(r);
+    if (route->allow != NULL && !http_allows(r, route->allow))
+        reply_not_allowed(r, route->allow, HTTP_ETCD_NONE);
+    else
+        route->handle(r);
     account_end_watching();
     if (route->flags & ROUTE_USES_STORE)
         engine_use_ended(r->http->engine);
@@ -388,8 +391,7 @@ static void http_handle(struct conn *c, const struct http_head *head, struct sli
         r.head = head = &last;
     }
     if (path == NULL) {
-        conn_drop(c, DROP_NO_MEMORY, "no memory for its request, see --memory-limit",
-                  (struct slice){0});
+        CONN_DROP_FOR_MEMORY(c, "its request");
         return;
     }
     if (head->method == HTTP_CONNECT)
@@ -419,7 +421,6 @@ static void http_handle(struct conn *c, const struct http_head *head, struct sli
 
 static void refuse_head(struct conn *c, const struct http_refusal *why)
 {
-    char peer[CONN_PEER_MAX];
     uint8_t text[512];
     struct writer w = {.ptr = text, .cap = sizeof text};
 
@@ -427,7 +428,7 @@ static void refuse_head(struct conn *c, const struct http_refusal *why)
         conn_drop(c, DROP_MALFORMED, why->reason, (struct slice){0});
         return;
     }
-    log_limited(LOG_INFO, "http_bad_request", log_str("peer", conn_peer(c, peer)),
+    log_limited(LOG_INFO, "http_bad_request", log_str("peer", CONN_PEER(c)),
                 log_str("protocol", "http"), log_str("reason", why->reason));
     http_write_refusal(&w, why);
     conn_put(c, text, w.len);
@@ -763,8 +764,7 @@ static enum parse_result http_begin(const struct protocol *p, struct conn *c, st
     *progress = (struct protocol_progress){0};
     h = account_request_zeroed(ACCOUNT_SESSIONS, conn_class(c), sizeof *h);
     if (h == NULL) {
-        conn_drop(c, DROP_NO_MEMORY, "no memory for a session, see --memory-limit",
-                  (struct slice){0});
+        CONN_DROP_FOR_MEMORY(c, "a session");
         return PARSE_BAD;
     }
     memcpy(c->session.bytes, &h, sizeof h);
@@ -795,11 +795,6 @@ static void http_stop(struct conn *c)
         job->stop(job);
 }
 
-static const char *http_version(const struct conn *)
-{
-    return "http";
-}
-
 struct protocol http_protocol(struct http *http)
 {
     return (struct protocol){.name = "http",
@@ -812,6 +807,5 @@ struct protocol http_protocol(struct http *http)
                              .stop = http_stop,
                              .resume = http_resume,
                              .drained = http_drained,
-                             .end = http_end,
-                             .version = http_version};
+                             .end = http_end};
 }

@@ -35,6 +35,7 @@ enum http_route_flags {
 struct http_route {
     const char *path;
     enum http_route_kind kind;
+    const char *allow; /* the methods, as the header Allow names them; NULL: `handle` looks */
     /* Replies once, or starts a watch or a job. */
     void (*handle)(const struct http_request *r);
     unsigned flags; /* of enum http_route_flags */

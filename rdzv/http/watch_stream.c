@@ -64,11 +64,9 @@ static bool watch_stream_is_behind(const struct conn *c, const struct blob *chun
 /* The client gets its queued events, and then the end. */
 static void watch_stream_lose(struct watch_stream *s, struct conn *c)
 {
-    char peer[CONN_PEER_MAX];
-
     subscription_clear(&s->watch->subscription);
     s->watch->subscription.ended = s->watch->subscription.lost = true;
-    log_limited(LOG_WARN, "watch_lost", log_str("peer", conn_peer(c, peer)),
+    log_limited(LOG_WARN, "watch_lost", log_str("peer", CONN_PEER(c)),
                 log_str("space", conn_space(c)->store->name),
                 log_str("reason", "the client reads events too slowly"));
 }

@@ -27,7 +27,9 @@ const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX])
 
 const char *conn_protocol(const struct conn *c)
 {
-    return c->protocol == NULL ? "none" : c->protocol->version(c);
+    if (c->protocol == NULL)
+        return "none";
+    return c->protocol->version == NULL ? c->protocol->name : c->protocol->version(c);
 }
 
 /* --- States. --- */
@@ -236,12 +238,10 @@ static void note_dropped(struct conn *c, enum drop_reason why, const char *reaso
 
 void conn_close(struct conn *c, const char *reason)
 {
-    char peer[CONN_PEER_MAX];
-
     if (c->end == CONN_CLOSED)
         return;
     if (c->protocol != NULL || c->in != NULL)
-        log_event(LOG_DEBUG, "closed", log_str("peer", conn_peer(c, peer)),
+        log_event(LOG_DEBUG, "closed", log_str("peer", CONN_PEER(c)),
                   log_str("protocol", conn_protocol(c)), log_str("reason", reason));
     conn_note_reason(c, reason);
     close_now(c);
@@ -250,9 +250,7 @@ void conn_close(struct conn *c, const char *reason)
 static void report_drop(struct conn *c, enum drop_reason why, const char *reason,
                         struct slice detail)
 {
-    char peer[CONN_PEER_MAX];
-
-    log_limited(LOG_WARN, "dropped", log_str("peer", conn_peer(c, peer)),
+    log_limited(LOG_WARN, "dropped", log_str("peer", CONN_PEER(c)),
                 log_str("protocol", conn_protocol(c)), log_str("space", conn_space(c)->store->name),
                 log_str("reason", reason), log_if(detail.len != 0, log_bytes("detail", detail)));
     conn_net(c)->engine->stats.dropped[why]++;
@@ -359,7 +357,7 @@ void conn_free(struct conn *c)
 
 /* --- Output. --- */
 
-static inline void note_output(struct conn *c)
+void conn_note_output(struct conn *c)
 {
     flush_later(c);
     c->watermark = engine_watermark(conn_net(c)->engine);
@@ -371,11 +369,6 @@ static void check_output(struct conn *c)
 {
     if (c->out.broken)
         conn_set_output(c, OUTPUT_QUEUED);
-}
-
-void conn_note_output(struct conn *c)
-{
-    note_output(c);
 }
 
 void conn_flush_later(struct conn *c)
@@ -394,15 +387,9 @@ void conn_forget_bytes(struct conn *c)
     conn_set_output(c, OUTPUT_IDLE);
 }
 
-void conn_drop_broken(struct conn *c)
-{
-    conn_drop(c, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
-              (struct slice){0});
-}
-
 void conn_put(struct conn *c, const void *bytes, size_t len)
 {
-    note_output(c);
+    conn_note_output(c);
     outq_put(&c->out, &conn_net(c)->pool, bytes, len);
     check_output(c);
 }
@@ -411,7 +398,7 @@ uint8_t *conn_reserve(struct conn *c, size_t len)
 {
     uint8_t *at;
 
-    note_output(c);
+    conn_note_output(c);
     at = outq_reserve(&c->out, &conn_net(c)->pool, len);
     check_output(c);
     return at;
@@ -419,21 +406,21 @@ uint8_t *conn_reserve(struct conn *c, size_t len)
 
 void conn_put_blob(struct conn *c, struct blob *b)
 {
-    note_output(c);
+    conn_note_output(c);
     outq_put_blob(&c->out, &conn_net(c)->pool, b);
     check_output(c);
 }
 
 void conn_share(struct conn *c, struct blob *b)
 {
-    note_output(c);
+    conn_note_output(c);
     outq_share(&c->out, &conn_net(c)->pool, b);
     check_output(c);
 }
 
 void conn_share_counted(struct conn *c, struct blob *b)
 {
-    note_output(c);
+    conn_note_output(c);
     outq_share_counted(&c->out, &conn_net(c)->pool, b);
     check_output(c);
 }
@@ -456,7 +443,7 @@ bool conn_can_push(struct conn *c)
     if (conn_can_reply(c))
         return true;
     if (c->out.broken) {
-        conn_drop_broken(c);
+        CONN_DROP_FOR_MEMORY(c, "its answers");
         return false;
     }
     conn_drop(c, DROP_STALLED, "does not read its answers, the output limit is reached",

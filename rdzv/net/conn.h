@@ -168,6 +168,10 @@ void conn_fail(struct conn *c, int error);
  * get one chance to be sent. */
 void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail);
 
+/* The same when memory is short; `what` is a literal: "its answers". */
+#define CONN_DROP_FOR_MEMORY(c, what) \
+    conn_drop(c, DROP_NO_MEMORY, "no memory for " what ", see --memory-limit", (struct slice){0})
+
 /* --- Probation. --- */
 
 /* Allows the connection one probe and no other request. NET_PROBATION_MAX connections are on
@@ -288,9 +292,6 @@ void conn_wait_for_slice(struct conn *c);
 
 /* --- For input.h and transport.h. --- */
 
-/* Ends a connection whose output queue is broken. */
-void conn_drop_broken(struct conn *c);
-
 void conn_set_input(struct conn *c, enum conn_input next);
 void conn_set_end(struct conn *c, enum conn_end next);
 
@@ -329,6 +330,7 @@ void conn_update_stall(struct conn *c, bool moved);
 #define CONN_VIA_MAX  64
 #define CONN_PEER_MAX (PEER_TEXT_MAX + CONN_VIA_MAX + 8)
 const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX]);
+#define CONN_PEER(c) conn_peer((c), (char[CONN_PEER_MAX]){0}) /* until the block ends */
 
 /* What is spoken, for logs: "c10d-modern", "http", "none". */
 const char *conn_protocol(const struct conn *c);

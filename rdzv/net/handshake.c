@@ -81,15 +81,10 @@ static bool may_speak_plain(const struct conn *c)
 
 /* --- A handshake. --- */
 
-static struct handshake *handshake_of(struct conn *c)
-{
-    return (struct handshake *)c->session.aligned;
-}
-
 static void handshake_end(struct conn *c)
 {
     struct handshakes *all = &conn_net(c)->handshakes;
-    struct handshake *h = handshake_of(c);
+    struct handshake *h = c->session.aligned;
 
     TAILQ_REMOVE(&all->open, h, entry);
     all->count--;
@@ -97,15 +92,9 @@ static void handshake_end(struct conn *c)
     c->session.aligned = NULL;
 }
 
-static const char *handshake_version(const struct conn *)
-{
-    return "tls";
-}
-
 /* The protocol of a connection during its handshake. It has no read(): transport calls
  * handshake_run() instead. */
-static const struct protocol handshake_protocol = {
-    .name = "tls", .end = handshake_end, .version = handshake_version};
+static const struct protocol handshake_protocol = {.name = "tls", .end = handshake_end};
 
 static void handshake_fail(struct conn *c, const char *why)
 {
@@ -196,7 +185,7 @@ static bool handshake_continue(struct conn *c)
     else if (result == -EPROTO)
         fail_softly(c, tls_why(c->tls, why));
     else if (result == -ENOMEM)
-        conn_drop(c, DROP_NO_MEMORY, "no memory for TLS, see --memory-limit", (struct slice){0});
+        CONN_DROP_FOR_MEMORY(c, "TLS");
     else
         conn_fail(c, -result);
     return false;
@@ -211,7 +200,7 @@ static bool handshake_begin(struct conn *c)
     c->tls = h == NULL ? NULL : tls_server(all->certificate.context, conn_fd(c));
     if (c->tls == NULL) {
         account_free(ACCOUNT_TLS, h, sizeof *h);
-        conn_drop(c, DROP_NO_MEMORY, "no memory for TLS, see --memory-limit", (struct slice){0});
+        CONN_DROP_FOR_MEMORY(c, "TLS");
         return false;
     }
     if (all->count == HANDSHAKES_MAX)

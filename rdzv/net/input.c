@@ -28,12 +28,6 @@ static struct lazy_free *lazy_free_of(struct conn *c)
     return &conn_net(c)->engine->store.lazy_free;
 }
 
-static void drop_for_memory(struct conn *c)
-{
-    conn_drop(c, DROP_NO_MEMORY, "no memory for its request, see --memory-limit",
-              (struct slice){0});
-}
-
 /* A small request is a probe's, too. */
 static enum account_class input_class(const struct conn *c, size_t len)
 {
@@ -47,7 +41,7 @@ static bool input_keep_rest(struct conn *c, const uint8_t *rest, size_t len, siz
         return true;
     c->in = account_request(ACCOUNT_INPUT, input_class(c, len), inbuf_size(len));
     if (c->in == NULL) {
-        drop_for_memory(c);
+        CONN_DROP_FOR_MEMORY(c, "its request");
         return false;
     }
     *c->in = (struct input){.len = len, .cap = len, .need = need};
@@ -227,7 +221,7 @@ static bool feed_more(struct conn *c, const uint8_t *bytes, size_t len)
     if (c->input != INPUT_READY && c->in->len + len > c->in->need + INPUT_AHEAD_MAX)
         return false;
     if (!input_make_room(c, len)) {
-        drop_for_memory(c);
+        CONN_DROP_FOR_MEMORY(c, "its request");
         return true;
     }
     memcpy(c->in->bytes + c->in->len, bytes, len);
@@ -337,7 +331,7 @@ static void receive_more(struct conn *c, int fd)
     ssize_t n;
 
     if (!input_make_room(c, 1)) {
-        drop_for_memory(c);
+        CONN_DROP_FOR_MEMORY(c, "its request");
         return;
     }
     n = receive_bytes(c, fd, c->in->bytes + c->in->len, c->in->cap - c->in->len);

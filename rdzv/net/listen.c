@@ -29,9 +29,7 @@
 
 static bool retry_later(struct net *n)
 {
-    const struct timeval later = {.tv_usec = RETRY_MS * 1000};
-
-    return net_add_event(&n->retry_accept, &later);
+    return net_set_timer(&n->retry_accept, RETRY_MS * 1000);
 }
 
 static void pause_all(struct net *n)
@@ -200,14 +198,12 @@ static int bind_one(const struct addrinfo *ai, bool v6only)
 
 static int log_listen_failed(const struct listen_spec *spec, const char *why, const char *hint)
 {
-    char text[CONFIG_ADDRESS_MAX];
-
     if (spec->optional) {
-        log_event(LOG_DEBUG, "not_listening", log_str("address", config_format_address(spec, text)),
+        log_event(LOG_DEBUG, "not_listening", log_str("address", CONFIG_ADDRESS(spec)),
                   log_str("reason", why));
         return 0;
     }
-    log_event(LOG_ERROR, "listen_failed", log_str("address", config_format_address(spec, text)),
+    log_event(LOG_ERROR, "listen_failed", log_str("address", CONFIG_ADDRESS(spec)),
               log_str("reason", why), log_str("hint", hint));
     return -1;
 }

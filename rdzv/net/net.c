@@ -84,3 +84,9 @@ bool net_add_event(struct event *event, const struct timeval *timeout)
     errno = error;
     return false;
 }
+
+bool net_set_timer(struct event *timer, uint64_t us)
+{
+    return net_add_event(timer,
+                         &(struct timeval){(time_t)(us / 1000000), (suseconds_t)(us % 1000000)});
+}

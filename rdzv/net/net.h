@@ -119,3 +119,6 @@ int net_fail(int fd, int error);
 /* event_add(), checked: it fails for want of memory, or of the kernel's epoll watches. False, with
  * errno, after it logged why: the caller ends what needs the event, or tries again later. */
 bool net_add_event(struct event *event, const struct timeval *timeout);
+
+/* The same for a timer, which goes off after so many microseconds. */
+bool net_set_timer(struct event *timer, uint64_t us);

@@ -61,8 +61,6 @@ struct probe *probe_start(struct event_base *base, const uint8_t address[16], ui
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     bool v4 = memcmp(address, mapped, sizeof mapped) == 0;
-    const struct timeval patience = {.tv_sec = patience_ms / 1000,
-                                     .tv_usec = patience_ms % 1000 * 1000};
     struct probe *p = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *p);
 
     if (p == NULL)
@@ -76,7 +74,7 @@ struct probe *probe_start(struct event_base *base, const uint8_t address[16], ui
     }
     p->error = probe_dial(p->fd, address, port, v4);
     p->event = event_new(base, p->fd, EV_WRITE, probe_on_event, p);
-    if (p->event == NULL || !net_add_event(p->event, &patience)) {
+    if (p->event == NULL || !net_set_timer(p->event, UINT64_C(1000) * patience_ms)) {
         probe_cancel(p);
         return NULL;
     }

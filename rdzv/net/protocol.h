@@ -70,6 +70,6 @@ struct protocol {
      */
     void (*end)(struct conn *c);
 
-    /* What is spoken, for logs: "c10d-modern". */
+    /* What is spoken, for logs: "c10d-modern". NULL: `name` says it. */
     const char *(*version)(const struct conn *c);
 };

@@ -43,10 +43,9 @@ void refusal_note(struct stats *stats, enum refusal_reason why, const struct pee
                   struct slice detail)
 {
     const char *kind = reasons[why].kind, *name = reasons[why].name, *hint = reasons[why].hint;
-    char text[PEER_TEXT_MAX];
 
     stats->refused[why]++;
-    log_limited_as(LOG_WARN, kind, "refused", log_str("peer", peer_text(peer, text)),
+    log_limited_as(LOG_WARN, kind, "refused", log_str("peer", PEER_TEXT(peer)),
                    log_str("reason", name), log_if(detail.len != 0, log_bytes("detail", detail)),
                    log_str("hint", hint));
 }

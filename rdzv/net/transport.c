@@ -124,7 +124,7 @@ static void conn_flush(struct conn *c, size_t max)
 static bool set_aside(struct conn *c)
 {
     if (c->out.broken && c->end != CONN_DROPPING) {
-        conn_drop_broken(c);
+        CONN_DROP_FOR_MEMORY(c, "its answers");
         return true;
     }
     if (c->out.bytes == 0 && !conn_is_relayed(c)) /* a backend may have more to tell than bytes */

@@ -21,15 +21,10 @@ struct client {
     bool held;       /* what came last has to wait */
 };
 
-static struct client *client_of_conn(struct conn *c)
+static struct client *client_of_conn(const struct conn *c)
 {
     _Static_assert(sizeof(struct client) <= CONN_SESSION_SIZE, "it lies in the connection");
     return (struct client *)(void *)c->session.bytes;
-}
-
-static const struct client *client_of_const_conn(const struct conn *c)
-{
-    return (const struct client *)(const void *)c->session.bytes;
 }
 
 static struct relay *relay_of_conn(const struct conn *c)
@@ -205,8 +200,7 @@ static enum parse_result client_begin(const struct protocol *p, struct conn *c, 
     conn_local(c, &local);
     session = relay_client_new(&forward->relay, version, &c->peer, &local, c);
     if (session == NULL) {
-        conn_drop(c, DROP_NO_MEMORY, "no memory for one more session, see --memory-limit",
-                  (struct slice){0});
+        CONN_DROP_FOR_MEMORY(c, "one more session");
         return PARSE_BAD;
     }
     progress->used = size;
@@ -232,7 +226,7 @@ static bool client_eof(struct conn *c)
 
 static bool client_is_busy(const struct conn *c)
 {
-    const struct relay_client *s = client_of_const_conn(c)->session;
+    const struct relay_client *s = client_of_conn(c)->session;
 
     return s != NULL && s->relay->link && relay_is_asked(s);
 }
@@ -249,7 +243,7 @@ static void client_end(struct conn *c)
 
 static const char *client_version_name(const struct conn *c)
 {
-    return c10d_version_name((enum c10d_version)client_of_const_conn(c)->version);
+    return c10d_version_name((enum c10d_version)client_of_conn(c)->version);
 }
 
 struct protocol relay_client_protocol(struct forward *forward)

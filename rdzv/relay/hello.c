@@ -111,9 +111,7 @@ static bool may_use(const struct conn *c, const char *space)
 
 static struct engine_space *make_space(struct conn *c, const char *name)
 {
-    char peer[CONN_PEER_MAX];
-
-    log_event(LOG_INFO, "space_made", log_str("space", name), log_str("peer", conn_peer(c, peer)),
+    log_event(LOG_INFO, "space_made", log_str("space", name), log_str("peer", CONN_PEER(c)),
               log_str("reason", "a relay names this new space in its --space"));
     return engine_space(conn_net(c)->engine, slice_str(name));
 }

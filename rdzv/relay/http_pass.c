@@ -69,11 +69,6 @@ static struct http_pass *pass_of_user(struct store_user *u)
     return (struct http_pass *)(void *)((char *)u - offsetof(struct http_pass, user));
 }
 
-static uint64_t relay_http_now_ms(const struct relay_http *h)
-{
-    return engine_lived_ms(h->options.net->engine);
-}
-
 /* --- The end of a request. --- */
 
 static void leave_held(struct http_pass *p)
@@ -105,13 +100,11 @@ static void pass_finish(struct http_pass *p)
 /* Ends a client whose answer is missing or incomplete and cannot be completed. */
 static void pass_cut(struct http_pass *p, const char *reason)
 {
-    char peer[CONN_PEER_MAX];
-
     leave_held(p);
     store_conn_drop(&p->user);
     p->state = PASS_OVER;
     p->relay->stats.cut++;
-    log_limited(LOG_WARN, "relay_http_cut", log_str("peer", conn_peer(p->client, peer)),
+    log_limited(LOG_WARN, "relay_http_cut", log_str("peer", CONN_PEER(p->client)),
                 log_str("reason", reason));
     conn_finish(p->client);
 }
@@ -132,7 +125,7 @@ static void pass_lost(struct store_user *u, const char *why);
 static void pass_hold(struct http_pass *p)
 {
     if (p->held_ms == 0)
-        p->held_ms = relay_http_now_ms(p->relay);
+        p->held_ms = engine_lived_ms(p->relay->options.net->engine);
     p->state = PASS_HELD;
     TAILQ_INSERT_TAIL(&p->relay->held, p, entry);
     relay_http_set_timer(p->relay);
@@ -565,7 +558,7 @@ void relay_http_pass(struct relay_http *h, const struct http_request *r)
 /* Each request once: one that finds no connection is held again, behind `last`. */
 void relay_http_try_held(struct relay_http *h)
 {
-    uint64_t now = relay_http_now_ms(h), wait = h->options.wait_ms;
+    uint64_t now = engine_lived_ms(h->options.net->engine), wait = h->options.wait_ms;
     struct http_pass *last = TAILQ_LAST(&h->held, http_pass_list), *p;
 
     do {

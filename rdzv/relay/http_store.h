@@ -53,10 +53,8 @@ struct relay_http {
 /* Called when connections are being dialed, or requests are held. */
 static inline void relay_http_set_timer(struct relay_http *h)
 {
-    const struct timeval later = {.tv_usec = RELAY_HTTP_TIMER_MS * 1000};
-
     if (!evtimer_pending(&h->timer, NULL))
-        net_add_event(&h->timer, &later);
+        net_set_timer(&h->timer, RELAY_HTTP_TIMER_MS * 1000);
 }
 
 /* --- Connections. --- */

@@ -81,10 +81,10 @@ static void put_welcome(struct relay_link *link, uint32_t version)
 
 static void link_welcome(struct relay_link *link, const Rdzv__RelayHello *hello, uint32_t version)
 {
-    char peer[CONN_PEER_MAX], release[HELLO_RELEASE_MAX];
+    char release[HELLO_RELEASE_MAX];
 
     put_welcome(link, version);
-    log_event(LOG_INFO, "link_opened", log_str("peer", conn_peer(link->conn, peer)),
+    log_event(LOG_INFO, "link_opened", log_str("peer", CONN_PEER(link->conn)),
               log_str("relay", link->name), log_str("space", link->space->store->name),
               log_str("release", hello_release(hello->release, release)),
               log_u64("frames", version));
@@ -404,8 +404,7 @@ static enum parse_result link_begin(const struct protocol *p, struct conn *c, st
         return result;
     link = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *link);
     if (link == NULL) {
-        conn_drop(c, DROP_NO_MEMORY, "no memory for a relay, see --memory-limit",
-                  (struct slice){0});
+        CONN_DROP_FOR_MEMORY(c, "a relay");
         return PARSE_BAD;
     }
     link->backend.functions = &functions;
@@ -426,21 +425,15 @@ static void link_end(struct conn *c)
 {
     struct relay_link *link = link_of(c);
     struct relay_links *all = link->all;
-    char peer[CONN_PEER_MAX];
 
     if (link->space != NULL)
-        log_event(LOG_INFO, "link_closed", log_str("peer", conn_peer(c, peer)),
+        log_event(LOG_INFO, "link_closed", log_str("peer", CONN_PEER(c)),
                   log_str("relay", link->name), log_str("space", link->space->store->name),
                   log_u64("sessions", link->channels.count));
     link_stop_waiting(link);
     lose_link(link);
     all->engine->stats.relay_links--;
     c->backend = NULL;
-}
-
-static const char *link_version_name(const struct conn *)
-{
-    return "relay";
 }
 
 struct protocol relay_link_protocol(struct relay_links *all)
@@ -450,8 +443,7 @@ struct protocol relay_link_protocol(struct relay_links *all)
                              .arg = all,
                              .begin = link_begin,
                              .read = read_frames,
-                             .end = link_end,
-                             .version = link_version_name};
+                             .end = link_end};
 }
 
 /* --- Time. --- */

@@ -169,15 +169,11 @@ static void session_put_frame(struct relay_session *s, enum relay_kind kind, uin
     relay_link_put(s->link, &frame);
 }
 
-static uint8_t known_flags(const struct relay_session *s)
-{
-    return s->record != RECORD_NONE ? RELAY_KNOWN : 0;
-}
-
 /* Of the last frame about that request. */
 static uint8_t known_of(const struct relay_session *s, uint64_t number)
 {
-    return known_flags(s) | (number != 0 && number == s->changed ? RELAY_CHANGED : 0);
+    return (s->record != RECORD_NONE ? RELAY_KNOWN : 0) |
+           (number != 0 && number == s->changed ? RELAY_CHANGED : 0);
 }
 
 /* --- Queued answers and their requests. --- */
@@ -907,10 +903,8 @@ void relay_session_close(struct relay_session *s)
 
 void relay_session_time_out(struct relay_session *s)
 {
-    char peer[CONN_PEER_MAX];
-
     s->all->engine->stats.sessions_timed_out++;
-    log_limited(LOG_WARN, "session_timeout", log_str("peer", conn_peer(s->conn, peer)),
+    log_limited(LOG_WARN, "session_timeout", log_str("peer", CONN_PEER(s->conn)),
                 log_str("space", conn_space(s->conn)->store->name),
                 log_str("reason", "its relay has not come back for --session-timeout"));
     conn_close(s->conn, "its relay has not come back for --session-timeout");

@@ -293,12 +293,6 @@ static void receive_answer(struct relay_client *s, const struct relay_frame *fra
     after_confirm(s, confirmed);
 }
 
-static void receive_done(struct relay_client *s, const struct relay_frame *frame)
-{
-    note_confirmed(s, frame);
-    after_confirm(s, confirm_request(s, frame->number, false));
-}
-
 /* --- Resuming. --- */
 
 /* A request was sent that must not be carried out twice. */
@@ -390,13 +384,12 @@ static bool resume_from(struct relay_client *s, const struct relay_frame *frame,
 static void lose_session(struct relay_client *s, enum relay_loss loss, const char *why)
 {
     const struct relay_request *q;
-    char peer[PEER_TEXT_MAX];
     uint64_t unconfirmed = 0;
 
     TAILQ_FOREACH(q, &s->requests, entry)
         unconfirmed++;
     s->relay->stats.lost[loss]++;
-    log_limited(LOG_WARN, "session_lost", log_str("peer", peer_text(&s->peer, peer)),
+    log_limited(LOG_WARN, "session_lost", log_str("peer", PEER_TEXT(&s->peer)),
                 log_str("protocol", c10d_version_name((enum c10d_version)s->version)),
                 log_u64("unconfirmed", unconfirmed), log_str("reason", why));
     relay_abandon(s, DROP_UPSTREAM, why);
@@ -463,7 +456,8 @@ const char *relay_receive(struct relay *r, const struct relay_frame *frame)
         receive_answer(s, frame);
         return NULL;
     case RELAY_DONE:
-        receive_done(s, frame);
+        note_confirmed(s, frame);
+        after_confirm(s, confirm_request(s, frame->number, false));
         return NULL;
     case RELAY_ENDED:
         receive_ended(s, frame);

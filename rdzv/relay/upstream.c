@@ -73,11 +73,10 @@ static void upstream_enter(struct upstream *u, enum upstream_state next)
     u->since_ms = lived_ms(u);
 }
 
+/* If memory is short, upstream_tick() sets the timer later. */
 static void upstream_arm(struct upstream *u, uint32_t ms)
 {
-    const struct timeval later = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-
-    net_add_event(&u->timer, &later); /* if memory is short, upstream_tick() sets the timer later */
+    net_set_timer(&u->timer, UINT64_C(1000) * ms);
 }
 
 static void upstream_on_event(evutil_socket_t fd, short what, void *arg);
@@ -137,9 +136,8 @@ static void name_target(struct upstream *u)
 static void name_address(struct upstream *u)
 {
     const struct peer peer = peer_of(&u->addresses[u->at].any);
-    char text[PEER_TEXT_MAX];
 
-    snprintf(u->where, sizeof u->where, "%s", peer_text(&peer, text));
+    snprintf(u->where, sizeof u->where, "%s", PEER_TEXT(&peer));
 }
 
 static void write_note(struct upstream *u, struct upstream_note *note, const char *why)
@@ -736,11 +734,9 @@ int upstream_secure(void *upstream, int fd, SSL **tls)
 
 bool upstream_start(struct upstream *u)
 {
-    const struct timeval at_once = {0};
-
     evtimer_assign(&u->timer, u->net->base, upstream_on_timer, u);
     name_target(u);
-    return net_add_event(&u->timer, &at_once);
+    return net_set_timer(&u->timer, 0);
 }
 
 void upstream_fini(struct upstream *u)

@@ -15,38 +15,11 @@ struct entry;
 struct node;
 struct queue;
 
-/* The numbers are those of proto/record.proto. */
+/* The kinds are those of proto/record.proto, with their numbers: CHANGE_KEY_PUT = 10 and so on.
+ * Those that stand only in snapshots are for snapshot_load(); no store_apply() takes them. */
 enum change_kind {
     CHANGE_NONE = 0,
-    CHANGE_KEY_PUT = 10,
-    CHANGE_KEY_PATCH = 11,
-    CHANGE_KEY_APPEND = 12,
-    CHANGE_KEY_DELETE = 13,
-    CHANGE_KEY_PUT_ALL = 14,
-    CHANGE_QUEUE_PUSH = 15,
-    CHANGE_QUEUE_POP = 16,
-    CHANGE_BARRIER_OPEN = 17, /* `put`: the count that opens it */
-    CHANGE_TREE_PUT = 20,
-    CHANGE_TREE_REMOVE = 21,
-    CHANGE_TREE_POSTPONE = 22,
-    CHANGE_SPACE_RESET = 40,
-    CHANGE_SPACE_FORGET = 41,
-    CHANGE_WORKER_STORE_OPEN = 50,
-    CHANGE_WORKER_STORE_DROP = 51,
-    CHANGE_RUN_PUT = 60,
-    CHANGE_RUN_DELETE = 61,
-    /* Only in snapshots, for snapshot_load(); no store_apply() takes them. */
-    CHANGE_SNAPSHOT_SPACE = 70,
-    CHANGE_SNAPSHOT_NODE = 71,
-    CHANGE_SNAPSHOT_EVENT = 72,
-    CHANGE_SNAPSHOT_END = 75,
-    CHANGE_SNAPSHOT_KEYS = 76,
-    CHANGE_SESSION_DONE = 80,
-    CHANGE_SESSION_BIND = 82,
-    CHANGE_SESSION_END = 83,
-    CHANGE_SNAPSHOT_SESSION = 84, /* only in snapshots, like the next one */
-    CHANGE_SNAPSHOT_HELD = 85,    /* `put`, behind its session: the key is the session's id */
-    CHANGE_SESSION_HINT = 86,
+#include "store/change_kinds.h"
 };
 
 /* Which part a change is of: that of the command it came from. By range: a new kind goes

@@ -41,10 +41,5 @@ void cow_put(struct cow_buffer *a, const char *name, const struct change *change
 /* Moves kept changes to the batch until it has about `bytes` bytes. False: memory is short. */
 bool cow_write(struct cow_buffer *a, struct batch *out, size_t bytes);
 
-static inline bool cow_is_empty(const struct cow_buffer *a)
-{
-    return STAILQ_EMPTY(&a->items);
-}
-
 /* Frees one item; false: there is none. */
 bool cow_free_one(struct cow_buffer *a);

@@ -12,17 +12,20 @@
 
 /* --- Files. --- */
 
-void journal_file_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE])
+const char *journal_file_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE])
 {
     snprintf(out, JOURNAL_NAME_SIZE, "%s%020" PRIu64,
              kind == FILE_JOURNAL ? JOURNAL_SEGMENT_NAME : JOURNAL_SNAPSHOT_NAME, number);
+    return out;
 }
 
-static void journal_tmp_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE])
+static const char *journal_tmp_name(enum file_kind kind, uint64_t number,
+                                    char out[JOURNAL_NAME_SIZE])
 {
     journal_file_name(kind, number, out);
-    strcat(out, JOURNAL_TMP);
+    return strcat(out, JOURNAL_TMP);
 }
+#define TMP_NAME(kind, number) journal_tmp_name((kind), (number), (char[JOURNAL_NAME_SIZE]){0})
 
 void journal_add_file(struct journal_files *files, uint64_t number)
 {
@@ -36,26 +39,20 @@ void journal_add_file(struct journal_files *files, uint64_t number)
 /* A file gets its name when its bytes are on the disk. */
 static int journal_name_file(struct frame_writer *w, enum file_kind kind)
 {
-    char from[JOURNAL_NAME_SIZE], to[JOURNAL_NAME_SIZE];
     int error = w->fs->sync(w->fs, w->file);
 
-    journal_tmp_name(kind, w->number, from);
-    journal_file_name(kind, w->number, to);
     if (error == 0)
-        error = w->fs->rename(w->fs, from, to);
+        error = w->fs->rename(w->fs, TMP_NAME(kind, w->number), JOURNAL_FILE_NAME(kind, w->number));
     return error == 0 ? w->fs->sync_dir(w->fs) : error;
 }
 
 /* Takes away a file that has not got its name. */
 static void journal_drop_file(struct frame_writer *w, enum file_kind kind)
 {
-    char name[JOURNAL_NAME_SIZE];
-
     if (w->file < 0)
         return;
     frame_writer_close(w);
-    journal_tmp_name(kind, w->number, name);
-    w->fs->remove(w->fs, name);
+    w->fs->remove(w->fs, TMP_NAME(kind, w->number));
 }
 
 static int journal_open_segment(struct journal *j, const char *name, uint64_t first,
@@ -155,12 +152,10 @@ static void journal_undo_segment(struct journal *j, const char *name)
 
 static int journal_next_segment(struct journal *j)
 {
-    char name[JOURNAL_NAME_SIZE];
+    const char *name = JOURNAL_FILE_NAME(FILE_JOURNAL, j->now.last + 1);
     struct frame_writer next;
-    int error;
+    int error = journal_open_segment(j, name, j->now.last + 1, &next);
 
-    journal_file_name(FILE_JOURNAL, j->now.last + 1, name);
-    error = journal_open_segment(j, name, j->now.last + 1, &next);
     if (error != 0) {
         journal_undo_segment(j, name);
         return error;
@@ -278,7 +273,6 @@ static int journal_put_replaces(struct journal *j, uint64_t last)
 
 int journal_rewrite_begin(struct journal *j)
 {
-    char name[JOURNAL_NAME_SIZE];
     int error;
 
     assert(!j->syncing);
@@ -287,8 +281,8 @@ int journal_rewrite_begin(struct journal *j)
     journal_drop_file(&j->again, FILE_JOURNAL);
     journal_close_complete(j);
     j->again_last = j->now.durable;
-    journal_tmp_name(FILE_JOURNAL, j->now.durable + 1, name);
-    error = journal_open_segment(j, name, j->now.durable + 1, &j->again);
+    error = journal_open_segment(j, TMP_NAME(FILE_JOURNAL, j->now.durable + 1), j->now.durable + 1,
+                                 &j->again);
     if (error == 0)
         error = journal_put_replaces(j, j->now.durable);
     if (error == 0)
@@ -314,11 +308,9 @@ static int journal_remove_behind(struct journal *j, uint64_t first)
 
     while (segments->count > 0 && segments->items[segments->count - 1].number >= first) {
         uint64_t number = segments->items[segments->count - 1].number;
-        char name[JOURNAL_NAME_SIZE];
-        int error;
+        const char *name = JOURNAL_FILE_NAME(FILE_JOURNAL, number);
+        int error = number > first ? j->fs->remove(j->fs, name) : 0;
 
-        journal_file_name(FILE_JOURNAL, number, name);
-        error = number > first ? j->fs->remove(j->fs, name) : 0;
         if (error != 0 && error != -ENOENT)
             return error;
         segments->count--;
@@ -369,12 +361,11 @@ static int journal_snapshot_add(struct journal_snapshot *s, enum frame_kind kind
                                 struct slice payload)
 {
     const struct frame frame = {kind, s->parts, s->header.durable, payload};
-    char name[JOURNAL_NAME_SIZE];
     int error = 0;
 
-    journal_tmp_name(FILE_SNAPSHOT, s->header.number, name);
     if (s->out.file < 0)
-        error = frame_writer_open(&s->out, s->out.fs, name, &s->header);
+        error = frame_writer_open(&s->out, s->out.fs, TMP_NAME(FILE_SNAPSHOT, s->header.number),
+                                  &s->header);
     return error == 0 ? frame_writer_put(&s->out, &frame, 1) : error;
 }
 

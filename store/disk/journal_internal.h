@@ -36,6 +36,8 @@ struct journal {
     uint64_t bytes_behind_next;               /* the snapshot that is being written */
 };
 
-void journal_file_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE]);
+const char *journal_file_name(enum file_kind kind, uint64_t number, char out[JOURNAL_NAME_SIZE]);
+#define JOURNAL_FILE_NAME(kind, number) /* until the block ends */ \
+    journal_file_name((kind), (number), (char[JOURNAL_NAME_SIZE]){0})
 
 void journal_add_file(struct journal_files *files, uint64_t number);

@@ -151,13 +151,11 @@ static bool recovery_check_id(struct journal_recovery *r, const struct file_head
 static bool recovery_read_segment(struct journal_recovery *r, enum file_kind kind,
                                   struct journal_file *file)
 {
+    const char *name = JOURNAL_FILE_NAME(kind, file->number);
     enum file_header_result result = FILE_HEADER_BAD;
-    char name[JOURNAL_NAME_SIZE];
     struct file_header header;
-    int error;
+    int error = read_header(r->fs, name, &result, &header, &file->replaces);
 
-    journal_file_name(kind, file->number, name);
-    error = read_header(r->fs, name, &result, &header, &file->replaces);
     if (error != 0)
         return recovery_fail(r, error, name, UNREADABLE);
     if (kind == FILE_SNAPSHOT)
@@ -195,11 +193,9 @@ static void recovery_drop_replaced(struct journal_recovery *r)
 
     for (size_t i = 0; i < files->count; i++) {
         const struct journal_file *file = &files->items[i];
-        char name[JOURNAL_NAME_SIZE];
 
         if (file->number <= replaced) {
-            journal_file_name(FILE_JOURNAL, file->number, name);
-            recovery_add_other(r, name);
+            recovery_add_other(r, JOURNAL_FILE_NAME(FILE_JOURNAL, file->number));
             continue;
         }
         if (file->intact && file->replaces > replaced)
@@ -328,12 +324,10 @@ static bool take_snapshot(struct journal_recovery *r)
     const struct journal_files *files = &r->snapshots;
 
     for (size_t i = files->count; i-- > 0;) {
-        char name[JOURNAL_NAME_SIZE];
+        const char *name = JOURNAL_FILE_NAME(FILE_SNAPSHOT, files->items[i].number), *what;
         uint64_t offset;
         int error = 0;
-        const char *what;
 
-        journal_file_name(FILE_SNAPSHOT, files->items[i].number, name);
         what = walk_snapshot(r, &files->items[i], name, NULL, &error, &offset);
         if (error != 0)
             return recovery_fail(r, error, name, UNREADABLE);

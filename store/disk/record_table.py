@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the table of store/disk/record.c of proto/record.proto: for each kind of change, the fields of its message.
+"""Makes of proto/record.proto the table of store/disk/record.c: for each kind of change, the fields of its message; and the
+kinds themselves, for store/change/change.h.
 
-    record_table.py RECORD.proto OUT.h
+    record_table.py RECORD.proto TABLE.h KINDS.h
 
 In a comment of the proto, `-> MEMBER` names the member of struct change for a kind, or for a field; with a full stop behind
 it, the member is a struct, in which each field has a member of its own name.
@@ -43,10 +44,11 @@ def row(found, type, number, name, comment):
 def main():
     with open(sys.argv[1], encoding="utf-8") as f:
         found = read(f.read())
-    with open(sys.argv[2], "w", encoding="utf-8") as out:
+    with open(sys.argv[2], "w", encoding="utf-8") as out, open(sys.argv[3], "w", encoding="utf-8") as kinds:
         for message, kind, number, comment in found["Record"]:
             if message not in found:
                 continue  # a field of the record itself
+            kinds.write("CHANGE_%s = %d,\n" % (kind.upper(), number))
             base = member(comment, None)
             rows = [row(found, t, n, base + member(c, name) if base.endswith(".") else base, c)
                     for t, name, n, c in found[message]]

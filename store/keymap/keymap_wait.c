@@ -297,11 +297,6 @@ static bool waiter_free_some(struct keymap *m, struct waiter *w, uint64_t max)
     return false;
 }
 
-static size_t waiter_bytes(const struct waiter *w)
-{
-    return waiter_cost(w->cap);
-}
-
 /* One registration of those who have gone. */
 static size_t free_ended(struct lazy_free *f, struct lazy *l, size_t)
 {
@@ -313,7 +308,7 @@ static size_t free_ended(struct lazy_free *f, struct lazy *l, size_t)
         if (TAILQ_EMPTY(&m->ended_waiters))
             lazy_free_remove(f, l);
         else
-            lazy_free_count(f, l, waiter_bytes(w));
+            lazy_free_count(f, l, waiter_cost(w->cap));
     }
     waiter_free_some(m, w, 1);
     return 1;
@@ -329,7 +324,7 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
         w->wake.kind = WAKE_ENDED;
         TAILQ_INSERT_TAIL(&m->ended_waiters, &w->wake, entry);
         m->ended.free_some = free_ended;
-        lazy_free_add(keymap_lazy_free(m), &m->ended, waiter_bytes(w));
+        lazy_free_add(keymap_lazy_free(m), &m->ended, waiter_cost(w->cap));
         return;
     }
     while (waiter_free_some(m, w, UINT64_MAX))

@@ -15,6 +15,8 @@ void reserve_fini(struct reserve *r)
     *r = (struct reserve){0};
 }
 
+/* A new block, also in place of a larger one, which would keep pages of its own: the standing block
+ * is a piece of the heap, so small blocks can take its place. */
 static bool reserve_take(struct reserve *r, size_t size)
 {
     void *block = malloc(size);
@@ -34,13 +36,6 @@ bool reserve_grow(struct reserve *r, size_t need)
 bool reserve_grow_little(struct reserve *r, size_t need)
 {
     return reserve_take(r, need + RESERVE_SLACK);
-}
-
-/* Allocates a new block and does not shrink the large one, which would keep pages of its own: the
- * standing block is a piece of the heap, so small blocks can take its place. */
-void reserve_restore(struct reserve *r)
-{
-    reserve_take(r, RESERVE_STANDING);
 }
 
 /* malloc() has none. */

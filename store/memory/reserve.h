@@ -32,7 +32,7 @@ static inline size_t reserve_blob_cost(size_t cap)
     return reserve_cost(sizeof(struct blob) + cap);
 }
 
-/* For reserve_hold(). */
+/* For reserve_hold() and reserve_settle(): it has as much, or its standing size. */
 bool reserve_grow(struct reserve *r, size_t need);
 
 /* reserve_grow_little() adds only the change's own cost and this, for fragmentation: a change that
@@ -46,14 +46,11 @@ static inline bool reserve_hold(struct reserve *r, size_t need)
     return need <= r->size || reserve_grow(r, need);
 }
 
-/* For reserve_settle(). */
-void reserve_restore(struct reserve *r);
-
 /* The change is applied: the reserve returns to its standing size, if memory is available. */
 static inline void reserve_settle(struct reserve *r)
 {
     if (r->size != RESERVE_STANDING)
-        reserve_restore(r);
+        reserve_grow(r, RESERVE_STANDING);
 }
 
 /* True while optional allocations, which are not part of the change, may take memory. Once malloc()

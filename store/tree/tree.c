@@ -49,11 +49,6 @@ struct node *tree_add_node(struct tree *t, struct node *parent, struct slice pat
     return n;
 }
 
-static struct node *add_root(struct tree *t)
-{
-    return tree_add_node(t, NULL, slice_str("/"), NULL, 0);
-}
-
 void tree_free_node(struct node *n)
 {
     blob_leave(n->value, ACCOUNT_HISTORY);
@@ -488,27 +483,22 @@ static void remove_node(struct tree *t, struct node *n, enum etcd_action action,
     publish_event(t, e, out);
 }
 
-/* Keeping the past of all nodes would cost too much memory, so open snapshots are overtaken. */
-static void postpone_deadlines(struct tree *t, int64_t by_ns)
-{
-    tree_snapshots_overtake(t);
-    expiry_postpone(&t->expiry, by_ns);
-}
-
 void tree_apply(struct tree *t, const struct change *change, struct tree_result *out)
 {
     const struct tree_remove *gone = &change->tree_remove;
     const struct tree_put *put = &change->tree_put;
 
-    if (change->kind == CHANGE_TREE_POSTPONE)
-        postpone_deadlines(t, change->by_ns);
-    else if (change->kind == CHANGE_TREE_REMOVE)
+    if (change->kind == CHANGE_TREE_POSTPONE) {
+        tree_snapshots_overtake(t); /* keeping the past of all nodes would cost too much memory */
+        expiry_postpone(&t->expiry, change->by_ns);
+    } else if (change->kind == CHANGE_TREE_REMOVE) {
         remove_node(t, gone->node != NULL ? gone->node : tree_find(t, gone->path), gone->action,
                     gone->now_ns, out);
-    else if (put->action == ETCD_SET || put->action == ETCD_CREATE)
+    } else if (put->action == ETCD_SET || put->action == ETCD_CREATE) {
         publish_event(t, replace_node(t, put), out);
-    else
+    } else {
         publish_event(t, change_in_place(t, put), out);
+    }
 }
 
 /* As etcd does it if the root directory is removed and created again. */
@@ -524,7 +514,7 @@ uint64_t tree_clear(struct tree *t, int64_t now_ns)
     e = event_about(t, ETCD_DELETE, old, now_ns);
     notify_all(t, old, e);
     uncount_nodes(t, old);
-    t->root = add_root(t);
+    t->root = tree_add_node(t, NULL, slice_str("/"), NULL, 0);
     if (t->keeps_past)
         tree_past_bury(t, old);
     else
@@ -563,13 +553,10 @@ size_t tree_memory(const struct tree *t, const struct change *change)
         return 0;
     if (change->kind == CHANGE_TREE_REMOVE)
         return event_memory(t, change->tree_remove.path);
+    if (change->kind == CHANGE_SPACE_RESET)
+        return event_memory(t, slice_str("/")) + reserve_cost(sizeof(struct node) + 1);
     return event_memory(t, put->path) + nodes_memory(t, put) + reserve_blob_cost(put->value.len) +
            expiry_memory(&t->expiry);
-}
-
-size_t tree_clear_memory(const struct tree *t)
-{
-    return event_memory(t, slice_str("/")) + reserve_cost(sizeof(struct node) + 1);
 }
 
 /* --- The whole. --- */
@@ -588,7 +575,7 @@ void tree_init(struct tree *t, struct ready_list *ready, struct reserve *reserve
     table_init(&t->nodes, ACCOUNT_TREES, seed, reserve);
     expiry_init(&t->expiry, reserve);
     watch_hub_init(&t->hub, ready, reserve, quota, seed, TREE_FIRST_INDEX);
-    t->root = add_root(t);
+    t->root = tree_add_node(t, NULL, slice_str("/"), NULL, 0);
 }
 
 void tree_fini(struct tree *t)

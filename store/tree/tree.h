@@ -100,7 +100,7 @@ void tree_refuse(struct tree *t, const struct change *change, struct tree_result
 /* For decoded changes: true if the tree is in the state that the change assumes. */
 bool tree_can_apply(const struct tree *t, const struct change *change);
 
-/* What tree_apply() takes of the reserve at most. */
+/* What tree_apply(), or tree_clear(), takes of the reserve at most. */
 size_t tree_memory(const struct tree *t, const struct change *change);
 
 /* Carries out a change that was checked. */
@@ -109,12 +109,10 @@ void tree_apply(struct tree *t, const struct change *change, struct tree_result 
 /* Removes all nodes at once, with one delete event of the root, which also notifies watches below
  * it. Returns the number of removed nodes. */
 uint64_t tree_clear(struct tree *t, int64_t now_ns);
-size_t tree_clear_memory(const struct tree *t);
 
-/* For snapshot_load(): the tree's own state comes before its events and its nodes; each in its
- * order. They fill an empty tree. False: the record is invalid, or memory is short. */
+/* For snapshot_load(): the tree's own state comes before its events (watch_load()) and its nodes;
+ * each in its order. They fill an empty tree. False: the record is invalid, or memory is short. */
 bool tree_load_state(struct tree *t, const struct space_state *state);
-bool tree_load_event(struct tree *t, const struct event_state *state);
 bool tree_load_node(struct tree *t, const struct node_state *state);
 
 /* --- Reads. --- */

@@ -28,11 +28,6 @@ bool tree_load_state(struct tree *t, const struct space_state *state)
     return true;
 }
 
-bool tree_load_event(struct tree *t, const struct event_state *state)
-{
-    return watch_load(&t->hub, state);
-}
-
 /* The directory of the node; NULL: the snapshot is wrong, because the node exists already, has an
  * impossible index or deadline, or its parent is no directory. */
 static struct node *node_place(const struct tree *t, const struct node_state *state)

@@ -131,7 +131,7 @@ static void check_form(struct reading *r, struct slice form)
         CHECK(p.name.len + p.value.len <= form.len && value.len == len && len <= p.value.len);
         CHECK(slice_equal(url_unescape_value(in_place, (uint8_t *)in_place.ptr), value));
         add_bytes(r, value);
-        if (url_find_param(form, form, "value", &found))
+        if (url_find_param(form, "value", &found))
             add_slice(r, found, form);
         free((void *)in_place.ptr);
         free(out);

@@ -76,8 +76,8 @@ static void quick(const struct http_request *r)
 }
 
 static const struct http_route routes[] = {
-    {"/job", ROUTE_EXACT, start, ROUTE_FAST | ROUTE_USES_STORE, NULL},
-    {"/quick", ROUTE_EXACT, quick, ROUTE_FAST, NULL},
+    {"/job", ROUTE_EXACT, NULL, start, ROUTE_FAST | ROUTE_USES_STORE, NULL},
+    {"/quick", ROUTE_EXACT, NULL, quick, ROUTE_FAST, NULL},
     {.path = NULL},
 };
 

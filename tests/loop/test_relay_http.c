@@ -17,7 +17,7 @@
 #include "tests/loop/harness.h"
 
 static const struct http_route routes[] = {
-    {"", ROUTE_ALL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},
+    {"", ROUTE_ALL, NULL, forwards_http_handle, ROUTE_USES_STORE | ROUTE_FAST, NULL},
     {.path = NULL},
 };
 

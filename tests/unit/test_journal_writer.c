@@ -641,7 +641,7 @@ static void a_snapshot_goes_through_the_thread(void **state)
         assert_true(journal_writer_stats(writer)->journal.bytes_behind > 150000);
         journal_writer_snapshot_begin(writer);
         put_parts(40);
-        journal_writer_snapshot_end(writer);
+        journal_writer_snapshot_end(writer, true);
         commit(10);
         commit(10);
         await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
@@ -681,7 +681,7 @@ static void parts_do_not_run_ahead_of_the_disk(void **state)
     look();
     sim_disk_hold_syncs(disk, false);
     put_parts(1);
-    journal_writer_snapshot_end(writer);
+    journal_writer_snapshot_end(writer, true);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
     assert_int_equal(journal_writer_stats(writer)->snapshots, 1);
 }
@@ -698,17 +698,17 @@ static void a_snapshot_that_fails_harms_nothing(void **state)
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_FAILED);
     assert_null(journal_writer_refuses(writer));
     assert_int_equal(journal_writer_stats(writer)->snapshot_failures, 1);
-    journal_writer_snapshot_abandon(writer);
+    journal_writer_snapshot_end(writer, false);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
     sim_disk_fail(disk, SIM_NONE, 0, 0);
     commit(10);
     journal_writer_snapshot_begin(writer); /* and abandoned */
     put_parts(3);
-    journal_writer_snapshot_abandon(writer);
+    journal_writer_snapshot_end(writer, false);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
     journal_writer_snapshot_begin(writer);
     put_parts(3);
-    journal_writer_snapshot_end(writer);
+    journal_writer_snapshot_end(writer, true);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
     assert_int_equal(journal_writer_stats(writer)->journal.snapshot, 2);
     assert_true(journal_writer_stop(writer));
@@ -727,13 +727,13 @@ static void a_snapshot_that_fails_behind_its_end_is_over(void **state)
     journal_writer_snapshot_begin(writer);
     put_parts(1);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_FAILED);
-    journal_writer_snapshot_end(writer);
+    journal_writer_snapshot_end(writer, true);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
     assert_int_equal(journal_writer_stats(writer)->snapshot_failures, 1);
     sim_disk_fail(disk, SIM_NONE, 0, 0);
     journal_writer_snapshot_begin(writer);
     put_parts(1);
-    journal_writer_snapshot_end(writer);
+    journal_writer_snapshot_end(writer, true);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
     assert_int_equal(journal_writer_stats(writer)->snapshots, 1);
 }
@@ -754,7 +754,7 @@ static void a_snapshot_may_be_asked_for_while_the_disk_fails(void **state)
     await_health();
     await_promise(3);
     put_parts(1);
-    journal_writer_snapshot_end(writer);
+    journal_writer_snapshot_end(writer, true);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
     assert_int_equal(journal_writer_stats(writer)->journal.durable, 3);
 }
@@ -775,7 +775,7 @@ static void a_snapshot_is_due_by_size(void **state)
     journal_writer_snapshot_begin(writer);
     assert_false(journal_writer_snapshot_due(writer));
     put_parts(1);
-    journal_writer_snapshot_end(writer);
+    journal_writer_snapshot_end(writer, true);
     await_snapshot_state(JOURNAL_WRITER_SNAPSHOT_NONE);
     assert_false(journal_writer_snapshot_due(writer));
 }
@@ -806,9 +806,9 @@ static void do_something(void)
             journal_writer_snapshot_begin(writer);
             journal_writer_snapshot_put(writer, (struct slice){(uint8_t *)&number, sizeof number});
         } else if (draw(3) == 0) {
-            journal_writer_snapshot_abandon(writer);
+            journal_writer_snapshot_end(writer, false);
         } else if (draw(3) == 0) {
-            journal_writer_snapshot_end(writer);
+            journal_writer_snapshot_end(writer, true);
         }
         break;
     case 3:

@@ -135,7 +135,7 @@ static void put_new_time(struct odd *o, int64_t us)
     torch_time_write(us, bytes + 1);
     put_class(o, TORCH_DATETIME_CLASS);
     op(o, PICKLE_SHORT_BINBYTES);
-    pickle_argument(&o->w, bytes, sizeof bytes);
+    writer_put(&o->w.out, bytes, sizeof bytes);
     pickle_number(&o->w);
     put_utc(o);
     numbered(o, PICKLE_TUPLE2);
