@@ -65,14 +65,17 @@ static bool split_at(struct slice s, char c, struct slice *before, struct slice 
     return true;
 }
 
-static void refuse_with(struct http_refusal *why, const char *status, const char *reason)
+/* Always false, as the next one. */
+static bool refuse_with(struct http_refusal *why, const char *status, const char *reason)
 {
     *why = (struct http_refusal){.status = status, .body = status, .reason = reason};
+    return false;
 }
 
-static void refuse_silently(struct http_refusal *why, const char *reason)
+static bool refuse_silently(struct http_refusal *why, const char *reason)
 {
     *why = (struct http_refusal){.status = "", .body = "", .reason = reason, .silent = true};
+    return false;
 }
 
 struct request_line {
@@ -124,22 +127,11 @@ static bool check_request_line(const struct http_parser *p, struct slice line,
 
     if (!p->later && fault == NULL && r.major != 1)
         fault = "not HTTP/1";
-    if (fault != NULL) {
-        if (p->later)
-            refuse_with(why, TEXT_400, fault);
-        else
-            refuse_silently(why, fault);
-        return false;
-    }
-    if (!is_token(r.method)) {
-        refuse_with(why, TEXT_400, "invalid method");
-        return false;
-    }
-    if (!parse_target(&r, &target)) {
-        refuse_with(why, TEXT_400, "malformed target");
-        return false;
-    }
-    return true;
+    if (fault != NULL)
+        return p->later ? refuse_with(why, TEXT_400, fault) : refuse_silently(why, fault);
+    if (!is_token(r.method))
+        return refuse_with(why, TEXT_400, "invalid method");
+    return parse_target(&r, &target) || refuse_with(why, TEXT_400, "malformed target");
 }
 
 /* Go joins folded lines with one space each, and then drops the blanks in front. Behind, it drops
@@ -382,19 +374,15 @@ static bool frame_request_body(const struct gathered *g, const struct request_li
             why->body = "Unsupported transfer encoding";
             return false;
         }
-        if (g->bad_trailer) {
-            refuse_with(why, TEXT_400, "bad trailer announced");
-            return false;
-        }
+        if (g->bad_trailer)
+            return refuse_with(why, TEXT_400, "bad trailer announced");
         head->body = HTTP_BODY_CHUNKED;
         return true;
     }
     length = trim_spaces(g->first[KNOWN_CONTENT_LENGTH]); /* an empty one is as none */
     if (g->lengths_vary ||
-        (length.len != 0 && !slice_to_u64(length, INT64_MAX, &head->content_length))) {
-        refuse_with(why, TEXT_400, "bad Content-Length");
-        return false;
-    }
+        (length.len != 0 && !slice_to_u64(length, INT64_MAX, &head->content_length)))
+        return refuse_with(why, TEXT_400, "bad Content-Length");
     head->body = head->content_length > 0 ? HTTP_BODY_LENGTH : HTTP_BODY_NONE;
     return true;
 }
@@ -409,18 +397,16 @@ static bool check_gathered(const struct gathered *g, const struct request_line *
                       !(preface && g->total == 0);
 
     if (r->major != 1 && !preface)
-        refuse_with(why, TEXT_505, "unsupported HTTP version");
-    else if (needs_host && g->count[KNOWN_HOST] == 0)
-        refuse_with(why, TEXT_HOST, "missing Host header");
-    else if (!is_host_value(g->first[KNOWN_HOST]))
-        refuse_with(why, TEXT_400 ": malformed Host header", "malformed Host header");
-    else if (g->bad_name)
-        refuse_with(why, TEXT_400 ": invalid header name", "invalid header name");
-    else if (g->bad_value || (g->bad_framing && !chunked))
-        refuse_with(why, TEXT_400 ": invalid header value", "invalid header value");
-    else
-        return true;
-    return false;
+        return refuse_with(why, TEXT_505, "unsupported HTTP version");
+    if (needs_host && g->count[KNOWN_HOST] == 0)
+        return refuse_with(why, TEXT_HOST, "missing Host header");
+    if (!is_host_value(g->first[KNOWN_HOST]))
+        return refuse_with(why, TEXT_400 ": malformed Host header", "malformed Host header");
+    if (g->bad_name)
+        return refuse_with(why, TEXT_400 ": invalid header name", "invalid header name");
+    if (g->bad_value || (g->bad_framing && !chunked))
+        return refuse_with(why, TEXT_400 ": invalid header value", "invalid header value");
+    return true;
 }
 
 static enum http_expect http_expect_of(const struct gathered *g, const struct http_head *head)
@@ -456,10 +442,8 @@ static bool decode_head(struct slice line, struct slice headers, struct http_hea
 
     while (http_next_header(&rest, &h))
         gather_one(&g, &h);
-    if (g.count[KNOWN_HOST] > 1) {
-        refuse_with(why, TEXT_400, "several Host headers");
-        return false;
-    }
+    if (g.count[KNOWN_HOST] > 1)
+        return refuse_with(why, TEXT_400, "several Host headers");
     if (!frame_request_body(&g, &r, &head, why))
         return false;
     if (!check_gathered(&g, &r, head.body == HTTP_BODY_CHUNKED, why))

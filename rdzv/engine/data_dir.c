@@ -98,10 +98,12 @@ static void data_dir_tick(void *arg)
 #define READER \
     .part = recovery_take_snapshot, .parts_end = recovery_end_snapshot, .batch = recovery_take_batch
 
-static void log_failed(const char *path, const char *reason, const char *detail)
+/* Always -1. */
+static int log_failed(const char *path, const char *reason, const char *detail)
 {
     log_event(LOG_ERROR, "data_dir_failed", log_str("data_dir", path), log_str("reason", reason),
-              log_str("detail", detail != NULL ? detail : ""));
+              log_str("detail", detail));
+    return -1;
 }
 
 static void log_left_out(const struct data_dir *d, const struct journal_report *report)
@@ -315,20 +317,14 @@ static int data_dir_start(struct data_dir *d, const struct data_dir_options *opt
     char why[TEXT_MAX];
     int error;
 
-    if (is_a_subdirectory(options->path)) {
-        log_failed(options->path, NAME_THE_ONE_ABOVE, NULL);
-        return -1;
-    }
+    if (is_a_subdirectory(options->path))
+        return log_failed(options->path, NAME_THE_ONE_ABOVE, NULL);
     error = fs_posix_make_dir(options->path);
-    if (error < 0) {
-        log_failed(options->path, strerror(-error), NULL);
-        return -1;
-    }
+    if (error < 0)
+        return log_failed(options->path, strerror(-error), NULL);
     d->fs = fs_posix_open(d->path, FS_MAY_CREATE, &error, why, sizeof why);
-    if (d->fs == NULL) {
-        log_failed(d->path, why, NULL);
-        return -1;
-    }
+    if (d->fs == NULL)
+        return log_failed(d->path, why, NULL);
     writer.journal = data_dir_read(d);
     if (writer.journal == NULL)
         return -1;

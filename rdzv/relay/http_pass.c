@@ -97,8 +97,8 @@ static void pass_finish(struct http_pass *p)
     end_body(p);
 }
 
-/* Ends a client whose answer is missing or incomplete and cannot be completed. */
-static void pass_cut(struct http_pass *p, const char *reason)
+/* Ends a client whose answer is missing or incomplete and cannot be completed. Always false. */
+static bool pass_cut(struct http_pass *p, const char *reason)
 {
     leave_held(p);
     store_conn_drop(&p->user);
@@ -107,6 +107,7 @@ static void pass_cut(struct http_pass *p, const char *reason)
     log_limited(LOG_WARN, "relay_http_cut", log_str("peer", CONN_PEER(p->client)),
                 log_str("reason", reason));
     conn_finish(p->client);
+    return false;
 }
 
 static void pass_give_up(struct http_pass *p)
@@ -254,10 +255,8 @@ static bool watch_put_events(struct http_pass *p, struct slice data)
         struct slice out;
         bool whole;
 
-        if (!watch_trace_take(&p->trace, &data, &out, &whole)) {
-            pass_cut(p, "the store cannot continue the watch");
-            return false;
-        }
+        if (!watch_trace_take(&p->trace, &data, &out, &whole))
+            return pass_cut(p, "the store cannot continue the watch");
         pass_put_body(p, out);
         /* The watch continues with the next event of the history. A stream would get one such
          * event, and then none. */
@@ -302,10 +301,8 @@ static bool pass_put_head(struct http_pass *p, const struct http_answer *a)
     uint8_t *room = net_scratch(p->relay->options.net, ANSWER_ROOM);
     struct writer w = {.ptr = room, .cap = ANSWER_ROOM};
 
-    if (room == NULL) {
-        pass_cut(p, "no memory for its answer, see --memory-limit");
-        return false;
-    }
+    if (room == NULL)
+        return pass_cut(p, "no memory for its answer, see --memory-limit");
     p->begun = true;
     p->held_ms = 0;
     p->body = (uint8_t)a->body;
@@ -330,10 +327,8 @@ static bool take_head(struct http_pass *p, const struct http_answer *a)
     p->left = a->body == HTTP_BODY_LENGTH ? a->content_length : 0;
     if (!p->begun)
         return pass_put_head(p, a);
-    if (watch_continue(p, a))
-        return true;
-    pass_cut(p, "the store's history does not reach back to where the watch was");
-    return false;
+    return watch_continue(p, a) ||
+           pass_cut(p, "the store's history does not reach back to where the watch was");
 }
 
 /* The whole answer is here. */
