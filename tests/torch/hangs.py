@@ -8,6 +8,7 @@ status must not name one: *outside* has a rank that sleeps while the others are 
 
 import argparse
 import concurrent.futures
+import contextlib
 import datetime
 import os
 import re
@@ -45,7 +46,17 @@ class Hang(Job):
 
     def __init__(self, torch, port, folder, what):
         super().__init__(torch, "c10d", port, folder, "job", "2:2", shares=True)
-        self.what = what
+        self.what, self.relays, self.asked = what, contextlib.ExitStack(), "localhost:%d" % port
+
+    def relay(self, host, space):
+        """The address of a relay. From then on, rdzvctl asks that."""
+        server = self.relays.enter_context(Rdzvd("--upstream=127.0.0.1:%d" % self.port, "--space=" + space, listen=(host + ":0",)))
+        self.asked = "%s:%d" % (host, server.port)
+        return self.asked
+
+    def end(self):
+        super().end()
+        self.relays.close()
 
     @property
     def own_word(self):
@@ -54,10 +65,10 @@ class Hang(Job):
     def program(self):
         return [os.path.abspath(__file__), self.own_word]
 
-    def agent(self, name, address=None, run="job", nnodes="2:2", workers=1, restarts=0):
+    def agent(self, name, address=None, run="job", nnodes="2:2", workers=1, restarts=0, endpoint=None):
         self.run_id, self.nnodes, self.max_restarts = run, nnodes, restarts
         more = [] if self.torch.is_1x else ["--local_addr=" + (address or "127.0.0.%s" % name)]
-        argv = self.torchrun(name, self.endpoint_of(name), workers, "--monitor_interval=0.1", *more)
+        argv = self.torchrun(name, endpoint or self.endpoint_of(name), workers, "--monitor_interval=0.1", *more)
         self.agents[name] = Agent(self, name, argv, self.environment(TMPDIR=tempfile.gettempdir()))
 
     def plain(self, name, rank, world):
@@ -66,21 +77,21 @@ class Hang(Job):
                                WORLD_SIZE=str(world), TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RESTART_COUNT="0")
         self.agents[name] = Agent(self, name, [*self.torch.python, "-m", *self.program()], env)
 
-    def status(self):
-        done = subprocess.run([CTL, "-s", "localhost:%d" % self.port, "status"], capture_output=True, text=True, timeout=60)
+    def ctl(self, word):
+        done = subprocess.run([CTL, "-s", self.asked, word], capture_output=True, text=True, timeout=60)
         return "exit %d\n%s%s" % (done.returncode, done.stdout, done.stderr)
 
-    def says(self, pattern, *never):
-        """The match in the first status that has it, which has none of `never`."""
+    def says(self, pattern, *never, word="status"):
+        """The match in the first output of `rdzvctl WORD` that has it, which has none of `never`."""
         self.deadline, text = time.monotonic() + WITHIN_S, ""
         while not re.search(pattern, text, re.S):
             if time.monotonic() > self.deadline:
-                raise JobFailed("the status never said %r: %s" % (pattern, text))
+                raise JobFailed("it never said %r: %s" % (pattern, text))
             time.sleep(0.2)
-            text = self.status()
+            text = self.ctl(word)
         for other in never:
             if re.search(other, text):
-                raise JobFailed("the status says %r: %s" % (other, text))
+                raise JobFailed("it says %r: %s" % (other, text))
         return re.search(pattern, text, re.S)
 
     def started(self, count):
@@ -123,6 +134,7 @@ def finished(job):
 def before_init(job):
     for name in "23":
         job.agent(name)
+    job.says(r"job +127\.0\.0\.2 +0 +127\.0\.0\.1:\d+ +/default_pg/0//cpu//0/1\n", word="waiters")
     return job.says(r"WAITING: 1 client .*; 1 of 2 workers are connected.*rank 1 of default_pg, on 127\.0\.0\.3")
 
 
@@ -170,6 +182,43 @@ def world_too_large(job):
     for name in "23":
         job.plain(name, int(name) - 2, 3)
     return job.says(r"WAITING: 2 clients .*rank 2 of default_pg")
+
+
+@case("without torchrun, the keys of an attempt that was killed are there, and rank 0 does not come again")
+def old_keys(job):
+    for name in "23":
+        job.plain(name, int(name) - 2, 2)
+    job.started(2)
+    for name in "23":
+        job.agents[name].killed = True
+        job.agents[name].process.kill()
+    job.plain("4", 1, 2)
+    return job.says(r"HINT: there are keys of clients that had all gone, and new clients read them: --space-idle-timeout")
+
+
+@case("a second job uses the store of the first one, so its workers have a port of their own", oldest=(2, 6))
+def second_job(job):
+    job.agent("2", run="first", nnodes="1:1")
+    job.started(1)
+    job.agent("3", run="second", nnodes="1:1")
+    return job.says(r"RUN second.*HINT: its workers use port \d+, since another run of this space has the agents' port")
+
+
+@case("the space of a relay is mistyped")
+def mistyped_space(job):
+    for name, space in (("2", "team-a"), ("3", "team_a")):
+        job.agent(name, endpoint=job.relay("127.0.0." + name, space))
+    return job.says(r"HINT: a run of this id also waits for nodes in another space of this store: is the --space of a relay "
+                    r"mistyped")
+
+
+@case("each agent has a relay of its own, at an address that the other one does not reach", oldest=(2, 6))
+def two_relays(job):
+    """This job does not hang: each worker finds its store where its agent does."""
+    for name in "23":
+        job.agent(name, endpoint=job.relay("127.0.0." + name, "team"))
+    job.started(2)
+    return job.says(r"WORKERS: 2 of 2 are connected", "HINT")
 
 
 # --- Workers. ---
