@@ -32,7 +32,7 @@ CASES = {}
 
 
 def case(what, oldest=(1, 13)):
-    """`oldest`: the first release that keeps the store of the workers in rdzvd, where the case needs that."""
+    """`oldest`: the first release of which rdzvd knows so much: the workers of older ones keep their store in worker 0."""
     def keep(function):
         CASES[function.__name__.replace("_", "-")] = (function, what, oldest)
         return function
@@ -170,7 +170,7 @@ def first_round(job):
                     r"HINT: none is torchrun's default id", "none missing")
 
 
-@case("without torchrun, two workers have rank 0, and none has rank 1")
+@case("without torchrun, two workers have rank 0, and none has rank 1", oldest=(2, 6))
 def one_rank_twice(job):
     for name in "23":
         job.plain(name, 0, 2)

@@ -38,6 +38,7 @@ static void keys_of_workers_name_their_writer(void **state)
         {"/default_pg/0//cpu//0/3", "gloo's address", "default_pg", 3},
         {"/default_pg/0//2//cpu//0/1", "gloo's address", "2", 1},
         {"/worker/attempt_0/default_pg/0/0/5", "gloo's address", "default_pg", 5},
+        {"//worker/attempt_0/default_pg/0/0/5", "gloo's address", "default_pg", 5},
         {"/default_pg/0//cuda//0", "NCCL's id", "default_pg", 0},
         {"/default_pg/0//cuda//17", "NCCL's id", "default_pg", 0},
         {"/default_pg/0//mesh_dp//cuda//0", "NCCL's id", "mesh_dp", 0},
