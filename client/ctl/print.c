@@ -305,17 +305,14 @@ bool print_structured(const struct ctl *ctl, const cJSON *json)
 static void add_text_or_base64(cJSON *object, const char *plain_name, const char *base64_name,
                                const char *bytes, size_t len)
 {
-    char *text;
+    bool plain = text_is_plain(bytes, len);
+    char *text = ctl_memory(calloc(1, (plain ? len : base64_size(len)) + 1));
 
-    if (text_is_plain(bytes, len)) {
-        text = ctl_memory(calloc(1, len + 1));
+    if (plain)
         memcpy(text, bytes, len);
-        cJSON_AddStringToObject(object, plain_name, text);
-    } else {
-        text = ctl_memory(calloc(1, base64_size(len) + 1));
+    else
         base64_encode((struct slice){(const uint8_t *)bytes, len}, (uint8_t *)text);
-        cJSON_AddStringToObject(object, base64_name, text);
-    }
+    cJSON_AddStringToObject(object, plain ? plain_name : base64_name, text);
     free(text);
 }
 

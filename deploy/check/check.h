@@ -212,9 +212,8 @@ bool check_is_opaque(const struct job_run *r);
 bool check_is_twice(const struct job_run *r, enum torchrun_option option);
 /* The store starts and ends with the job, so no other job sees its state. */
 bool check_owns_store(const struct job_run *r);
-/* The value of an option of an rdzvd, or NULL; `out` may be NULL. */
-const char *check_option(struct check *c, const struct job_store *s, const char *name,
-                         struct job_setting *out);
+/* See job_store_option(). */
+#define check_option(c, s, name, out) job_store_option(&(c)->jobs, (s)->container, name, out)
 /* The container uses the store that rdzvd serves for its agent (TORCHELASTIC_USE_AGENT_STORE). */
 bool check_uses_agent_store(struct check *c, const struct kube_container *container);
 /* The container lists the port. */

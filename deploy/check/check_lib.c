@@ -42,18 +42,6 @@ bool check_owns_store(const struct job_run *r)
     return store != NULL && kube_top(job_store_object(store)) == kube_top(job_run_object(r));
 }
 
-const char *check_option(struct check *c, const struct job_store *s, const char *name,
-                         struct job_setting *out)
-{
-    struct job_setting found;
-
-    if (!job_store_option(&c->jobs, s->container, name, &found))
-        return NULL;
-    if (out != NULL)
-        *out = found;
-    return found.value.text;
-}
-
 bool check_has_port(const struct kube_object *service, long number)
 {
     const struct yaml_node *ports = kube_get(service->spec, "ports");

@@ -4,22 +4,19 @@
 
 #include <string.h>
 
-static void look_at_capabilities(struct check *c, const struct yaml_node *list)
-{
-    YAML_FOREACH(item, list) {
-        const char *text = yaml_text(item);
-
-        if (text != NULL && strncmp(text, "CAP_", 4) == 0)
-            check_report(c, check_at(item), "there is no capability %s; write %s", text, text + 4);
-    }
-}
-
 void check_capability_prefix(struct check *c, const struct kube_container *container)
 {
     const struct yaml_node *caps = kube_get(container->node, "securityContext.capabilities");
 
-    look_at_capabilities(c, kube_get(caps, "add"));
-    look_at_capabilities(c, kube_get(caps, "drop"));
+    FOREACH_WORD(list, "add", "drop") {
+        YAML_FOREACH(item, kube_get(caps, list)) {
+            const char *text = yaml_text(item);
+
+            if (text != NULL && strncmp(text, "CAP_", 4) == 0)
+                check_report(c, check_at(item), "there is no capability %s; write %s", text,
+                             text + 4);
+        }
+    }
 }
 
 /* The requests and limits of some resources, in an object. */

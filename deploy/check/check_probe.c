@@ -59,10 +59,9 @@ static bool has_known_ports(struct check *c, const struct check_probe *probe)
 {
     const struct job_store *s = probe->store;
     struct job_listeners clients = job_store_listeners(&c->jobs, s, false);
-    struct job_setting found;
 
     if (!clients.all || clients.count == 0 ||
-        job_store_option(&c->jobs, s->container, "listen-client-http-urls", &found))
+        check_option(c, s, "listen-client-http-urls", NULL) != NULL)
         return false;
     return probe->listeners.all && probe->listeners.count < JOB_LISTENERS_MAX &&
            !ANY(JOB_FOREACH_LISTENER(l, &probe->listeners), l->port <= 0);

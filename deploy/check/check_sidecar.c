@@ -30,14 +30,13 @@ static bool is_main(const struct check *c, const struct kube_container *containe
 void check_sidecar_blocks_completion(struct check *c, const struct kube_container *container)
 {
     const struct kube_pods *p = container->pods;
-    struct job_setting found;
 
     if (container->init || !p->ends || is_main(c, container) ||
         !ANY(KUBE_FOREACH_CONTAINER(other, p), !other->init && other != container))
         return;
     if (job_store_kind(&c->bundle.arena, container) == JOB_STORE_NONE
             ? runs_for_ever(c, container)
-            : !job_store_option(&c->jobs, container, "exit-when-idle", &found))
+            : job_store_option(&c->jobs, container, "exit-when-idle", NULL) == NULL)
         check_report(c, check_at_first(container->node, "name"),
                      "the container %s never ends, so the pod never ends", container->name);
 }
@@ -45,11 +44,9 @@ void check_sidecar_blocks_completion(struct check *c, const struct kube_containe
 /* It says something and ends. */
 static bool only_prints(struct check *c, const struct kube_container *container)
 {
-    struct job_setting found;
-
     return ANY(
         FOREACH_WORD(option, "check-config", "check-data", "check-health", "help", "version"),
-        job_store_option(&c->jobs, container, option, &found));
+        job_store_option(&c->jobs, container, option, NULL) != NULL);
 }
 
 /* An rdzvd or etcd that would be a native sidecar, and is an init container that never ends. */

@@ -17,11 +17,10 @@ void check_etcd_no_v2(struct check *c, const struct job_store *s)
 {
     const char *tag = job_etcd_tag(&c->bundle.arena, s->container);
     struct check_position at = check_at_first(s->container->node, "image");
-    struct job_setting enable;
+    const char *enable = check_option(c, s, "enable-v2", NULL);
     bool asked = ANY(JOB_FOREACH(r, s->runs), job_is_etcd(r));
-    bool enabled = job_store_option(&c->jobs, s->container, "enable-v2", &enable) &&
-                   (*enable.value.text == '\0' || strcasecmp(enable.value.text, "true") == 0 ||
-                    strcmp(enable.value.text, "1") == 0);
+    bool enabled = enable != NULL &&
+                   (*enable == '\0' || strcasecmp(enable, "true") == 0 || strcmp(enable, "1") == 0);
 
     if (s->kind != JOB_STORE_ETCD || tag == NULL || (!asked && !enabled))
         return;
@@ -44,7 +43,7 @@ void check_etcd_advertise(struct check *c, const struct job_store *s)
     if (s->kind != JOB_STORE_ETCD || check_is_foreign(c, s) || !l.all || l.count == 0 ||
         l.list[0].local)
         return;
-    if (!job_store_option(&c->jobs, s->container, "advertise-client-urls", &advertise))
+    if (check_option(c, s, "advertise-client-urls", &advertise) == NULL)
         check_report(c, check_at_option(s, &l.list[0].setting),
                      "etcd has addresses to listen on, but none to advertise");
     else if (text_has(advertise.value.text, "//0.0.0.0", "//127.", "//localhost", "//[::"))
@@ -208,14 +207,11 @@ void check_store_data_lost(struct check *c, const struct job_store *s)
 /* The stores share their state: members of a cluster, or replicas on one journal. */
 static bool is_cluster(struct check *c, const struct job_store *s)
 {
-    const struct kube_container *of = s->container;
-    struct job_setting found;
+    const char *members = check_option(c, s, "initial-cluster", NULL);
 
-    return (job_store_option(&c->jobs, of, "initial-cluster", &found) &&
-            strpbrk(found.value.text, ",$") != NULL) ||
-           job_store_option(&c->jobs, of, "discovery", &found) ||
-           job_store_option(&c->jobs, of, "discovery-srv", &found) ||
-           check_option(c, s, "journal", NULL) != NULL;
+    return (members != NULL && strpbrk(members, ",$") != NULL) ||
+           ANY(FOREACH_WORD(name, "discovery", "discovery-srv", "journal"),
+               check_option(c, s, name, NULL) != NULL);
 }
 
 static bool is_own_workload(const struct job_store *s)

@@ -232,12 +232,12 @@ static bool has_version(const struct job_value *id)
 /* rdzvd forgets a closed run once its last agent has gone, unless --elastic-fixes is off. */
 static bool forgets_closed_runs(struct check *c, const struct job_run *r)
 {
-    struct job_setting fixes;
+    const char *fixes;
 
     if (r->store == NULL || r->store->kind == JOB_STORE_ETCD || strcmp(r->backend, "c10d") != 0)
         return false;
-    return !job_store_option(&c->jobs, r->store->container, "elastic-fixes", &fixes) ||
-           strcmp(fixes.value.text, "off") != 0;
+    fixes = check_option(c, r->store, "elastic-fixes", NULL);
+    return fixes == NULL || strcmp(fixes, "off") != 0;
 }
 
 /* A run that the next attempt of the job would find closed. */

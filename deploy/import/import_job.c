@@ -195,16 +195,15 @@ static void put_flags(struct importer *m, struct yaml_node *to, const struct kub
 {
     struct yaml_node *flags = yaml_put_new(&m->arena, to, "flags", YAML_MAPPING);
     struct yaml_node *secrets = yaml_put_new(&m->arena, to, "secrets", YAML_MAPPING);
-    struct job_setting found;
 
     FOREACH_WORD(name, "admin-token-file", "cert", "client-ca", "client-names", "exit-on-restart",
                  "journal", "journal-ca", "journal-cert", "journal-lease", "journal-password-file",
                  "journal-server-name", "journal-user", "upstream-ca", "upstream-cert",
                  "upstream-name") {
-        if (!job_store_option(&m->jobs, c, name, &found))
-            continue;
-        import_put_text(m, flags, name, found.value.text);
-        import_put(m, secrets, name, secret_key_at(m, c, found.value.text));
+        const char *value = job_store_option(&m->jobs, c, name, NULL);
+
+        import_put_text(m, flags, name, value);
+        import_put(m, secrets, name, value == NULL ? NULL : secret_key_at(m, c, value));
     }
 }
 

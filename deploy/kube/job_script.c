@@ -89,11 +89,6 @@ struct branches {
     bool tested;   /* the command is behind a test, and does not run in all pods */
 };
 
-static bool is_keyword(const struct arg_word *word, const char *text)
-{
-    return strcmp(word->text, text) == 0;
-}
-
 /* Reads the words in front of a command, such as `then`; returns their number. */
 static size_t read_keywords(struct branches *b, const struct job_scope *scope,
                             const struct arg_word *words, size_t count)
@@ -101,16 +96,15 @@ static size_t read_keywords(struct branches *b, const struct job_scope *scope,
     size_t i = 0;
 
     for (bool keyword = true; keyword && i < count; i += keyword) {
-        bool branch = is_keyword(&words[i], "else") || is_keyword(&words[i], "elif");
+        const char *text = words[i].text;
 
-        keyword = branch || is_keyword(&words[i], "if") || is_keyword(&words[i], "fi");
-        if (is_keyword(&words[i], "if") && b->depth++ == 0)
+        keyword = text_is(text, "if", "else", "elif", "fi", "then", "do", "{", "!", "while");
+        if (strcmp(text, "if") == 0 && b->depth++ == 0)
             b->first = b->branch = scope->count;
-        if (branch)
+        if (text_is(text, "else", "elif"))
             b->branch = scope->count;
-        if (is_keyword(&words[i], "fi") && b->depth > 0)
+        if (strcmp(text, "fi") == 0 && b->depth > 0)
             b->depth--;
-        keyword = keyword || text_is(words[i].text, "then", "do", "{", "!", "while");
     }
     return i;
 }

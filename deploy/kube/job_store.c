@@ -294,10 +294,16 @@ bool job_store_nth_option(struct job_view *v, const struct kube_container *c, co
     return true;
 }
 
-bool job_store_option(struct job_view *v, const struct kube_container *c, const char *name,
-                      struct job_setting *out)
+const char *job_store_option(struct job_view *v, const struct kube_container *c, const char *name,
+                             struct job_setting *out)
 {
-    return job_store_nth_option(v, c, name, 0, out);
+    struct job_setting found;
+
+    if (!job_store_nth_option(v, c, name, 0, &found))
+        return NULL;
+    if (out != NULL)
+        *out = found;
+    return found.value.text;
 }
 
 /* --- Versions. --- */
@@ -331,13 +337,11 @@ bool job_etcd_is_since(const char *tag, long least)
 bool job_etcd_lacks_v2(struct job_view *v, const struct job_store *s)
 {
     const char *tag = job_etcd_tag(&v->bundle->arena, s->container);
-    struct job_setting found;
+    const char *enabled = job_store_option(v, s->container, "enable-v2", NULL);
 
-    if (tag == NULL || !job_etcd_is_since(tag, 4) ||
-        job_store_option(v, s->container, "config-file", &found))
-        return false;
-    return !job_store_option(v, s->container, "enable-v2", &found) ||
-           strcasecmp(found.value.text, "false") == 0;
+    return tag != NULL && job_etcd_is_since(tag, 4) &&
+           job_store_option(v, s->container, "config-file", NULL) == NULL &&
+           (enabled == NULL || strcasecmp(enabled, "false") == 0);
 }
 
 /* --- Where they listen. --- */
@@ -388,8 +392,8 @@ struct job_listeners job_store_listeners(struct job_view *v, const struct job_st
     struct job_listeners l = {.count = 0};
     struct job_setting found;
 
-    if (job_store_option(v, s->container, "config", &found) ||
-        job_store_option(v, s->container, "config-file", &found))
+    if (job_store_option(v, s->container, "config", NULL) != NULL ||
+        job_store_option(v, s->container, "config-file", NULL) != NULL)
         return l;
     l.all = true;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
@@ -432,7 +436,7 @@ bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_
 
     *out = (struct job_upstream){.port = -1};
     if (relay->kind != JOB_STORE_RELAY ||
-        !job_store_option(v, relay->container, "upstream", &out->setting))
+        job_store_option(v, relay->container, "upstream", &out->setting) == NULL)
         return false;
     for (text = out->setting.value.text; index > 0; index--) {
         text += strcspn(text, ",");
@@ -466,7 +470,7 @@ const struct job_store *job_store_behind(const struct job_store *s)
 
 bool job_relay_space(struct job_view *v, const struct job_store *relay, struct job_setting *out)
 {
-    if (job_store_option(v, relay->container, "space", out))
+    if (job_store_option(v, relay->container, "space", out) != NULL)
         return true;
     *out = (struct job_setting){.value = {.text = "default", .known = true}};
     return false;

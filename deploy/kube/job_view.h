@@ -211,9 +211,10 @@ const struct job_store *job_server_behind(const struct job_view *v,
 const struct job_store *job_server_at(const struct job_view *v, const struct kube_target *target);
 
 /* The value of an option of a store: from its words, `--name=value` or `--name value`, else from
- * its variable, RDZVD_NAME or ETCD_NAME. False: it is not set. A switch has the value "". */
-bool job_store_option(struct job_view *v, const struct kube_container *c, const char *name,
-                      struct job_setting *out);
+ * its variable, RDZVD_NAME or ETCD_NAME. NULL: it is not set. A switch has the value "". `out` may
+ * be NULL. */
+const char *job_store_option(struct job_view *v, const struct kube_container *c, const char *name,
+                             struct job_setting *out);
 /* The `index`-th value of an option that may be given several times. */
 bool job_store_nth_option(struct job_view *v, const struct kube_container *c, const char *name,
                           size_t index, struct job_setting *out);

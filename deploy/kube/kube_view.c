@@ -37,13 +37,14 @@ long kube_int(const struct yaml_node *node, const char *path, long otherwise)
     int64_t value;
     char *end;
 
-    if (found == NULL || text == NULL)
+    if (text == NULL)
         return otherwise;
-    if (yaml_to_int(found, &value))
-        return value > 1000000000 || value < -1000000000 ? otherwise : (long)value;
-    value = strtol(text, &end, 10);
-    return *text == '\0' || *end != '\0' || value > 1000000000 || value < -1000000000 ? otherwise
-                                                                                      : (long)value;
+    if (!yaml_to_int(found, &value)) {
+        value = strtol(text, &end, 10);
+        if (*text == '\0' || *end != '\0')
+            return otherwise;
+    }
+    return value > 1000000000 || value < -1000000000 ? otherwise : (long)value;
 }
 
 long kube_replicas(const struct yaml_node *part)

@@ -216,10 +216,9 @@ static bool judge(struct rewrite *w, struct etcd *e, const struct job_store *s)
 {
     const struct kube_pods *p = e->container->pods;
     const struct yaml_node *containers = kube_get(p->spec, "containers");
-    struct job_setting members;
+    const char *members = job_store_option(&w->jobs, e->container, "initial-cluster", NULL);
 
-    if (p->replicas > 1 || (job_store_option(&w->jobs, e->container, "initial-cluster", &members) &&
-                            strchr(members.value.text, ',') != NULL))
+    if (p->replicas > 1 || (members != NULL && strchr(members, ',') != NULL))
         return rewrite_error(w, e->object->node,
                              "this is an etcd of several members, which one rdzvd cannot replace: "
                              "leave it, or make it one member first");

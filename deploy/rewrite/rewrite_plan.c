@@ -710,13 +710,12 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
         .wiring = "agent-store",
         .port = port,
         .resources = kube_get(c->node, "resources"),
+        .nodes = kube_count_pods(&w->bundle, o),
     };
 
-    for (size_t i = 0; i < w->bundle.pod_count; i++)
-        s.nodes += w->bundle.pods[i]->object == o ? w->bundle.pods[i]->replicas : 0;
     if (rewrite_open_store(w, o, &s, &job)) {
-        KUBE_FOREACH_PODS(p, &w->bundle) {
-            if (p->object != o || !can_have_agent_store(w, p))
+        KUBE_FOREACH_PODS_OF(p, &w->bundle, o) {
+            if (!can_have_agent_store(w, p))
                 continue;
             set_restart_policy(w, p);
             rewrite_add_variables(w, main_container(p), NULL, emit_job_part(&job, "runEnv"));

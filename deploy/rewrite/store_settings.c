@@ -104,8 +104,7 @@ bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
         yaml_put_text(&w->arena, all, "instance", s->name);
     yaml_put_plain(&w->arena, all, "hostNetwork", s->host_network ? "true" : NULL);
     set_number(w, all, "numPods", s->nodes);
-    if (s->resources != NULL)
-        yaml_put(&w->arena, all, "masterResources", s->resources);
+    yaml_put(&w->arena, all, "masterResources", s->resources);
     yaml_put(&w->arena, all, "rdzv", store_part(w, s));
     return emit_job_open(out, all, s->found, o->node->file, w->diag);
 }

@@ -101,18 +101,6 @@ struct yaml_node *quantity_fit(struct arena *a, const struct yaml_node *base,
 
 /* --- What cannot be. --- */
 
-static void add_conflict(struct arena *a, struct yaml_node *list, const struct yaml_pair *request,
-                         const struct yaml_node *limit)
-{
-    struct yaml_node *item = yaml_new(a, YAML_MAPPING);
-
-    yaml_put(a, item, "name", request->key);
-    yaml_put(a, item, "request", request->value);
-    if (limit != NULL)
-        yaml_put(a, item, "limit", limit);
-    yaml_append(a, list, item);
-}
-
 static bool is_conflict(const char *name, const char *request, const char *limit)
 {
     long double wanted = quantity_value(request), most;
@@ -131,10 +119,15 @@ struct yaml_node *quantity_conflicts(struct arena *a, const struct yaml_node *re
 
     YAML_FOREACH_PAIR(pair, yaml_get(resources, "requests")) {
         const struct yaml_node *limit = yaml_get(yaml_get(resources, "limits"), pair->key->text);
+        struct yaml_node *item;
 
-        if (yaml_text(pair->value) != NULL &&
-            is_conflict(pair->key->text, pair->value->text, yaml_text(limit)))
-            add_conflict(a, list, pair, limit);
+        if (yaml_text(pair->value) == NULL ||
+            !is_conflict(pair->key->text, pair->value->text, yaml_text(limit)))
+            continue;
+        item = yaml_put_new(a, list, NULL, YAML_MAPPING);
+        yaml_put(a, item, "name", pair->key);
+        yaml_put(a, item, "request", pair->value);
+        yaml_put(a, item, "limit", limit);
     }
     return list;
 }
