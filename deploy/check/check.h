@@ -31,8 +31,7 @@ typedef void check_per_policy(struct check *c, const struct yaml_node *policy);
 typedef void check_per_pods(struct check *c, const struct kube_pods *p);
 typedef void check_per_container(struct check *c, const struct kube_container *container);
 typedef void check_per_store(struct check *c, const struct job_store *s);
-typedef void check_per_upstream(struct check *c, const struct job_store *relay,
-                                const struct job_upstream *u);
+typedef void check_per_upstream(struct check *c, const struct job_upstream *u);
 typedef void check_per_probe(struct check *c, const struct check_probe *probe);
 typedef void check_per_run(struct check *c, const struct job_run *r);
 

@@ -77,7 +77,7 @@ static void run_on_store(struct check *c, const struct check_calls *calls,
     if (calls->store != NULL)
         calls->store(c, s);
     for (size_t n = 0; calls->upstream != NULL && job_relay_upstream(&c->jobs, s, n, &u); n++)
-        calls->upstream(c, s, &u);
+        calls->upstream(c, &u);
     if (calls->probe != NULL)
         run_on_probes(c, calls->probe, s);
 }
@@ -181,9 +181,8 @@ size_t check_ignore(struct check *c, struct diag *d)
     struct kube_index ignored = {0};
     size_t kept = 0, before = c->count;
 
-    KUBE_FOREACH(o, &c->bundle) {
+    KUBE_FOREACH(o, &c->bundle)
         read_annotation(c, o, &ignored, d);
-    }
     for (size_t i = 0; i < c->count; i++) {
         if (!is_ignored(c, &c->findings[i], &ignored))
             c->findings[kept++] = c->findings[i];

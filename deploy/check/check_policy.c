@@ -285,14 +285,6 @@ static bool admits_to_journal(const struct kube_object *policy, const struct yam
             ANY(YAML_FOREACH(peer, peers), may_be_host(policy, peer, w)));
 }
 
-static bool policy_admits(struct check *c, const struct kube_object *policy, const char *direction,
-                          const struct way *w, admits_function function)
-{
-    return ANY(YAML_FOREACH(rule, kube_get(policy->spec, direction)),
-               c->looks++ > LOOKS_MAX || function(policy, rule, w)) ||
-           c->looks++ > LOOKS_MAX;
-}
-
 /* The last policy of a direction that selects the pods for certain, if none of all that may select
  * them admits the way; NULL: one does, or no policy selects them. */
 static const struct kube_object *policy_closing_way(struct check *c, const char *direction,
@@ -307,7 +299,8 @@ static const struct kube_object *policy_closing_way(struct check *c, const char 
             strcmp(direction, "ingress") == 0 ? &of->list[i]->ingress : &of->list[i]->egress;
 
         FOREACH_POINTER(const struct kube_object, policy, policies->list, policies->count) {
-            if (policy_admits(c, policy, direction, w, function))
+            if (c->looks++ > LOOKS_MAX || ANY(YAML_FOREACH(rule, kube_get(policy->spec, direction)),
+                                              c->looks++ > LOOKS_MAX || function(policy, rule, w)))
                 return NULL;
             if (is_decided(kube_get(policy->spec, "podSelector"), p))
                 closed = policy;
@@ -392,10 +385,9 @@ static long port_of_pods(const struct kube_object *service, const struct kube_po
     return -1; /* another rule reports the missing port */
 }
 
-void check_relay_blocked(struct check *c, const struct job_store *relay,
-                         const struct job_upstream *u)
+void check_relay_blocked(struct check *c, const struct job_upstream *u)
 {
-    struct way w = {.from = relay->container->pods, .host = u->known ? u->host : "", .port = -1};
+    struct way w = {.from = u->relay->container->pods, .host = u->known ? u->host : "", .port = -1};
 
     if (u->store != NULL && u->target.reach != KUBE_ELSEWHERE)
         w.to = u->store->container->pods;

@@ -33,11 +33,10 @@ static bool is_in_own_namespace(const struct kube_object *o, const char *host)
 
 /* Reports why a host that these files name (u->found) is no store of the relay. If the files have
  * no pods behind its Service, other files may have them: only namespace and port count then. */
-static void look_at_upstream_target(struct check *c, const struct job_store *relay,
-                                    const struct job_upstream *u)
+static void look_at_upstream_target(struct check *c, const struct job_upstream *u)
 {
-    const struct kube_object *service = u->target.service, *o = job_store_object(relay);
-    struct check_position at = check_at_option(relay, &u->setting);
+    const struct kube_object *service = u->target.service, *o = job_store_object(u->relay);
+    struct check_position at = check_at_option(u->relay, &u->setting);
 
     if (u->target.reach == KUBE_ELSEWHERE)
         check_report(c, at, "%s is in another namespace than %s", u->host, o->title);
@@ -50,12 +49,11 @@ static void look_at_upstream_target(struct check *c, const struct job_store *rel
         check_report(c, at, "there is no rdzvd behind %s that could be the store", u->host);
 }
 
-void check_relay_upstream(struct check *c, const struct job_store *relay,
-                          const struct job_upstream *u)
+void check_relay_upstream(struct check *c, const struct job_upstream *u)
 {
-    const struct kube_object *o = job_store_object(relay);
+    const struct kube_object *o = job_store_object(u->relay);
     const struct job_store *store = some_store(c, o);
-    struct check_position at = check_at_option(relay, &u->setting);
+    struct check_position at = check_at_option(u->relay, &u->setting);
 
     if (!u->known)
         return;
@@ -64,20 +62,19 @@ void check_relay_upstream(struct check *c, const struct job_store *relay,
     else if (job_is_local(u->host))
         check_report(c, at, "the relay is its own upstream: %s is its own pod", u->host);
     else if (u->found)
-        look_at_upstream_target(c, relay, u);
+        look_at_upstream_target(c, u);
     else if (is_in_own_namespace(o, u->host) && store != NULL)
         check_report(c, at, "no Service here is named %s; the store is %s in %s", u->host,
                      store->container->name, job_store_object(store)->title);
 }
 
-void check_relay_without_store(struct check *c, const struct job_store *relay,
-                               const struct job_upstream *u)
+void check_relay_without_store(struct check *c, const struct job_upstream *u)
 {
-    const struct kube_object *o = job_store_object(relay);
+    const struct kube_object *o = job_store_object(u->relay);
 
     if (u->known && u->well_formed && !u->found && !job_is_local(u->host) &&
         is_in_own_namespace(o, u->host) && some_store(c, o) == NULL)
-        check_report(c, check_at_option(relay, &u->setting),
+        check_report(c, check_at_option(u->relay, &u->setting),
                      "these files have neither a Service %s nor any rdzvd that is no relay",
                      u->host);
 }

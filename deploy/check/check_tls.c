@@ -45,27 +45,27 @@ static struct tls_side side_of(struct check *c, const struct job_store *s)
 
 /* --- Relays. --- */
 
-void check_tls_relay(struct check *c, const struct job_store *relay, const struct job_upstream *u)
+void check_tls_relay(struct check *c, const struct job_upstream *u)
 {
     struct tls_side store;
     struct job_setting ca;
-    bool speaks = check_option(c, relay, "upstream-ca", &ca) != NULL;
+    bool speaks = check_option(c, u->relay, "upstream-ca", &ca) != NULL;
     const char *title;
 
-    if (u->store == NULL || check_option(c, relay, "config", NULL) != NULL)
+    if (u->store == NULL || check_option(c, u->relay, "config", NULL) != NULL)
         return;
     store = side_of(c, u->store);
     title = job_store_object(u->store)->title;
     if (!store.known)
         return;
     if (store.serves && !speaks && !store.takes_plain)
-        check_report(c, check_at_option(relay, &u->setting),
+        check_report(c, check_at_option(u->relay, &u->setting),
                      "the relay speaks plain text, which %s takes only from its own pod", title);
     else if (!store.serves && speaks)
-        check_report(c, check_at_option(relay, &ca), "the relay speaks TLS, and %s has no --cert",
-                     title);
-    else if (store.asks && speaks && check_option(c, relay, "upstream-cert", NULL) == NULL)
-        check_report(c, check_at_option(relay, &ca),
+        check_report(c, check_at_option(u->relay, &ca),
+                     "the relay speaks TLS, and %s has no --cert", title);
+    else if (store.asks && speaks && check_option(c, u->relay, "upstream-cert", NULL) == NULL)
+        check_report(c, check_at_option(u->relay, &ca),
                      "the relay shows no certificate, and %s asks for one (--client-ca)", title);
 }
 
@@ -155,12 +155,11 @@ static void look_at_name(struct check *c, const struct job_store *s, const char 
                         c->object->title, host);
 }
 
-void check_tls_name_of_relay(struct check *c, const struct job_store *relay,
-                             const struct job_upstream *u)
+void check_tls_name_of_relay(struct check *c, const struct job_upstream *u)
 {
-    const char *name = check_option(c, relay, "upstream-name", NULL);
+    const char *name = check_option(c, u->relay, "upstream-name", NULL);
 
-    if (u->store != NULL && check_option(c, relay, "upstream-ca", NULL) != NULL)
+    if (u->store != NULL && check_option(c, u->relay, "upstream-ca", NULL) != NULL)
         look_at_name(c, u->store, name != NULL ? name : u->host);
 }
 

@@ -89,13 +89,12 @@ const struct yaml_pair *job_policy_stranger(const struct yaml_node *policy)
 static void set_from_policy(struct job_view *v, struct job_run *r, const struct yaml_node *policy)
 {
     struct arena *a = &v->bundle->arena;
-    const struct yaml_node *backend = kube_get(policy, "rdzvBackend");
     const struct yaml_node *host = kube_get(policy, "rdzvHost"),
                            *conf = kube_get(policy, "rdzvConf");
     const char *port = kube_text(policy, "rdzvPort");
 
-    set_from_text(v, r, TORCHRUN_RDZV_BACKEND, backend,
-                  backend == NULL ? "c10d" : kube_text(policy, "rdzvBackend"));
+    set_from_text(v, r, TORCHRUN_RDZV_BACKEND, NULL, "c10d");
+    set_from_field(v, r, TORCHRUN_RDZV_BACKEND, policy, "rdzvBackend");
     set_from_text(
         v, r, TORCHRUN_RDZV_ENDPOINT, host,
         arena_text(a, "%s%s:%s",

@@ -434,7 +434,7 @@ bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_
     struct arena *a = &v->bundle->arena;
     const char *text;
 
-    *out = (struct job_upstream){.port = -1};
+    *out = (struct job_upstream){.relay = relay, .port = -1};
     if (relay->kind != JOB_STORE_RELAY ||
         job_store_option(v, relay->container, "upstream", &out->setting) == NULL)
         return false;

@@ -254,6 +254,7 @@ const struct job_listener *job_listener_at(const struct job_listeners *l, long p
 
 /* An address of --upstream, and where it leads. */
 struct job_upstream {
+    const struct job_store *relay;
     struct job_setting setting; /* with all addresses */
     const char *text;           /* this one: HOST:PORT */
     const char *host;

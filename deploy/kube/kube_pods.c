@@ -500,9 +500,8 @@ long kube_count_pods(const struct kube_bundle *b, const struct kube_object *o)
 {
     long sum = 0;
 
-    KUBE_FOREACH_PODS_OF(p, b, o) {
+    KUBE_FOREACH_PODS_OF(p, b, o)
         sum = p->replicas < 0 || sum < 0 ? -1 : sum + p->replicas;
-    }
     return sum;
 }
 

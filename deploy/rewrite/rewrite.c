@@ -237,10 +237,9 @@ static void print_result(struct rewrite *w)
         rewrite_function_print(stdout, w);
     else if (!o->diff && !o->in_place)
         print_files(w);
-    FOREACH(const struct rewrite_file, f, w->files, o->diff && !o->plan ? w->file_count : 0) {
+    FOREACH(const struct rewrite_file, f, w->files, o->diff && !o->plan ? w->file_count : 0)
         text_diff_print(stdout, f->yaml.name, f->yaml.bytes, f->yaml.len, f->result.bytes,
                         f->result.len);
-    }
 }
 
 /* Rewrites what was read; returns whether a file changes. */

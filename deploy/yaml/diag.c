@@ -45,9 +45,8 @@ void *diag_report(struct diag *d, enum diag_kind kind, const char *file, struct 
 
 void diag_append(struct diag *d, const struct diag *more)
 {
-    FOREACH(const struct diag_entry, e, more->entries, more->count) {
+    FOREACH(const struct diag_entry, e, more->entries, more->count)
         diag_report(d, e->kind, e->file, e->mark, "%s", e->text);
-    }
 }
 
 void diag_put(FILE *out, const char *text)
