@@ -356,8 +356,12 @@ static void hint_loop(const struct run_facts *f, struct hints *h)
     unsigned rounds = 0, same_node = 0, same_rank = 0;
     int64_t lasted_us = 0;
 
-    if (r != NULL && r->ended_us == 0 && f->now_us - r->began_us < LOOP_ROUND_US)
+    /* The newest round goes on, and of that before no agent may have joined again. */
+    for (int i = 0; i < 2 && r != NULL && r->failed == NULL; i++) {
+        if (f->now_us - r->began_us >= LOOP_ROUND_US)
+            return;
         r = TAILQ_NEXT(r, entry);
+    }
     for (; r != NULL && r->failed != NULL && r->ended_us - r->completed_us < LOOP_ROUND_US;
          r = TAILQ_NEXT(r, entry)) {
         last = last == NULL ? r : last;

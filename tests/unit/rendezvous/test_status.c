@@ -444,6 +444,13 @@ static void a_loop_of_failures_names_who_was_first(void **state)
     assert_true(hints_at(
         json, "4.0 s after the begin; the first agent to leave was that of b (pid 100) (3 of 4)"));
     cJSON_Delete(json);
+
+    history_complete(&p.history, 2, true, scene_now_us(&p.s));
+    history_leave(&p.history, "b/100/0", scene_now_us(&p.s));
+    history_reach(&p.history, 5, scene_now_us(&p.s)); /* its agent has not joined again yet */
+    json = status(&p);
+    assert_true(hints_at(json, "in each of the last 4 rounds a worker failed"));
+    cJSON_Delete(json);
     end(&p);
 }
 
