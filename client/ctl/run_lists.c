@@ -337,8 +337,9 @@ static void status_as_text(const struct view *view, const struct shown_run *runs
     if (count == 0) {
         free(all_runs(view, "ended", &count));
         printf("no runs at %s: ", view->ctl->server);
-        printf(count == 0 ? "no agent has come in the last day\n"
-                          : "all have ended, %zu in the last day: `rdzvctl runs --ended`\n",
+        printf(count == 0
+                   ? "no agent has come in the last day (jobs without torchrun have no run)\n"
+                   : "all have ended, %zu in the last day: `rdzvctl runs --ended`\n",
                count);
         print_scope(view);
     }

@@ -209,7 +209,10 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
     if (shown == 0) {
         text_styled(out, STYLE_HEAD, ctl->colour, "WORKERS");
         fprintf(out, ": %ld of %ld are connected%s\n", connected, workers,
-                connected < workers
+                connected == 0
+                    ? ": have they called init_process_group(), with torchrun's MASTER_ADDR and "
+                      "MASTER_PORT? py-spy dump --pid PID shows where a worker is"
+                : connected < workers
                     ? ": have the others called init_process_group()?"
                     : ", and none waits for a key. If the job stands still: py-spy dump --pid PID "
                       "of each worker names the one outside the collective; if all are in it, "

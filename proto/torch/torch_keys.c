@@ -140,10 +140,11 @@ bool torch_key_writer_of_round(struct slice name, struct torch_key_writer *out)
     static const char roles[] = TORCH_ROLE_KEYS "/";
 
     /* node 0 writes all except the roles */
-    *out = (struct torch_key_writer){.what = "the address of the workers' store",
-                                     .when = "once complete; does its own name resolve there "
-                                             "(rdzvctl preflight)?",
-                                     .rank = 0};
+    *out =
+        (struct torch_key_writer){.what = "the address of the workers' store",
+                                  .when = "once it sees the round; does its own name resolve there "
+                                          "(rdzvctl preflight)?",
+                                  .rank = 0};
     if (slice_is(name, "MASTER_ADDR") || slice_is(name, "MASTER_PORT"))
         return true;
     out->when = "when the round is complete";

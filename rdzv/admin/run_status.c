@@ -373,12 +373,12 @@ static void hint_loop(const struct run_facts *f, struct hints *h)
     if (rounds < LOOP_ROUNDS)
         return;
     if (last->first_peer != NULL)
-        snprintf(first, sizeof first, "; the first worker to end was rank %u at %s (%u of %u)",
+        snprintf(first, sizeof first, " of the worker that ended first, rank %u at %s (%u of %u)",
                  last->first_rank, last->first_peer, same_rank, rounds);
     run_status_hint(
         h,
-        "restart loop: in each of the last %u rounds a worker failed, %.1f s after the begin%s; "
-        "the first agent to leave was that of %s (%u of %u): read the log of that worker",
+        "restart loop: in each of the last %u rounds a worker failed, %.1f s after the begin: read "
+        "the log%s; the first agent to leave was that of %s (%u of %u)",
         rounds, (double)lasted_us / rounds / 1e6, first, node_words(last->failed, words), same_node,
         rounds);
 }

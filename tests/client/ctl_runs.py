@@ -230,7 +230,7 @@ def runs_of_one_name_in_two_spaces_are_both_told():
 def a_store_without_runs_says_so():
     with Rdzvd() as daemon:
         has(rdzvctl("status", server=daemon)[0],
-            "no runs at 127.0.0.1:%d: no agent has come in the last day\n" % daemon.port)
+            "no runs at 127.0.0.1:%d: no agent has come in the last day (jobs without torchrun have no run)\n" % daemon.port)
 
 
 @case

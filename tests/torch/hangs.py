@@ -105,11 +105,11 @@ class Hang(Job):
 def loop(job):
     for name in "234":
         job.agent(name, nnodes="3:3", restarts=100)
-    rounds = r"HINT: restart loop: in each of the last (\d+) rounds a worker failed, [0-9.]+ s after the begin; "
-    agent = r"the first agent to leave was that of \S+ \(pid \d+\)"
+    rounds = r"HINT: restart loop: in each of the last (\d+) rounds a worker failed, [0-9.]+ s after the begin: read the log"
+    agent = r"; the first agent to leave was that of \S+ \(pid \d+\)"
     if job.torch.is_1x:  # its workers' store is in worker 0
         return job.says(rounds + agent)
-    match = job.says(rounds + r"the first worker to end was rank (\d+) at 127\.0\.0\.1:\d+ \((\d+) of \d+\); " + agent)
+    match = job.says(rounds + r" of the worker that ended first, rank (\d+) at 127\.0\.0\.1:\d+ \((\d+) of \d+\)" + agent)
     if int(match.group(2)) != 1 or int(match.group(3)) < int(match.group(1)) - 1:
         raise JobFailed("the wrong rank: " + match.group())
     return match

@@ -434,15 +434,16 @@ static void a_loop_of_failures_names_who_was_first(void **state)
         fail_round(&p, i, i == 1 ? "a/100/0" : "b/100/0", i != 1);
     }
     json = status(&p);
-    assert_true(
-        hints_at(json, "in each of the last 3 rounds a worker failed, 4.0 s after the begin; the "
-                       "first worker to end was rank 1 at 10.0.0.8:1 (2 of 3); the first agent to "
-                       "leave was that of b (pid 100) (2 of 3)"));
+    assert_true(hints_at(
+        json,
+        "in each of the last 3 rounds a worker failed, 4.0 s after the begin: read the "
+        "log of the worker that ended first, rank 1 at 10.0.0.8:1 (2 of 3); the first agent to "
+        "leave was that of b (pid 100) (2 of 3)"));
     cJSON_Delete(json);
     fail_round(&p, 3, "b/100/0", false);
     json = status(&p);
-    assert_true(hints_at(
-        json, "4.0 s after the begin; the first agent to leave was that of b (pid 100) (3 of 4)"));
+    assert_true(hints_at(json, "4.0 s after the begin: read the log; the first agent to leave was "
+                               "that of b (pid 100) (3 of 4)"));
     cJSON_Delete(json);
 
     history_complete(&p.history, 2, true, scene_now_us(&p.s));
