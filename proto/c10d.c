@@ -140,16 +140,6 @@ static enum parse_result parse_value(struct parse *p, struct slice *out)
     return parse_blob(p, p->limits->value_max, "a value longer than --value-limit", out);
 }
 
-static enum parse_result parse_i64(struct parse *p, int64_t *out)
-{
-    uint64_t v;
-
-    if (!reader_u64(&p->r, &v))
-        return PARSE_MORE;
-    *out = (int64_t)v;
-    return PARSE_DONE;
-}
-
 /* Checks the entries that have arrived since the last call. If an entry is incomplete, the next
  * call checks it from its start, so that each byte is read at most twice. */
 static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_progress *progress,
@@ -204,8 +194,8 @@ static enum parse_result parse_body(struct parse *p, struct c10d_progress *progr
         TRY(parse_value(p, &req->expected));
     if (parts & C10D_HAS_VALUE)
         TRY(parse_value(p, &req->value));
-    if (parts & C10D_HAS_NUMBER)
-        TRY(parse_i64(p, &req->number));
+    if (parts & C10D_HAS_NUMBER && !reader_u64(&p->r, (uint64_t *)&req->number))
+        return PARSE_MORE;
     if (parts & (C10D_HAS_KEYS | C10D_HAS_PAIRS))
         TRY(parse_list(p, (parts & C10D_HAS_PAIRS) != 0, progress, req));
     if (parts & C10D_HAS_NONCE && !reader_u32(&p->r, &req->nonce))

@@ -88,12 +88,7 @@ static enum parse_result read_answer_blob(struct answer *a, struct slice *out)
 
 static enum parse_result parse_number(struct answer *a, struct c10d_reply *reply)
 {
-    uint64_t v;
-
-    if (!reader_u64(&a->r, &v))
-        return PARSE_MORE;
-    reply->number = (int64_t)v;
-    return PARSE_DONE;
+    return reader_u64(&a->r, (uint64_t *)&reply->number) ? PARSE_DONE : PARSE_MORE;
 }
 
 /* A byte from 0 to `max`. */

@@ -26,13 +26,18 @@ static const bool is_host_byte[256] = {
     [']'] = true, ['_'] = true,         ['a' ... 'z'] = true, ['~'] = true,
 };
 
-static bool is_token(struct slice s)
+static bool has_only(struct slice s, const bool allowed[256])
 {
     for (size_t i = 0; i < s.len; i++) {
-        if (!is_token_byte[s.ptr[i]])
+        if (!allowed[s.ptr[i]])
             return false;
     }
-    return s.len > 0;
+    return true;
+}
+
+static bool is_token(struct slice s)
+{
+    return s.len > 0 && has_only(s, is_token_byte);
 }
 
 bool http_name_is(struct slice name, const char *lower)
@@ -193,15 +198,6 @@ static bool is_header_value(struct slice s)
         if (c == '\t' || c == '\n' || (c == '\r' && i + 1 < s.len && s.ptr[i + 1] == '\n'))
             continue;
         return false;
-    }
-    return true;
-}
-
-static bool is_host_value(struct slice s)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        if (!is_host_byte[s.ptr[i]])
-            return false;
     }
     return true;
 }
@@ -400,7 +396,7 @@ static bool check_gathered(const struct gathered *g, const struct request_line *
         return refuse_with(why, TEXT_505, "unsupported HTTP version");
     if (needs_host && g->count[KNOWN_HOST] == 0)
         return refuse_with(why, TEXT_HOST, "missing Host header");
-    if (!is_host_value(g->first[KNOWN_HOST]))
+    if (!has_only(g->first[KNOWN_HOST], is_host_byte))
         return refuse_with(why, TEXT_400 ": malformed Host header", "malformed Host header");
     if (g->bad_name)
         return refuse_with(why, TEXT_400 ": invalid header name", "invalid header name");

@@ -4,7 +4,6 @@
 
 #include <netdb.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 struct address {
     char host[256]; /* a name, or digits without brackets */

@@ -8,8 +8,6 @@
  * world reads it as 1000s and half as 1024s. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum units_result {

@@ -2,7 +2,6 @@
  * and listening sockets handed over as $LISTEN_FDS. The environment is passed in. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>

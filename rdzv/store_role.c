@@ -5,8 +5,6 @@
 #include <stdio.h>
 
 #include "rdzv/config/topology.h"
-#include "rdzv/net/listen.h"
-#include "rdzv/net/transport.h"
 #include "rdzv/routes.h"
 
 /* A TTL's timer never sleeps longer than etcd's sweep, so that a step of the clock is noticed. */

@@ -31,10 +31,5 @@ bool run_walk_continue(struct run_walk *w, uint64_t ns);
 /* How its run stands; borrowed until anything changes. False: it does not exist, or no longer. */
 bool run_walk_facts(const struct run_walk *w, struct run_facts *out);
 
-static inline bool run_walk_is_in_last_space(const struct run_walk *w)
-{
-    return w->only != NULL || TAILQ_NEXT(w->space, entry) == NULL;
-}
-
 /* Ends it, done or not. */
 void run_walk_end(struct run_walk *w);

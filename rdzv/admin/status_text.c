@@ -53,8 +53,8 @@ static void write_space_end(struct status_text *t)
     operator_orders_write(w, t->walk.space);
     status_waits_write_space(w, t->walk.space, engine_of(t));
     writer_u8(w, '}');
-    if (!t->scope.is_single && run_walk_is_in_last_space(&t->walk))
-        writer_str(w, "]}");
+    if (!t->scope.is_single && (t->walk.only != NULL || TAILQ_NEXT(t->walk.space, entry) == NULL))
+        writer_str(w, "]}"); /* that was the last space */
 }
 
 /* --- Runs. --- */

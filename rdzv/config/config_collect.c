@@ -79,11 +79,6 @@ static bool find_rows(struct parse *p, struct setting *s, const char *name)
     return true;
 }
 
-static bool takes_no_value(const struct option *o)
-{
-    return o->kind == OPTION_ACTION || o->is_bool;
-}
-
 /* One word of the command line that starts with a dash. *i is its index, and moves on if the next
  * word is its value. */
 static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
@@ -102,7 +97,7 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
         return fail_unknown_name(p, &s, name, "--");
     if (word[len] == '=') {
         s.value = word + len + 1;
-    } else if (!takes_no_value(s.row)) {
+    } else if (s.row->kind != OPTION_ACTION && !s.row->is_bool) {
         if (*i + 1 == argc || strncmp(argv[*i + 1], "--", 2) == 0)
             return config_fail(p, &s, "needs a value: --%s=VALUE or --%s VALUE", s.name, s.name);
         s.value = argv[++*i];

@@ -1,8 +1,6 @@
 /* The thread of the journal writer: it syncs, writes what the loop does not, tries again after a
  * fault, and writes snapshots. See journal_writer.h for what it promises. */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/statvfs.h>
 

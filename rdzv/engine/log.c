@@ -6,7 +6,6 @@
 #include "rdzv/engine/clock.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>

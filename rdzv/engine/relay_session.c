@@ -1,7 +1,6 @@
 /* The engine's part of relays' sessions: makes room, records, executes. See engine.h. */
 #include "rdzv/engine/engine.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 const struct session *engine_session_find(const struct engine_space *space, uint64_t id)

@@ -2,10 +2,8 @@
 #include "rdzv/net/handshake.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 
-#include "rdzv/engine/log.h"
 #include "rdzv/net/conn.h"
 #include "rdzv/net/refusal.h"
 #include "rdzv/net/tls.h"

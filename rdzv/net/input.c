@@ -2,7 +2,6 @@
 #include "rdzv/net/input.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/tls/tls.h"

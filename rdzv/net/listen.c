@@ -20,23 +20,18 @@
 #define ACCEPTS_BEHIND 32   /* while connected clients have unread requests */
 #define ACCEPT_COST    5000 /* see iteration.h */
 #define PROBATION_COST 32   /* of those: it is served at once */
-#define RETRY_MS       100
+#define RETRY_US       100000
 
 /* A dead host reveals itself by nothing but this: c10d waits last for hours. */
 #define KEEPALIVE_IDLE_S     60
 #define KEEPALIVE_INTERVAL_S 15
 #define KEEPALIVE_COUNT      4
 
-static bool retry_later(struct net *n)
-{
-    return net_set_timer(&n->retry_accept, RETRY_MS * 1000);
-}
-
 static void pause_all(struct net *n)
 {
     struct listener *l;
 
-    if (!retry_later(n))
+    if (!net_set_timer(&n->retry_accept, RETRY_US))
         return; /* when nothing can end a pause there is none: the listeners go on trying */
     TAILQ_FOREACH(l, &n->listeners, entry) {
         if (l->open)
@@ -54,7 +49,7 @@ static void on_retry_accept(evutil_socket_t, short, void *arg)
         if (l->open)
             all = net_add_event(&l->event, NULL) && all;
     }
-    if (!all && !retry_later(n))
+    if (!all && !net_set_timer(&n->retry_accept, RETRY_US))
         n->retry_needed = true; /* the tick tries again */
 }
 

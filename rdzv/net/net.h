@@ -105,13 +105,8 @@ static inline void net_spend(struct net *n, uint64_t ns)
  * when memory is short. */
 uint8_t *net_scratch(struct net *n, size_t len);
 
-/* The iteration is over: large memory to work in goes. */
+/* The memory to work in goes. */
 void net_drop_scratch(struct net *n);
-static inline void net_trim(struct net *n)
-{
-    if (n->scratch_cap > NET_SCRATCH_KEPT)
-        net_drop_scratch(n);
-}
 
 /* Closes a descriptor (-1: there is none). Returns -1, with that errno. */
 int net_fail(int fd, int error);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <event2/event.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 enum probe_answer {

@@ -1,7 +1,6 @@
 /* TLS of connections: receiving and sending with TLS, and the identity of the peer. */
 #pragma once
 
-#include "proto/bytes.h"
 #include "proto/tls/tls.h"
 #include "rdzv/config/config.h"
 #include "rdzv/net/conn.h"

@@ -2,7 +2,6 @@
 #include "rdzv/net/transport.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "rdzv/net/conn.h"
 #include "rdzv/net/handshake.h"
@@ -440,7 +439,8 @@ void transport_end_iteration(struct net *n)
         free_closed(n, total);
     if (!lazy_free_is_empty(&e->store.lazy_free))
         free_forgotten(n, total);
-    net_trim(n);
+    if (n->scratch_cap > NET_SCRATCH_KEPT)
+        net_drop_scratch(n);
 }
 
 /* A connection that is deferred again goes to the end of the list. Only as many go on as were

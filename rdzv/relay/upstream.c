@@ -81,7 +81,7 @@ static void upstream_arm(struct upstream *u, uint32_t ms)
 
 static void upstream_on_event(evutil_socket_t fd, short what, void *arg);
 
-/* What libevent watches for. False: it cannot. */
+/* What libevent watches for. False: it cannot, and the link has failed. */
 static bool upstream_watch(struct upstream *u)
 {
     bool secures = u->state == UPSTREAM_SECURES, writes = secures && tls_wants_write(u->tls);
@@ -92,7 +92,10 @@ static bool upstream_watch(struct upstream *u)
     if (event_initialized(&u->event))
         event_del(&u->event);
     event_assign(&u->event, u->net->base, u->fd, (short)(mask | EV_PERSIST), upstream_on_event, u);
-    return net_add_event(&u->event, NULL);
+    if (net_add_event(&u->event, NULL))
+        return true;
+    upstream_fail(u, strerror(errno));
+    return false;
 }
 
 static void upstream_disconnect(struct upstream *u)
@@ -227,11 +230,10 @@ static void upstream_connect(struct upstream *u)
         return;
     }
     u->fd = upstream_dial(u);
-    if (u->fd < 0 || !upstream_watch(u)) {
+    if (u->fd < 0)
         upstream_fail(u, strerror(errno));
-        return;
-    }
-    upstream_arm(u, upstream_times(u).connect);
+    else if (upstream_watch(u))
+        upstream_arm(u, upstream_times(u).connect);
 }
 
 static void upstream_on_resolved(void *arg, const union resolve_address *addresses, size_t count,
@@ -601,8 +603,7 @@ static void upstream_begin_hello(struct upstream *u)
     u->heard_ms = lived_ms(u);
     upstream_arm(u, HELLO_MS);
     say_hello(u);
-    if (!upstream_watch(u))
-        upstream_fail(u, strerror(errno));
+    upstream_watch(u);
 }
 
 static void upstream_go_on_connecting(struct upstream *u)
@@ -620,8 +621,8 @@ static void upstream_go_on_connecting(struct upstream *u)
         upstream_fail(u, "no memory for TLS, see --memory-limit");
     else if (error != -EAGAIN)
         upstream_fail(u, failure_text(u, -error, why));
-    else if (!upstream_watch(u))
-        upstream_fail(u, strerror(errno));
+    else
+        upstream_watch(u);
 }
 
 static void upstream_on_event(evutil_socket_t, short what, void *arg)
@@ -636,10 +637,8 @@ static void upstream_on_event(evutil_socket_t, short what, void *arg)
     }
     if (what & EV_WRITE) {
         u->wants_to_send = false;
-        if (!upstream_watch(u)) {
-            upstream_fail(u, strerror(errno));
+        if (!upstream_watch(u))
             return;
-        }
     }
     if (what & EV_READ)
         upstream_receive(u);
@@ -660,8 +659,7 @@ static bool send_out(struct upstream *u)
     if (err == 0)
         return u->out.bytes > 0 || relay_has_output(u->relay);
     u->wants_to_send = true;
-    if (!upstream_watch(u))
-        upstream_fail(u, strerror(errno));
+    upstream_watch(u);
     return false;
 }
 

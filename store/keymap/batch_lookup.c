@@ -11,7 +11,6 @@
  * a pin. */
 #include <assert.h>
 
-#include "proto/c10d.h"
 #include "store/keymap/keymap_entry.h"
 #include "store/keymap/keymap_moment.h"
 

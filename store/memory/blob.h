@@ -3,7 +3,6 @@
 #pragma once
 
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "proto/bytes.h"
 #include "store/memory/account.h"

@@ -4,7 +4,6 @@
  * Upstream: etcd 3.4.23, etcdserver/api/v2store (store.go, node.go). */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "store/tree/tree_node.h"
 
