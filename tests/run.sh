@@ -301,6 +301,7 @@ job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 ${RELEASES:---
 job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
 job_step torch-hangs $PYTHON tests/torch/hangs.py $RELEASES
 job_step torch-orders env RDZVD="$PLAIN" $PYTHON tests/torch/orders.py $RELEASES
+job_step torch-why env RDZVD="$PLAIN" $PYTHON tests/torch/why.py $RELEASES
 job_step torch-drain env RDZVD="$PLAIN" $PYTHON tests/torch/drain.py $RELEASES
 step drain-notice $PYTHON tests/process/drain_notice.py
 job_step troubleshooting env RDZVD="$PLAIN" $PYTHON tests/process/troubleshooting.py

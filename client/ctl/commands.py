@@ -138,6 +138,16 @@ COMMANDS = [
             If the round is not complete, there are no ranks, and rdzvctl exits with 1.""",
             ("ranks JOB", "who has which rank"),
             ("ranks JOB -o json", "for a script")),
+    Command("why", "RUN", 1, 1, "runs", "watch interval", "why the last round ended, and which worker failed first",
+            """Shows the last end of a complete round of the run: why it ended, which worker's connection ended first, and
+            after how many milliseconds others followed. If workers waited for keys at that moment, the oldest wait is
+            shown, too. A rank that is "inferred" was not seen: it follows from the order of the process ids on its host.
+
+            rdzvd knows no ranks if worker 0 hosts the workers' store (torch before 2.5,
+            TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1), or if the workers were there before rdzvd was started.
+            `rdzvctl runs --ended` has the reason of a run that has ended.""",
+            ("why JOB", "after a restart of the workers"),
+            ("why JOB -o json", "for a script")),
     Command("top", "", 0, 0, "", "watch interval", "requests per second, connections, memory, spaces",
             """Reads /metrics twice, --interval apart, and prints what happened in between. With --watch, rdzvctl
             repeats this until you stop it.""",
@@ -249,6 +259,12 @@ COMMANDS = [
             """All agents end with RendezvousClosedError and exit code 1. Agents that start again find the run closed,
             until `rdzvctl forget` frees its id, or no agent was connected for --idle-run-ttl.""" + FOR_OPERATORS,
             ("close JOB --reason 'wrong data' --yes", "all agents end")),
+    Command("dump", "RUN", 1, 1, "runs", "reason yes", "let all workers write NCCL's flight records, and end",
+            """Sets torch's key exception_dump in the workers' store of the run. The threads of NCCL that watch over
+            collectives (HeartbeatMonitor) look for it each second: all ranks write their flight records, and end, and their agents start them again if a
+            restart is left. Workers of gloo do not look for it. rdzvd refuses the order if it does not host the
+            workers' store.""" + FOR_OPERATORS,
+            ("dump JOB --reason 'it hangs' --yes", "before the time-out of the collective")),
     Command("forget", "RUN", 1, 1, "runs", "yes", "forget a run and its keys",
             """Removes the run's keys and closes the connections of its agents. The agents end, and whatever started
             torchrun has to start them again. Only operators may do this: use a Unix socket, or --token-file.""",
@@ -269,7 +285,7 @@ COMMANDS = [
 ]
 
 # Of those, the orders to runs and nodes, which one function sends.
-ORDERS = "cordon uncordon evict drain restart hold release close".split()
+ORDERS = "cordon uncordon evict drain restart hold release close dump".split()
 
 # What is asked before a command, unless there is --yes: of its first word, the space and the store.
 QUESTIONS = {
@@ -278,6 +294,7 @@ QUESTIONS = {
     "restart": "End the workers of the run %.200s of the space %.100s at %.100s, and start them again?",
     "hold": "End the workers of the run %.200s of the space %.100s at %.100s, and let its agents wait?",
     "close": "End the run %.200s of the space %.100s at %.100s for all its agents?",
+    "dump": "End the workers of the run %.200s of the space %.100s at %.100s, with their flight records?",
     "clear": "Remove all keys of the space %.0s%.200s at %.100s?",  # its first word is the space
 }
 

@@ -661,3 +661,41 @@ enum ctl_exit run_ranks(const struct ctl *ctl)
 {
     return show_again(ctl, print_ranks);
 }
+
+/* --- why --- */
+
+/* The newest complete round that has ended, or is about to; NULL: there is none. */
+static const cJSON *ended_round(const cJSON *run)
+{
+    const cJSON *round;
+
+    cJSON_ArrayForEach(round, member_item(run, "rounds"))
+    {
+        if (member_item(round, "why") != NULL)
+            return round;
+    }
+    return NULL;
+}
+
+static enum ctl_exit print_why(const struct view *view)
+{
+    size_t count;
+    struct shown_run *runs = all_runs(view, "runs", &count);
+    const cJSON *round = ended_round(runs[0].run);
+    const char *why = member_text(round, "why");
+
+    free(runs);
+    if (round == NULL)
+        return ctl_say(CTL_MISSING, "no complete round of %s has ended", view->ctl->args[0]);
+    if (print_structured(view->ctl, round))
+        return CTL_FINE;
+    printf("round %ld ended: ", member_number(round, "round"));
+    text_safe(stdout, why, strlen(why), strlen(why));
+    puts(strstr(why, " ended first") == NULL ? "\nno end of a worker before that is known" : "");
+    return CTL_FINE;
+}
+
+enum ctl_exit run_why(const struct ctl *ctl)
+{
+    return show_again(ctl, print_why);
+}

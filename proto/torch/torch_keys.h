@@ -41,6 +41,12 @@ size_t torch_key_write(struct slice run_key, int64_t round, const char *name, ui
 
 #define TORCH_DEFAULT_GROUP "default_pg" /* the process group of all ranks */
 
+/* Of ProcessGroupNCCL (HeartbeatMonitor): the rank whose collective times out first sets one of
+ * these keys to its rank, 4 bytes; of the second, the name of a group follows. All ranks ask for
+ * the first one each second; if it is there, they write their flight records, and end. */
+#define TORCH_DUMP_KEY     "/exception_dump"
+#define TORCH_REMOTE_ERROR "remote_error:"
+
 /* The length of the name of a group made with use_local_synchronization=True: a hash of its ranks
  * and of the number of groups that this rank has made. If the ranks differ in that, they wait for
  * different groups. */

@@ -98,8 +98,10 @@ void status_end_run(struct live_run *run, const struct note *note, int64_t at_us
     bool is_bad = strcmp(note->end, "failed") == 0 || strcmp(note->end, "join_timeout") == 0;
     uint8_t report[REPORT_MAX];
     struct writer w = {.ptr = report, .cap = sizeof report};
-    char missing[NAMED * NODE_TEXT_MAX] = "";
+    const struct history_round *last = TAILQ_FIRST(&run->history.rounds);
+    char missing[NAMED * NODE_TEXT_MAX] = "", why[HISTORY_WHY_MAX];
 
+    first_failure_log(run, 0);
     json_open(&w, '{');
     json_member(&w, "id", v->id);
     json_member_str(&w, "end", note->end);
@@ -111,7 +113,7 @@ void status_end_run(struct live_run *run, const struct note *note, int64_t at_us
                         goodput_spent_us(&run->history.goodput, GOODPUT_TRAINS, at_us));
     json_member_i64(&w, "rounds", rounds);
     json_member_u64(&w, "nodes", torch_state_participants(&v->last_completed));
-    json_member_str(&w, "why", note->reason);
+    json_member_str(&w, "why", history_why(last, note->reason, why));
     json_member_str(&w, "node", note->by_node);
     write_missing(&w, &run->history, note->end, missing);
     writer_u8(&w, '}');

@@ -352,7 +352,7 @@ static void hint_elsewhere(const struct run_facts *f, struct hints *h)
 static void hint_loop(const struct run_facts *f, struct hints *h)
 {
     const struct history_round *r = TAILQ_FIRST(&f->history->rounds), *last = NULL;
-    char words[NODE_TEXT_MAX], first[CONN_PEER_MAX + 80] = "";
+    char words[NODE_TEXT_MAX], first[NODE_TEXT_MAX] = "";
     unsigned rounds = 0, same_node = 0, same_rank = 0;
     int64_t lasted_us = 0;
 
@@ -368,13 +368,13 @@ static void hint_loop(const struct run_facts *f, struct hints *h)
         rounds++;
         lasted_us += r->ended_us - r->completed_us;
         same_node += strcmp(r->failed, last->failed) == 0;
-        same_rank += r->first_peer != NULL && r->first_rank == last->first_rank;
+        same_rank += r->first_at != NULL && r->first_rank == last->first_rank;
     }
     if (rounds < LOOP_ROUNDS)
         return;
-    if (last->first_peer != NULL)
-        snprintf(first, sizeof first, " of the worker that ended first, rank %u at %s (%u of %u)",
-                 last->first_rank, last->first_peer, same_rank, rounds);
+    if (last->first_at != NULL)
+        snprintf(first, sizeof first, " of the worker that ended first, rank %u%.200s (%u of %u)",
+                 last->first_rank, last->first_at, same_rank, rounds);
     run_status_hint(
         h,
         "restart loop: in each of the last %u rounds a worker failed, %.1f s after the begin: read "
@@ -388,14 +388,13 @@ static void hint_ended_worker(const struct run_facts *f, struct hints *h)
 {
     const struct history_round *r = TAILQ_FIRST(&f->history->rounds);
 
-    if (r != NULL && r->first_peer != NULL && r->why == NULL && r->ended_us == 0 &&
+    if (r != NULL && r->first_at != NULL && r->why == NULL && r->ended_us == 0 &&
         f->now_us - r->first_us > HISTORY_FIRST_US)
         run_status_hint(h,
-                        "rank %u at %s has ended its connection %lld s ago, and the round goes on: "
+                        "rank %u%s has ended its connection %lld s ago, and the round goes on: "
                         "do the other "
                         "workers wait for it in a collective?",
-                        r->first_rank, r->first_peer,
-                        (long long)(f->now_us - r->first_us) / 1000000);
+                        r->first_rank, r->first_at, (long long)(f->now_us - r->first_us) / 1000000);
 }
 
 /* Another run of the space has the agents' port, and no range was opened for the others. */

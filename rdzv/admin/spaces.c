@@ -111,7 +111,7 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
     if (!operator_verb_read(word, &order->verb) ||
         operator_is_about_node(order->verb) != is_about_node)
         return is_about_node ? "Say ?order=cordon, drain, evict or uncordon"
-                             : "Say ?order=restart, hold, release or close";
+                             : "Say ?order=restart, hold, release, close or dump";
     order->in_ms = DRAIN_MS;
     read_text(r, "in", in);
     if (in[0] != '\0' &&

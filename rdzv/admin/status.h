@@ -44,9 +44,19 @@ void status_waits_write_run(struct writer *w, const struct engine_space *space,
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
                               const struct engine *engine);
 
-/* For struct rendezvous: logs the first wait of the run's workers that has lasted for 30 s, once
- * for each round. */
+/* For struct rendezvous: logs the first failure, and the first wait of the run's workers that has
+ * lasted for 30 s, once for each round. */
 void status_waits_log(struct live_run *run);
+
+/* --- The first failure of a round, first_failure.c. --- */
+
+/* For struct rendezvous: a worker's connection ends, or it has set a key. */
+void first_failure_note_end(struct rendezvous_space *home, struct conn *c);
+void first_failure_note_set(struct rendezvous_space *home, const struct command *command);
+
+/* Logs those of the last two rounds once, about so long after the first end. */
+#define FIRST_FAILURE_LOG_US 2000000
+void first_failure_log(struct live_run *run, int64_t after_us);
 
 /* --- Open barriers, status_barrier.c: found by the keys that clients wait for: how many of how
  * many clients have arrived, and, if that is knowable, which are missing. --- */
@@ -93,6 +103,9 @@ struct worker_place {
 #define STATUS_PLACES 128
 size_t status_find_places(const struct run *run, const struct keymap *keys,
                           struct worker_place *places);
+/* The clients are on one host. If they come through relays, their relay tells the host. */
+bool status_is_one_host(const struct conn *a, const struct conn *b);
+
 /* The place of the host from which the connection comes, or NULL. */
 struct worker_place *status_place_of(struct worker_place *places, size_t count,
                                      const struct conn *c);

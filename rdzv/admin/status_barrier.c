@@ -222,8 +222,7 @@ int64_t status_first_worker(const struct run *run, const struct keymap *keys, in
     return read_round_number(run, keys, "assigned_ranks", node, 0, NULL);
 }
 
-/* If clients come through relays, their relay tells the hosts apart. */
-static bool is_one_host(const struct conn *a, const struct conn *b)
+bool status_is_one_host(const struct conn *a, const struct conn *b)
 {
     const char *via_a = a->backend == NULL ? NULL : a->backend->via;
     const char *via_b = b->backend == NULL ? NULL : b->backend->via;
@@ -237,7 +236,7 @@ struct worker_place *status_place_of(struct worker_place *places, size_t count,
                                      const struct conn *c)
 {
     for (size_t i = 0; i < count; i++) {
-        if (is_one_host(places[i].agent, c))
+        if (status_is_one_host(places[i].agent, c))
             return &places[i];
     }
     return NULL;

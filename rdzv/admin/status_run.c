@@ -148,6 +148,8 @@ static void write_missing_nodes(struct writer *w, const struct run_facts *f, con
 
 static void write_round(struct writer *w, const struct history_round *r)
 {
+    char why[HISTORY_WHY_MAX];
+
     json_open(w, '{');
     json_member_i64(w, "round", r->round);
     json_member_known(w, "began", r->began_us);
@@ -158,7 +160,7 @@ static void write_round(struct writer *w, const struct history_round *r)
         json_member_seconds(w, "seconds", r->completed_us - r->began_us);
     }
     if (r->why != NULL)
-        json_member_str(w, "why", r->why);
+        json_member_str(w, "why", history_why(r, r->why, why));
     writer_u8(w, '}');
 }
 

@@ -329,6 +329,7 @@ void status_waits_log(struct live_run *live)
     const struct worker_store *w = worker_store_of(space, &live->run);
     const struct waiter *waiter;
 
+    first_failure_log(live, FIRST_FAILURE_LOG_US);
     if (w == NULL || live->waits_logged_of == w->id)
         return;
     waiter = overdue_wait(live->home->rdzv->engine, space_keys(space->store, w->id));

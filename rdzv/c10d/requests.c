@@ -119,6 +119,8 @@ static void handle_check(struct conn *c, const struct c10d_request *req)
     struct slice rest = req->items, key;
     uint8_t answer = C10D_READY;
 
+    if (c10d_session(c)->role == C10D_WORKER && slice_is(c10d_first_key(req), TORCH_DUMP_KEY))
+        c10d_session(c)->dump_s = (uint32_t)(engine_now_ms(c10d_of(c)->engine) / 1000);
     while (answer == C10D_READY && c10d_next_blob(&rest, &key)) {
         if (!keymap_exists(c10d_keys(c), key))
             answer = C10D_NOT_READY;
@@ -407,6 +409,7 @@ void c10d_drop_watches(struct conn *c)
 static void handle_ping(struct conn *c, const struct c10d_request *req)
 {
     c10d_session(c)->pinged = true;
+    c10d_session(c)->pid = req->nonce;
     bytes_put_u32(conn_reserve(c, 4), req->nonce);
 }
 

@@ -41,6 +41,9 @@ struct c10d_session {
     bool pinged;     /* has sent PING: a client of torch 2.5 or later */
     uint32_t rank; /* of a worker, plus 1, as the first key tells that only its rank writes; 0: not
                       known */
+    uint32_t pid;  /* of the client, as its PING says; 0: not known, as behind a relay */
+    uint32_t dump_s; /* of a worker: when it last asked for TORCH_DUMP_KEY, by engine_now_ms() in
+                        seconds; 0: never */
 };
 
 /* What a hook did with a request of an agent. */

@@ -58,7 +58,7 @@ enum conn_wire {
 
 /* Room for the protocol's data within the connection, so that ten thousand idle connections take
  * one chunk of memory each. */
-#define CONN_SESSION_SIZE 56
+#define CONN_SESSION_SIZE 64
 
 struct conn {
     struct event event;

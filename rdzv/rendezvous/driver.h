@@ -35,6 +35,9 @@ struct rendezvous {
     void (*before_tick)(struct live_run *run); /* of each run; NULL: nothing is called */
     /* Called when a run has ended, before its keys and its memory go; NULL: nothing is called. */
     void (*ended)(struct live_run *run, const struct note *note, int64_t at_us);
+    /* A connection of a worker ends; a key of workers was set. NULL: as above. */
+    void (*worker_ended)(struct rendezvous_space *home, struct conn *c);
+    void (*worker_set)(struct rendezvous_space *home, const struct command *command);
 };
 
 struct live_run {

@@ -33,7 +33,8 @@ static void take_out_round(struct history *h, struct history_round *r)
     history_drop_text(&r->why);
     history_drop_text(&r->left);
     history_drop_text(&r->failed);
-    history_drop_text(&r->first_peer);
+    history_drop_text(&r->first_at);
+    history_drop_text(&r->later_ends);
 }
 
 /* The newest round. If the list has all that it may have, or gets no memory for more, the oldest
@@ -79,8 +80,7 @@ void history_fini(struct history *h)
 
 /* --- Rounds. --- */
 
-/* The newest one, if it is complete and goes on. */
-static struct history_round *standing(const struct history *h)
+struct history_round *history_standing(const struct history *h)
 {
     struct history_round *r = TAILQ_FIRST(&h->rounds);
 
@@ -171,7 +171,7 @@ void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64
 
 void history_add_reason(struct history *h, enum history_reason which, const char *format, ...)
 {
-    struct history_round *r = standing(h);
+    struct history_round *r = history_standing(h);
     char text[HISTORY_TEXT_MAX];
     va_list args;
 
@@ -192,14 +192,74 @@ static void note_fault(struct history *h, int64_t now_us)
         h->fault_us = now_us;
 }
 
+/* --- The first failure. The kernel of a process that ends closes its connections, milliseconds
+ * before the ends that follow from it. --- */
+
+static bool may_be_first(const struct history_round *r, int64_t now_us)
+{
+    return r->why == NULL && (r->first_at == NULL || now_us - r->first_us >= HISTORY_FIRST_US);
+}
+
+static bool may_be_later(const struct history_round *r)
+{
+    return r->first_at != NULL &&
+           (r->later_ends == NULL || strlen(r->later_ends) < HISTORY_TEXT_MAX);
+}
+
+bool history_takes_end(const struct history_round *r, int64_t now_us)
+{
+    return may_be_first(r, now_us) || may_be_later(r);
+}
+
+static void add_later_end(struct history_round *r, const char *what, const char *how,
+                          int64_t now_us)
+{
+    char text[HISTORY_WHY_MAX];
+
+    if (r != NULL && r->why == NULL && now_us - r->first_us >= 4 * HISTORY_FIRST_US)
+        history_drop_text(&r->first_at); /* that worker has ended well, before the others */
+    if (r == NULL || !may_be_later(r))
+        return;
+    snprintf(text, sizeof text, "%s, %s%s after %lld ms",
+             r->later_ends == NULL ? "" : r->later_ends, what, how,
+             (long long)(now_us - r->first_us) / 1000);
+    history_replace_text(&r->later_ends, text);
+}
+
+void history_end_worker(struct history *h, uint32_t rank, const char *at, int64_t now_us)
+{
+    struct history_round *r = history_standing(h);
+    char text[HISTORY_TEXT_MAX];
+
+    if (r != NULL && may_be_first(r, now_us)) {
+        history_replace_text(&r->first_at, at);
+        history_drop_text(&r->later_ends);
+        r->first_rank = rank;
+        r->first_us = now_us;
+    } else if (r != NULL && rank != r->first_rank) {
+        snprintf(text, sizeof text, "rank %u%.400s", rank, at);
+        add_later_end(r, text, "", now_us);
+    }
+}
+
+const char *history_why(const struct history_round *r, const char *why, char text[HISTORY_WHY_MAX])
+{
+    if (r == NULL || r->first_at == NULL)
+        return why;
+    snprintf(text, HISTORY_WHY_MAX, "%s; rank %u%s ended first%s", why, r->first_rank, r->first_at,
+             r->later_ends == NULL ? "" : r->later_ends);
+    return text;
+}
+
 /* --- Nodes. --- */
 
 void history_leave(struct history *h, const char *node, int64_t now_us)
 {
-    struct history_round *r = standing(h);
+    struct history_round *r = history_standing(h);
     char words[NODE_TEXT_MAX];
 
     goodput_enter(&h->goodput, GOODPUT_LEFT, now_us);
+    add_later_end(r, node_words(node, words), " left", now_us);
     if (r == NULL || r->why != NULL)
         return;
     history_add_reason(h, REASON_FIRST, "%s left the round by itself", node_words(node, words));
@@ -226,18 +286,6 @@ static void tell_failure(struct history *h, const char *node)
         r->failed = r->left;
         r->left = NULL;
     }
-}
-
-void history_end_worker(struct history *h, uint32_t rank, const char *peer, int64_t now_us)
-{
-    struct history_round *r = standing(h);
-
-    if (r == NULL || r->why != NULL ||
-        (r->first_peer != NULL && now_us - r->first_us < HISTORY_FIRST_US))
-        return;
-    history_replace_text(&r->first_peer, peer);
-    r->first_rank = rank;
-    r->first_us = now_us;
 }
 
 /* Who joins is lost no more. */
@@ -314,11 +362,12 @@ static enum loss_kind loss_kind_of(enum note_kind kind)
                                           : LOSS_SILENT;
 }
 
-static void add_loss_reason(struct history *h, const struct note *note)
+static void add_loss_reason(struct history *h, const struct note *note, int64_t now_us)
 {
     char words[NODE_TEXT_MAX], by[NODE_TEXT_MAX];
     const char *node = node_words(note->node, words);
 
+    add_later_end(history_standing(h), node, " was lost", now_us);
     switch (note->kind) {
     case NOTE_NODE_DISCONNECTED:
         history_add_reason(h, REASON_ALSO, "%s was lost: its connection ended", node);
@@ -369,14 +418,16 @@ void history_note(struct history *h, const struct run *run, const struct note *n
     case NOTE_NODE_REPLACED:
         if (history_is_of_round(note)) {
             goodput_enter(&h->goodput, GOODPUT_LOST, now_us);
-            add_loss_reason(h, note);
+            add_loss_reason(h, note, now_us);
         }
         history_lose(h, note->node, loss_kind_of(note->kind), peer, now_us);
         history_reach(h, note->round, now_us);
         break;
     case NOTE_NODES_RESTARTED:
         goodput_enter(&h->goodput, run->meets_on_order ? GOODPUT_ORDER : GOODPUT_LEFT, now_us);
-        history_add_reason(h, REASON_ALSO, "rdzvd told the other nodes (%llu) to meet again",
+        history_add_reason(h, REASON_ALSO, "%s (%llu) to meet again",
+                           run->meets_on_order ? "an operator told the nodes"
+                                               : "rdzvd told the other nodes",
                            (unsigned long long)note->number);
         break;
     case NOTE_NODES_LOST:
@@ -396,6 +447,8 @@ void history_note(struct history *h, const struct run *run, const struct note *n
     case NOTE_RUN_ENDED:
         if (run->failed && run->orders.word != ORDER_CLOSE)
             history_replace_text(&h->failed, note->by_node);
+        if (strcmp(note->end, "done") == 0 && h->count > 0)
+            history_drop_text(&TAILQ_FIRST(&h->rounds)->first_at);
         history_end(h, note->reason, now_us);
         break;
     case NOTE_RUN_FORGOTTEN:

@@ -24,10 +24,12 @@ struct history_round {
     char *why;      /* why it ended, or is about to; owned. NULL: nothing has happened to it */
     char *left;     /* `why` is only that this node left, so what comes next may tell more; owned */
     char *failed; /* the node whose agent left first after a worker had failed; owned. NULL: none */
-    char *first_peer; /* of the worker whose connection ended first shortly before; owned. NULL: not
-                         known */
+    char *first_at;      /* " on HOST (pid N)", of the worker whose connection ended first shortly
+                            before `why`; owned. NULL: not known */
     uint32_t first_rank; /* its rank */
     int64_t first_us;    /* its end */
+    char *later_ends;    /* those of workers and agents behind it, in words; owned. NULL: none */
+    bool is_logged;      /* the first failure */
 };
 
 /* How a node was lost. */
@@ -65,6 +67,9 @@ struct history {
 
 void history_fini(struct history *h);
 
+/* The newest round, if it is complete and goes on; else NULL. */
+struct history_round *history_standing(const struct history *h);
+
 /* The run is in that round now. If it is not the newest, that has ended. */
 void history_reach(struct history *h, int64_t round, int64_t now_us);
 
@@ -92,7 +97,13 @@ void history_join(struct history *h, const char *node, bool waits, int64_t now_u
 /* The connection of a worker has ended. If the worker has failed, its agent leaves the round within
  * HISTORY_FIRST_US: before torch 2.4 it polls its workers each 5 s. */
 #define HISTORY_FIRST_US INT64_C(10000000)
-void history_end_worker(struct history *h, uint32_t rank, const char *peer, int64_t now_us);
+void history_end_worker(struct history *h, uint32_t rank, const char *at, int64_t now_us);
+/* False: the ends of further workers are not kept. */
+bool history_takes_end(const struct history_round *r, int64_t now_us);
+
+/* `why`, and which worker's end was the first, and what followed. */
+#define HISTORY_WHY_MAX (4 * HISTORY_TEXT_MAX)
+const char *history_why(const struct history_round *r, const char *why, char text[HISTORY_WHY_MAX]);
 
 /* A node was lost. `peer` may be NULL. */
 void history_lose(struct history *h, const char *node, enum loss_kind kind, const char *peer,

@@ -14,7 +14,7 @@
 static const char *const words[] = {
     [OPERATOR_CORDON] = "cordon",     [OPERATOR_EVICT] = "evict",     [OPERATOR_DRAIN] = "drain",
     [OPERATOR_UNCORDON] = "uncordon", [OPERATOR_RESTART] = "restart", [OPERATOR_HOLD] = "hold",
-    [OPERATOR_RELEASE] = "release",   [OPERATOR_CLOSE] = "close",
+    [OPERATOR_RELEASE] = "release",   [OPERATOR_CLOSE] = "close",     [OPERATOR_DUMP] = "dump",
 };
 
 bool operator_verb_read(struct slice word, enum operator_verb *verb)
@@ -283,6 +283,26 @@ static const char *why_not(const struct run *run, enum operator_verb verb)
     return NULL;
 }
 
+/* The workers of NCCL ask for the key each second, and read a rank: -1 is none. */
+static struct operator_answer order_dump(struct live_run *run, const struct operator_order *o)
+{
+    const struct worker_store *w = live_run_worker_store(run);
+    const struct command command = {.kind = COMMAND_KEY_SET,
+                                    .worker_store = w == NULL ? 0 : w->id,
+                                    .key = slice_str(TORCH_DUMP_KEY),
+                                    .value = slice_str("\xff\xff\xff\xff")};
+    struct store_result result;
+
+    if (w == NULL || w->users == 0)
+        return refuse(409, "No worker uses a store of rdzvd: worker 0 hosts it, or none has come");
+    engine_apply(run->home->rdzv->engine, run->home->space, &command, &result);
+    if (result.status != STORE_OK)
+        return answer_of(result.status);
+    operator_log(run->home->space, o);
+    history_add_reason(&run->history, REASON_ALSO, "an operator has asked for flight records");
+    return answer_of(STORE_OK);
+}
+
 struct operator_answer operator_order_run(struct run_view *v, const struct operator_order *o)
 {
     struct live_run *run = live_run_of(v);
@@ -294,6 +314,8 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
     const char *why = why_not(&run->run, o->verb);
     enum store_status status = STORE_OK;
 
+    if (o->verb == OPERATOR_DUMP)
+        return order_dump(run, o);
     if (why != NULL)
         return refuse(409, why);
     if (o->verb == OPERATOR_RELEASE)

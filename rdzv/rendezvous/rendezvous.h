@@ -60,6 +60,7 @@ enum operator_verb {
     OPERATOR_HOLD,    /* no node of a run takes part, and its agents wait */
     OPERATOR_RELEASE,
     OPERATOR_CLOSE, /* the agents of a run end, and it stays closed until it is forgotten */
+    OPERATOR_DUMP,  /* the workers of a run write their flight records, and end */
 };
 
 #define OPERATOR_NAME_MAX 255 /* bytes of a pattern of hosts */

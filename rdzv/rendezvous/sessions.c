@@ -167,27 +167,17 @@ static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_
         bind_worker(home, c);
 }
 
-/* If a space has several runs and relays, the run of the worker is not looked for. */
-static void unbind_worker(struct rendezvous_space *home, struct conn *c)
-{
-    struct live_run *run = c->listener->temporary ? c->listener->owner : home->shared;
-    const struct c10d_session *s = c10d_session(c);
-    struct worker_store *w = find_worker_store(c, s->bound.worker_store);
-    char peer[CONN_PEER_MAX];
-
-    if (run != NULL && s->rank != 0 && run->run.view.record.worker_store == w->id)
-        history_end_worker(&run->history, s->rank - 1, conn_peer(c, peer),
-                           engine_wall_ns(home->rdzv->engine) / 1000);
-    w->users--;
-    effects_drop_if_unused(home, w);
-}
-
 static void unbind_session(void *arg, struct conn *c)
 {
     struct rendezvous *r = arg;
 
     if (c10d_session(c)->role == C10D_WORKER) {
-        unbind_worker(driver_space_of(r, conn_space(c)), c);
+        struct worker_store *w = find_worker_store(c, c10d_session(c)->bound.worker_store);
+
+        if (r->worker_ended != NULL && !r->net->draining)
+            r->worker_ended(driver_space_of(r, conn_space(c)), c);
+        w->users--;
+        effects_drop_if_unused(driver_space_of(r, conn_space(c)), w);
     } else {
         struct conn_agent *a = c10d_session(c)->bound.agent;
 

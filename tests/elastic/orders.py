@@ -41,8 +41,8 @@ def only_operators_give_orders_and_wrong_ones_get_a_sentence():
         client.request("PUT", SPACE + "/runs/job?order=restart")
         same(client.getresponse().status, 403, "without the token")
         client.close()
-        for what, word, status, words in [("runs/job", "cordon", 400, "restart, hold, release or close"),
-                                          ("runs/job", "stop", 400, "restart, hold, release or close"),
+        for what, word, status, words in [("runs/job", "cordon", 400, "restart, hold, release, close or dump"),
+                                          ("runs/job", "stop", 400, "restart, hold, release, close or dump"),
                                           ("nodes/a", "hold", 400, "cordon, drain, evict or uncordon"),
                                           ("nodes/a", "drain&in=2x", 400, "?in=DURATION"),
                                           ("nodes/a", "drain&in=25h", 400, "24h at most"),

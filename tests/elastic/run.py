@@ -14,6 +14,7 @@ import sys
 
 import scene  # noqa: F401  first, since it says where the modules of the tests are
 import cases
+import failures  # noqa: F401
 import forgetting  # noqa: F401
 import fuzz
 import joining  # noqa: F401

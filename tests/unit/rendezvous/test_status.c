@@ -29,7 +29,7 @@ static void note(struct play *p)
 
         if (o->kind == POLICY_NOTE)
             history_note(&p->history, &p->s.run, o->note,
-                         o->note->agent == NULL ? NULL : "10.0.0.7:1", scene_now_us(&p->s));
+                         o->note->agent == NULL ? NULL : " at 10.0.0.7:1", scene_now_us(&p->s));
     }
 }
 
@@ -192,7 +192,7 @@ static void a_lost_node_is_named(void **state)
     assert_string_equal(str(lost, "addr"), "b");
     assert_int_equal(num(lost, "rank"), 1);
     assert_string_equal(str(lost, "why"), "disconnected");
-    assert_string_equal(str(lost, "peer"), "10.0.0.7:1");
+    assert_string_equal(str(lost, "peer"), " at 10.0.0.7:1");
     assert_non_null(get(lost, "since"));
     assert_string_equal(str(item(json, "rounds", 0), "why"),
                         "b (pid 100) was lost: its connection ended; rdzvd told the other nodes "
@@ -251,7 +251,7 @@ static void a_lost_node_without_which_the_run_goes_on_is_gone(void **state)
     assert_int_equal(num(lost, "rank"), 3);
     assert_int_equal(num(lost, "pid"), 100);
     assert_non_null(get(lost, "since"));
-    assert_string_equal(str(lost, "peer"), "10.0.0.7:1");
+    assert_string_equal(str(lost, "peer"), " at 10.0.0.7:1");
     cJSON_Delete(json);
     scene_next_round(&p.s, 3);
     note(&p);
@@ -410,11 +410,11 @@ static void fail_round(struct play *p, int64_t i, const char *node, bool names_r
     history_reach(&p->history, i, now_us);
     history_complete(&p->history, 2, true, now_us + SECOND);
     if (names_rank) {
-        history_end_worker(&p->history, 1, "10.0.0.8:1", now_us + 5 * SECOND);
-        history_end_worker(&p->history, 0, "10.0.0.7:1", now_us + 5 * SECOND + 1);
+        history_end_worker(&p->history, 1, " at 10.0.0.8:1", now_us + 5 * SECOND);
+        history_end_worker(&p->history, 0, " at 10.0.0.7:1", now_us + 5 * SECOND + 1);
     }
     history_leave(&p->history, node, now_us + 5 * SECOND + 2);
-    history_end_worker(&p->history, 0, "10.0.0.7:1", now_us + 5 * SECOND + 3);
+    history_end_worker(&p->history, 0, " at 10.0.0.7:1", now_us + 5 * SECOND + 3);
     history_reach(&p->history, i + 1, now_us + 5 * SECOND + 4);
     history_join(&p->history, node, false, 1);
 }
