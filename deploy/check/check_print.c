@@ -237,7 +237,7 @@ void check_print_json(FILE *out, struct check *c)
     yaml_put_number(a, sum, "warnings", (long)counts[CHECK_WARNING]);
     yaml_put_number(a, sum, "notes", (long)counts[CHECK_NOTE]);
     yaml_put_number(a, sum, "objects", (long)c->bundle.count);
-    fputs(yaml_write_json(a, root), out);
+    fprintf(out, "%s\n", yaml_write_json(a, root, "\t"));
 }
 
 /* --- SARIF 2.1.0. --- */

@@ -1,8 +1,6 @@
 /* Places in the files, and the findings that rules report there. */
 #include "deploy/check/check.h"
 
-#include <string.h>
-
 /* --- Places. --- */
 
 struct check_position check_at(const struct yaml_node *node)

@@ -65,7 +65,8 @@ static const char *emit_json(struct arena *a, const struct yaml_node *documents)
 
     YAML_PUT_TEXTS(a, list, {"apiVersion", "v1"}, {"kind", "List"});
     yaml_put(a, list, "items", documents);
-    return yaml_write_json(a, documents->count == 1 ? documents->items[0] : list);
+    return arena_text(a, "%s\n",
+                      yaml_write_json(a, documents->count == 1 ? documents->items[0] : list, "\t"));
 }
 
 /* Prints the documents, or how the file differs from what emit would write there. */

@@ -446,7 +446,6 @@ static bool is_shell_text(const struct yaml_node *text, const char *path)
 
 static bool is_started(const struct job_view *v, const struct kube_object *map, const char *key)
 {
-
     return ANY(KUBE_FOREACH_HIT(hit, kube_index_find(&v->started, map->name, key)),
                *hit.list == map->index);
 }

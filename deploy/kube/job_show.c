@@ -80,5 +80,5 @@ void job_show(FILE *out, struct job_view *v)
         show_run(a, yaml_put_new(a, jobs, NULL, YAML_MAPPING), v->runs[i]);
     for (size_t i = 0; i < v->store_count; i++)
         show_store(v, yaml_put_new(a, stores, NULL, YAML_MAPPING), &v->stores[i]);
-    fputs(yaml_write_json(a, all), out);
+    fprintf(out, "%s\n", yaml_write_json(a, all, "\t"));
 }

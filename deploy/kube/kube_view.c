@@ -173,15 +173,14 @@ static void find_file(const struct kube_bundle *b, const struct kube_container *
             const struct yaml_node *item = kube_item(items, "key", file.key);
             const char *below = item == NULL ? file.key : kube_text(item, "path");
             const char *rest = strncmp(path, folder, len) == 0 ? path + len : NULL;
-            bool here = *sub != '\0' ? strcmp(sub, below) == 0 : true;
+            bool whole = *sub == '\0'; /* the mount is a folder, else one file */
             bool at = rest != NULL &&
-                      (*sub != '\0' ? *rest == '\0' : *rest == '/' && strcmp(rest + 1, below) == 0);
+                      (whole ? *rest == '/' && strcmp(rest + 1, below) == 0 : *rest == '\0');
+            bool named = by_name && found->text == NULL &&
+                         strcmp(kube_base_name(path), kube_base_name(whole ? below : folder)) == 0;
 
-            if (file.text->kind != YAML_SCALAR || (items != NULL && item == NULL) || !here)
-                continue;
-            if (at ||
-                (by_name && found->text == NULL &&
-                 strcmp(kube_base_name(path), kube_base_name(*sub != '\0' ? folder : below)) == 0))
+            if (file.text->kind == YAML_SCALAR && (items == NULL || item != NULL) &&
+                (whole || strcmp(sub, below) == 0) && (at || named))
                 *found = file;
         }
     }

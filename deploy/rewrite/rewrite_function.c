@@ -115,7 +115,8 @@ void rewrite_function_print(FILE *out, struct rewrite *w)
     if (root->style == YAML_FLOW) {
         at--; /* before the closing brace */
         fwrite(now->bytes, 1, at, out);
-        fprintf(out, "%s\"results\": %s", root->count > 0 ? ", " : "", rewrite_json(w, list));
+        fprintf(out, "%s\"results\": %s", root->count > 0 ? ", " : "",
+                yaml_write_json(&w->arena, list, " "));
     } else {
         while (at < now->len && now->bytes[at - 1] != '\n') /* a comment may stand there */
             at++;

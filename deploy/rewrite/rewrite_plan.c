@@ -440,8 +440,8 @@ static void make_list(struct rewrite *w, const struct kube_object *o,
 {
     const char *text = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n";
 
-    YAML_FOREACH(document, documents)
-        text = arena_text(&w->arena, "%s%s,\n", text, rewrite_json(w, document));
+    YAML_FOREACH(document, documents) /* tabs are no blanks of YAML */
+        text = arena_text(&w->arena, "%s%s,\n", text, yaml_write_json(&w->arena, document, " "));
     edit_wrap(w, o->node, text, "]}");
 }
 
@@ -450,23 +450,16 @@ static void put_in_front(struct rewrite *w, const struct kube_object *o,
                          const struct yaml_node *documents)
 {
     const struct rewrite_file *f = rewrite_file_of(w, o->node);
-    const char *text = "";
 
     o = kube_top(o);
     if (o->list == NULL && f->yaml.count == 1 && is_json(f)) {
         make_list(w, o, documents);
         return;
     }
-    for (size_t i = 0; i < yaml_length(documents); i++) {
-        const char *one = rewrite_text(w, documents->items[i]);
-
-        if (o->list != NULL)
-            edit_add_item(w, o->list, o->item, true, one);
-        else
-            text = arena_text(&w->arena, "%s%s%s", text, i == 0 ? "" : "---\n", one);
-    }
+    YAML_FOREACH(document, o->list != NULL ? documents : NULL)
+        edit_add_item(w, o->list, o->item, true, rewrite_text(w, document));
     if (o->list == NULL)
-        edit_add_documents(w, o->doc, text);
+        edit_add_documents(w, o->doc, yaml_write_documents(&w->arena, documents));
 }
 
 static bool is_taken(struct rewrite *w, const struct kube_object *job, const char *name)

@@ -83,5 +83,3 @@ extern const char *const store_wish_keys[]; /* of the pod of a store */
 
 /* Writes the tree in block style. */
 const char *rewrite_text(struct rewrite *w, const struct yaml_node *tree);
-/* The same as JSON, without a newline behind it and without tabs, which are no blanks of YAML. */
-const char *rewrite_json(struct rewrite *w, const struct yaml_node *tree);

@@ -116,15 +116,3 @@ const char *rewrite_text(struct rewrite *w, const struct yaml_node *tree)
     root.comment = NULL; /* it would stand between a dash and its item */
     return yaml_write(&w->arena, &root);
 }
-
-const char *rewrite_json(struct rewrite *w, const struct yaml_node *tree)
-{
-    char *text = yaml_write_json(&w->arena, tree);
-
-    *strrchr(text, '\n') = '\0';
-    for (char *p = text; *p != '\0'; p++) {
-        if (*p == '\t') /* in texts they are escaped */
-            *p = ' ';
-    }
-    return text;
-}

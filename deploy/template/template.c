@@ -319,6 +319,6 @@ void template_print_json(FILE *out, const char *name, const char *key, struct ya
         made = template_fill(&t, yaml_get(file, key), &s);
     off->style = YAML_PLAIN; /* now it is null; in the template, null would remove its item */
     if (made != NULL)
-        fputs(yaml_write_json(&d->arena, made), out);
+        fprintf(out, "%s\n", yaml_write_json(&d->arena, made, "\t"));
     embedded_free(&data);
 }

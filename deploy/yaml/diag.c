@@ -79,11 +79,6 @@ void diag_print(const struct diag *d, FILE *out)
         fprintf(out, "rdzv-manifest: %zu more errors: mend these first\n", d->errors - ERRORS_MAX);
 }
 
-int diag_exit(const struct diag *d)
-{
-    return d->errors > 0 ? 2 : 0;
-}
-
 void diag_free(struct diag *d)
 {
     arena_free(&d->arena);
@@ -92,7 +87,7 @@ void diag_free(struct diag *d)
 
 int diag_end(struct diag *d)
 {
-    int code = diag_exit(d);
+    int code = d->errors > 0 ? 2 : 0;
 
     diag_print(d, stderr);
     diag_free(d);

@@ -6,7 +6,6 @@
 #include "deploy/yaml/arena.h"
 #include "proto/nearest.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -52,12 +51,10 @@ void diag_put(FILE *out, const char *text);
 /* Prints a line for each error or, without errors, for each note, escaped by diag_put(). */
 void diag_print(const struct diag *d, FILE *out);
 
-/* The exit code so far: 2 after an error, else 0. */
-int diag_exit(const struct diag *d);
-
 void diag_free(struct diag *d);
 
-/* At the end of a verb: prints all to stderr, frees it, and returns the exit code. */
+/* At the end of a verb: prints all to stderr, frees it, and returns the exit code: 2 after an
+ * error, else 0. */
 int diag_end(struct diag *d);
 
 /* --- Texts in lines of at most 100 columns, for a terminal. --- */

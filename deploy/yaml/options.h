@@ -4,7 +4,6 @@
 #include "deploy/yaml/diag.h"
 
 #include <getopt.h>
-#include <stdbool.h>
 
 /* A table for getopt_long(); each `val` is another letter. */
 struct verb_options {

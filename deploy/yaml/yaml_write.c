@@ -323,14 +323,15 @@ static void write_json_scalar(struct buf *out, const struct yaml_node *n)
         scalar_add_string(out, n->text);
 }
 
-static void write_json_line(struct buf *out, unsigned depth)
+static void write_json_line(struct buf *out, unsigned depth, const char *tab)
 {
     buf_put(out, "\n");
     while (depth-- > 0)
-        buf_put(out, "\t");
+        buf_put(out, tab);
 }
 
-static void write_json_node(struct buf *out, const struct yaml_node *n, unsigned depth)
+static void write_json_node(struct buf *out, const struct yaml_node *n, unsigned depth,
+                            const char *tab)
 {
     bool mapping = n->kind == YAML_MAPPING;
 
@@ -342,23 +343,22 @@ static void write_json_node(struct buf *out, const struct yaml_node *n, unsigned
     for (size_t i = 0; i < n->count; i++) {
         buf_put(out, i == 0 ? "" : mapping ? "," : ", ");
         if (mapping) {
-            write_json_line(out, depth + 1);
+            write_json_line(out, depth + 1, tab);
             scalar_add_string(out, n->pairs[i].key->text);
-            buf_put(out, ":\t");
+            buf_print(out, ":%s", tab);
         }
-        write_json_node(out, yaml_child(n, i), depth + 1);
+        write_json_node(out, yaml_child(n, i), depth + 1, tab);
     }
     if (mapping)
-        write_json_line(out, depth);
+        write_json_line(out, depth, tab);
     buf_put(out, mapping ? "}" : "]");
 }
 
-char *yaml_write_json(struct arena *a, const struct yaml_node *root)
+char *yaml_write_json(struct arena *a, const struct yaml_node *root, const char *tab)
 {
     struct buf out = {.arena = a};
 
-    write_json_node(&out, root, 0);
-    buf_put(&out, "\n");
+    write_json_node(&out, root, 0, tab);
     return out.text;
 }
 

@@ -11,8 +11,9 @@ char *yaml_write(struct arena *a, const struct yaml_node *root);
 /* All documents of a list, with `---` between them. */
 const char *yaml_write_documents(struct arena *a, const struct yaml_node *documents);
 
-/* Indented JSON. Integers keep all digits, even if a double cannot hold them. */
-char *yaml_write_json(struct arena *a, const struct yaml_node *root);
+/* JSON in lines that are indented by `tab`, without a newline behind it. Integers keep all digits,
+ * even if a double cannot hold them. */
+char *yaml_write_json(struct arena *a, const struct yaml_node *root, const char *tab);
 
 /* --- Strings as scalars. --- */
 
