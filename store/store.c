@@ -169,11 +169,9 @@ static void say_no_memory(struct space *space, const struct change *change,
         tree_refuse(&space->tree, change, &out->tree);
 }
 
-/* Functions of this file are exported, so the compiler inlines them into store_execute(), which
- * each request calls, only under another name. */
-static inline bool check_command(struct store *s, struct space *space,
-                                 const struct command *command, struct change *change,
-                                 struct store_result *out)
+/* `inline` here and below: into store_execute(), which each request calls. */
+inline bool store_check(struct store *s, struct space *space, const struct command *command,
+                        struct change *change, struct store_result *out)
 {
     const struct part *part = parts[command_part(command->kind)];
 
@@ -187,12 +185,6 @@ static inline bool check_command(struct store *s, struct space *space,
     return false;
 }
 
-bool store_check(struct store *s, struct space *space, const struct command *command,
-                 struct change *change, struct store_result *out)
-{
-    return check_command(s, space, command, change, out);
-}
-
 bool store_can_apply(struct store *s, struct space *space, const struct change *change)
 {
     const struct part *part = parts[change_part(change->kind)];
@@ -200,8 +192,8 @@ bool store_can_apply(struct store *s, struct space *space, const struct change *
     return part->can_apply(space, change) && reserve_hold(&s->reserve, part->memory(space, change));
 }
 
-static inline void apply_change(struct store *s, struct space *space, const struct change *change,
-                                struct store_result *out)
+inline void store_apply(struct store *s, struct space *space, const struct change *change,
+                        struct store_result *out)
 {
     parts[change_part(change->kind)]->apply(space, change, out);
     if (space->quota.max != 0)
@@ -209,18 +201,12 @@ static inline void apply_change(struct store *s, struct space *space, const stru
     reserve_settle(&s->reserve);
 }
 
-void store_apply(struct store *s, struct space *space, const struct change *change,
-                 struct store_result *out)
-{
-    apply_change(s, space, change, out);
-}
-
 bool store_execute(struct store *s, struct space *space, const struct command *command,
                    struct batch *batch, struct store_result *out)
 {
     struct change change;
 
-    if (!check_command(s, space, command, &change, out))
+    if (!store_check(s, space, command, &change, out))
         return false;
     if (batch != NULL && !batch_add(batch, space->name, &change)) {
         say_no_memory(space, &change, out);
@@ -228,7 +214,7 @@ bool store_execute(struct store *s, struct space *space, const struct command *c
         reserve_settle(&s->reserve);
         return false;
     }
-    apply_change(s, space, &change, out);
+    store_apply(s, space, &change, out);
     if (account_is_short() && change_part(change.kind) == PART_TREE)
         store_spare_history(s);
     return true;

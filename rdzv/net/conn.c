@@ -357,7 +357,7 @@ void conn_free(struct conn *c)
 
 /* --- Output. --- */
 
-void conn_note_output(struct conn *c)
+inline void conn_note_output(struct conn *c)
 {
     flush_later(c);
     c->watermark = engine_watermark(conn_net(c)->engine);

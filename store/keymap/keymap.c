@@ -117,7 +117,7 @@ static inline void entry_begin(struct keymap *m, struct entry *e, struct blob *v
     e->value = value;
 }
 
-static inline struct blob *exchange_value(struct keymap *m, struct entry *e, struct blob *value)
+inline struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
 {
     struct blob *old = e->value;
 
@@ -130,11 +130,6 @@ static inline struct blob *exchange_value(struct keymap *m, struct entry *e, str
     keymap_keep_bytes(m, value->len, old->len);
     e->value = value;
     return old;
-}
-
-struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *value)
-{
-    return exchange_value(m, e, value);
 }
 
 /* A value that was there. */
@@ -150,7 +145,7 @@ static inline void value_release(struct keymap *m, struct blob *old)
 
 static void entry_swap(struct keymap *m, struct entry *e, struct blob *value)
 {
-    struct blob *old = exchange_value(m, e, value);
+    struct blob *old = keymap_exchange(m, e, value);
 
     if (old != NULL)
         value_release(m, old);
