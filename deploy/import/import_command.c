@@ -110,14 +110,16 @@ struct cut {
     size_t from, to;
 };
 
-/* The bytes of an option in the script, with the blanks and continued lines before it. */
+/* The bytes of an option in the script, with the blanks and continued lines before it. A line that
+ * is not continued may end in a comment. */
 static struct cut cut_of(const struct yaml_node *script, const struct torchrun_flag *f)
 {
     struct cut c = {f->flag.start, f->flag.end};
 
     if (f->separate && f->value.node == script)
         c.to = f->value.end;
-    while (c.from > 0 && strchr(" \t\\\n", script->text[c.from - 1]) != NULL)
+    while (c.from > 0 && (strchr(" \t\\", script->text[c.from - 1]) != NULL ||
+                          (c.from > 1 && strncmp(script->text + c.from - 2, "\\\n", 2) == 0)))
         c.from--;
     return c;
 }
