@@ -293,6 +293,7 @@ step manifest-rewrite $PYTHON tests/manifest/rewrite.py --seed "$SEED"
 step manifest-corpus env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/corpus.py
 step manifest-agree env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/agree.py
 step manifest-kinds $PYTHON tests/manifest/kinds.py
+step manifest-launches env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/manifest/launches.py
 step manifest-policy $PYTHON tests/manifest/policy.py
 job_step manifest-run $PYTHON tests/manifest/run_real.py --jobs 3 ${RELEASES:+--all}
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES

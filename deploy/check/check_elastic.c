@@ -16,7 +16,8 @@ void check_elastic_policy_range(struct check *c, const struct kube_object *o)
     if (low >= 0 && high >= 0 && low > high)
         check_report(c, check_at_first(policy, "minReplicas"),
                      "minReplicas %ld is more than maxReplicas %ld", low, high);
-    else if (workers >= 0 && low >= 0 && workers < low)
+    else if (workers >= 0 &&
+             workers + (kube_get(o->spec, "pytorchReplicaSpecs.Master") != NULL) < low)
         check_report(c, check_at_first(worker, "replicas", "restartPolicy", "template"),
                      "%ld workers, but the rendezvous waits for at least %ld", workers, low);
     else if (workers >= 0 && high >= 0 && workers > high)

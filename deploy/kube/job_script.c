@@ -30,8 +30,10 @@ static size_t find_script(const struct arg_word *words, size_t count)
     for (i++; i < count && words[i].text[0] == '-'; i++) {
         const char *options = words[i].text + 1;
 
-        if (*options != '-' && strchr(options, 'c') != NULL)
-            return i + 1 < count ? i + 1 : count;
+        if (*options != '-' && strchr(options, 'c') != NULL) {
+            i += i + 1 < count && strcmp(words[i + 1].text, "--") == 0 ? 2 : 1;
+            return i < count ? i : count;
+        }
         i += *options != '\0' && options[strlen(options) - 1] == 'o'; /* -o NAME */
     }
     return count;
@@ -98,7 +100,8 @@ static size_t read_keywords(struct branches *b, const struct job_scope *scope,
     for (bool keyword = true; keyword && i < count; i += keyword) {
         const char *text = words[i].text;
 
-        keyword = text_is(text, "if", "else", "elif", "fi", "then", "do", "{", "!", "while");
+        keyword =
+            text_is(text, "if", "else", "elif", "fi", "then", "do", "{", "!", "while", "until");
         if (strcmp(text, "if") == 0 && b->depth++ == 0)
             b->first = b->branch = scope->count;
         if (text_is(text, "else", "elif"))
@@ -123,16 +126,12 @@ static bool is_of_one_pod(const char *name, const char *value)
 static bool differs_elsewhere(const struct job_scope *scope, const struct branches *b,
                               const char *name, const char *value)
 {
-    struct kube_hits hits = kube_index_find(&scope->names, "", name);
+    const struct job_assignment *all = scope->assigned;
 
-    for (size_t i = 0; i < hits.count && b->depth > 0; i++) {
-        const char *other = scope->assigned[hits.list[i]].value.text;
-
-        if (hits.list[i] >= b->first && hits.list[i] < b->branch && strcmp(other, value) != 0 &&
-            !is_of_one_pod(name, other))
-            return true;
-    }
-    return false;
+    return b->depth > 0 && ANY(KUBE_FOREACH_HIT(hit, kube_index_find(&scope->names, "", name)),
+                               *hit.list >= b->first && *hit.list < b->branch &&
+                                   strcmp(all[*hit.list].value.text, value) != 0 &&
+                                   !is_of_one_pod(name, all[*hit.list].value.text));
 }
 
 static bool may_hold_torchrun(const char *text)
@@ -190,14 +189,22 @@ static void read_value(struct job_scope *scope, const struct arg_word *value, st
     }
 }
 
+/* The part of a word between its first `from` and its last `to` bytes. */
+static struct arg_word part_of(struct arena *a, const struct arg_word *word, size_t from, size_t to)
+{
+    struct arg_word part = arg_word_from(word, from);
+
+    part.len -= part.len < to ? part.len : to;
+    part.text = arena_copy(a, part.text, part.len);
+    return part;
+}
+
 /* `NAME=(...)`: the part between the parentheses. */
 static bool is_array(struct arena *a, struct arg_word *value)
 {
     if (value->len < 2 || value->text[0] != '(' || value->text[value->len - 1] != ')')
         return false;
-    *value = arg_word_from(value, 1);
-    value->len--;
-    value->text = arena_copy(a, value->text, value->len);
+    *value = part_of(a, value, 1, 1);
     return true;
 }
 
@@ -219,9 +226,7 @@ static bool is_default_of(struct arena *a, const char *name, struct arg_word *va
     if (strncmp(text, "${", 2) != 0 || strncmp(text + 2, name, len) != 0 ||
         !text_begins(text + 2 + len, ":-", ":=") || text[strcspn(text, "}") + 1] != '\0')
         return false;
-    *value = arg_word_from(value, len + 4 + (text[len + 4] == '"'));
-    value->len -= text[len + 4] == '"' && value->len > 1 ? 2 : 1;
-    value->text = arena_copy(a, value->text, value->len);
+    *value = text[len + 4] == '"' ? part_of(a, value, len + 5, 2) : part_of(a, value, len + 4, 1);
     return true;
 }
 
@@ -244,9 +249,12 @@ static void assign(struct job_scope *scope, const struct branches *b, const char
             push_word(a, &words, old->words[i]);
         new.array = new.array || (old != NULL && old->array);
     }
-    if (differs_elsewhere(scope, b, name, value.text))
+    if (differs_elsewhere(scope, b, name, value.text)) {
         make_unknown(a, name, &value);
-    read_value(scope, &value, &words);
+        push_word(a, &words, value);
+    } else {
+        read_value(scope, &value, &words);
+    }
     if (adds)
         make_unknown(a, name, &value);
     new.value = value;
@@ -311,6 +319,12 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     bool accelerate = !torchrun && torchrun_find_accelerate(words, count) > 0;
 
     torchrun_parse(&v->bundle->arena, words, count, first, args);
+    /* xargs adds words of its own, and rewrite adds none to `env NAME=VALUE` in a list. */
+    FOREACH(const struct arg_word, word, words, first) {
+        if (text_is(kube_base_name(word->text), "xargs", "parallel") ||
+            (!word->shell && strncmp(word->text, "PET_", 4) == 0))
+            args->unread = word;
+    }
     args->opaque = args->opaque || (!torchrun && !accelerate);
     args->is_other = !torchrun;
     args->is_accelerate = accelerate;
@@ -332,6 +346,8 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
 {
     size_t first = torchrun_find(words, count);
 
+    for (size_t i = 0; i < first; i++) /* env NAME=VALUE torchrun */
+        read_assignments(scope, &(struct branches){0}, &words[i], 1);
     if (first > 0) {
         add_run(scope, words, count, first, true);
         return true;
@@ -348,18 +364,20 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
 static bool is_talk(const struct arg_word *words, size_t count)
 {
     static const char *const talkers[] = {
-        "echo",     "printf",  "which",      "type",     "pip",   "pip3",  "apt",    "apt-get",
-        "grep",     "cat",     "ls",         "[",        "[[",    "test",  "pgrep",  "pkill",
-        "kill",     "killall", "cp",         "mv",       "ln",    "rm",    "chmod",  "tee",
-        "chown",    "command", "hash",       "alias",    "sed",   "awk",   "mkdir",  "cd",
-        "find",     "tar",     "wait",       "trap",     "sleep", "curl",  "wget",   "git",
-        "touch",    "diff",    "set",        "wc",       "head",  "tail",  "yum",    "apk",
-        "ssh",      "kubectl", "nvidia-smi", "hostname", "date",  "true",  "exit",   "ulimit",
-        "ldconfig", "mount",   "uname",      "docker",   "pdsh",  "unset", "return", "shift",
-        "read",     "iperf",   "ping",       "nslookup", NULL};
+        "echo",    "printf",     "which",    "type",  "pip",   "pip3",   "apt",    "apt-get",
+        "grep",    "cat",        "ls",       "[",     "[[",    "test",   "pgrep",  "pkill",
+        "kill",    "killall",    "cp",       "mv",    "ln",    "rm",     "chmod",  "tee",
+        "chown",   "hash",       "alias",    "sed",   "awk",   "mkdir",  "cd",     "find",
+        "tar",     "wait",       "trap",     "sleep", "curl",  "wget",   "git",    "touch",
+        "diff",    "set",        "wc",       "head",  "tail",  "yum",    "apk",    "ssh",
+        "kubectl", "nvidia-smi", "hostname", "date",  "true",  "exit",   "ulimit", "ldconfig",
+        "mount",   "uname",      "docker",   "pdsh",  "unset", "return", "shift",  "read",
+        "iperf",   "ping",       "nslookup", NULL};
 
     if (count > 1 && text_is(words[0].text, "conda", "uv"))
         return strcmp(words[1].text, "run") != 0; /* it installs something */
+    if (count > 1 && strcmp(words[0].text, "command") == 0)
+        return words[1].text[0] == '-';
     return count > 0 && text_is_one_of(kube_base_name(words[0].text), talkers);
 }
 
@@ -477,14 +495,10 @@ static bool find_in_file(struct job_scope *scope, const struct arg_word *words, 
         return found;
     }
     find_foreign(scope, words, operand, count);
-    if (operand == count || scope->unread != NULL || is_talk(words + operand, count - operand))
-        return false;
-    if (shell || text_ends_with(words[operand].text, ".sh") || words[operand].text[0] == '$') {
-        const char *base = kube_base_name(words[operand].text);
-
-        if (kube_index_find(&scope->written, "", base).count == 0)
-            scope->unread = &words[operand];
-    }
+    if (operand < count && scope->unread == NULL && !is_talk(words + operand, count - operand) &&
+        (shell || text_ends_with(words[operand].text, ".sh") || words[operand].text[0] == '$') &&
+        kube_index_find(&scope->written, "", kube_base_name(words[operand].text)).count == 0)
+        scope->unread = &words[operand];
     return false;
 }
 
@@ -552,6 +566,19 @@ static bool find_in_talk(struct job_scope *scope, const struct shell_command *c,
     return found || find_command(scope, c->words + 1, c->count - 1);
 }
 
+/* What `$(...)` at the end of a word starts. */
+static bool find_in_substitution(struct job_scope *scope, const struct arg_word *word, int depth)
+{
+    const char *from = word->expands ? strstr(word->text, "$(") : NULL;
+    struct arg_word inner;
+
+    if (from == NULL || from[2] == '(' || word->text[word->len - 1] != ')' ||
+        !may_hold_torchrun(from) || depth >= SCRIPT_DEPTH_MAX)
+        return false;
+    inner = part_of(&scope->view->bundle->arena, word, (size_t)(from + 2 - word->text), 1);
+    return find_in_script(scope, &inner, depth + 1);
+}
+
 /* `depth` counts scripts within scripts. */
 static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth)
 {
@@ -567,8 +594,10 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
         bool talk, last = i + 1 == script.count;
         size_t skip;
 
-        for (size_t j = 0; j < c->count; j++)
+        for (size_t j = 0; j < c->count; j++) {
             push_expanded(scope, &list, c->words[j]);
+            found = find_in_substitution(scope, &c->words[j], depth) || found;
+        }
         skip = read_keywords(&b, scope, list.words, list.count);
         b.tested = c->maybe && i > 0 && text_is(c[-1].words[0].text, "[", "[[", "test");
         skip += read_assignments(scope, &b, list.words + skip, list.count - skip);
@@ -578,7 +607,7 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
             found = find_in_script(scope, &c->heredoc, depth + 1) || found;
         if (talk)
             found = find_in_talk(scope, c, last, depth) || found;
-        else if (c->heredoc.text == NULL)
+        else
             found = find_in_words(scope, list.words + skip, list.count - skip, depth) || found;
     }
     return found;
@@ -666,7 +695,6 @@ void job_find_scripts(struct job_view *v, const struct kube_object *map)
         struct kube_container *c;
         struct kube_pods *p;
         struct job_scope scope = {.view = v};
-
         const char *key = entry->key->text;
 
         if (text->kind != YAML_SCALAR || !may_hold_torchrun(text->text) || is_started(v, map, key))

@@ -192,11 +192,10 @@ static void set_from_flags(struct job_scope *scope, struct job_run *r)
 
         if (f->option >= TORCHRUN_OPTIONS)
             continue;
-        if (f->value.text != NULL)
-            s.value = job_scope_value(scope, text);
-        else
-            s.value = (struct job_value){.text = f->option == TORCHRUN_STANDALONE ? "1" : "",
-                                         .known = true};
+        s.value = f->value.text != NULL
+                      ? job_scope_value(scope, text)
+                      : (struct job_value){.text = f->option == TORCHRUN_STANDALONE ? "1" : "",
+                                           .known = true};
         set(scope->view, r, f->option, s);
     }
 }
@@ -230,10 +229,7 @@ static void find_nodes(struct job_run *r)
     if (!job_is_set(r, TORCHRUN_NNODES))
         return;
     r->nodes_min = read_count(text, &end);
-    if (*end == ':')
-        r->nodes_max = read_count(end + 1, &end);
-    else
-        r->nodes_max = r->nodes_min;
+    r->nodes_max = *end == ':' ? read_count(end + 1, &end) : r->nodes_min;
     if (*end != '\0' || r->nodes_min < 0 || r->nodes_max < 0 ||
         !r->settings[TORCHRUN_NNODES].value.known)
         r->nodes_min = r->nodes_max = -1;
@@ -359,10 +355,10 @@ static void conclude(struct job_view *v, struct job_run *r)
     }
     standalone = job_text(r, TORCHRUN_STANDALONE);
     r->standalone = *standalone != '\0' && strcmp(standalone, "0") != 0;
-    if (backend->from == JOB_FROM_NOWHERE)
-        r->backend = r->unread == NULL || r->args == NULL ? "static" : "";
-    else
-        r->backend = backend->value.known ? backend->value.text : "";
+    r->backend = backend->from == JOB_FROM_NOWHERE && (r->unread == NULL || r->args == NULL)
+                     ? "static"
+                 : backend->value.known ? backend->value.text
+                                        : "";
     find_nodes(r);
     if (r->args != NULL && r->args->is_accelerate && strcmp(r->backend, "static") != 0)
         set_from_accelerate(v, r);

@@ -179,11 +179,9 @@ const struct job_store *job_server_in(const struct job_view *v, const struct kub
 {
     const struct job_store *s = job_store_in(v, p);
 
-    for (; s != NULL && s < v->stores + v->store_count && s->container->pods == p; s++) {
-        if (s->kind != JOB_STORE_RELAY)
-            return s;
-    }
-    return NULL;
+    while (s != NULL && s->kind == JOB_STORE_RELAY)
+        s = ++s < v->stores + v->store_count && s->container->pods == p ? s : NULL;
+    return s;
 }
 
 const struct job_store *job_server_behind(const struct job_view *v,

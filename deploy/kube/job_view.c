@@ -151,14 +151,11 @@ struct job_places {
 
 static void add_place(struct job_places *places, const struct job_run *r)
 {
-    for (size_t i = 0; i < places->count; i++) {
-        const struct kube_target *t = &places->list[i]->target;
+    bool known = ANY(FOREACH_POINTER(const struct job_run, p, places->list, places->count),
+                     p->target.pods == r->target.pods && p->port == r->port &&
+                         p->target.service == r->target.service);
 
-        if (t->pods == r->target.pods && t->service == r->target.service &&
-            places->list[i]->port == r->port)
-            return;
-    }
-    if (places->count < PLACES_MAX)
+    if (!known && places->count < PLACES_MAX)
         places->list[places->count++] = r;
 }
 

@@ -146,9 +146,11 @@ static bool is_opaque(const struct arg_word *word)
     const char *text = word->text;
     size_t len = strcspn(text, "/.:=");
 
-    return word->expands && !word->single && text[0] == '$' &&
-           (text[1] == '{' || text[1] == '(' ? strchr("})", text[word->len - 1]) != NULL
-                                             : text[len] == '\0');
+    return (word->shell && strncmp(text, "--{", 3) == 0) ||
+           (word->expands && !word->single && (text[0] == '$' || text[0] == '`') &&
+            (text[0] == '`' || text[1] == '{' || text[1] == '('
+                 ? strchr("})`", text[word->len - 1]) != NULL
+                 : text[len] == '\0'));
 }
 
 /* `--name` or `--name=value`; *used is the number of words. */
@@ -195,41 +197,6 @@ static void parse_short(const struct arg_word *words, size_t count, struct torch
     *used = takes_value && count > 1 ? 2 : 1;
 }
 
-/* The option that the word is; TORCHRUN_UNKNOWN: none. */
-static enum torchrun_option option_of(const struct arg_word *words, size_t count)
-{
-    struct arena scratch = {0};
-    struct torchrun_flag flag = {.option = TORCHRUN_UNKNOWN};
-    size_t used;
-
-    if (strncmp(words[0].text, "--", 2) == 0 && words[0].text[2] != '\0')
-        parse_long(&scratch, words, count, &flag, &used);
-    arena_free(&scratch);
-    return flag.option;
-}
-
-size_t torchrun_find_option(const struct arg_word *words, size_t count)
-{
-    struct arena scratch = {0};
-    struct torchrun_args args = {0};
-    size_t rdzv = 0, first = 0;
-
-    while (rdzv < count && (strncmp(words[rdzv].text, "--rdzv", 6) != 0 ||
-                            option_of(words + rdzv, count - rdzv) >= TORCHRUN_OTHER))
-        rdzv++;
-    while (first < rdzv && option_of(words + first, count - first) >= TORCHRUN_OTHER)
-        first++;
-    if (first < rdzv && rdzv < count)
-        torchrun_parse(&scratch, words, count, first, &args);
-    for (size_t i = 0; i < args.count && first < rdzv; i++) {
-        if (args.flags[i].flag.start == words[rdzv].start &&
-            args.flags[i].flag.node == words[rdzv].node)
-            rdzv = first; /* nothing but options stands between them */
-    }
-    arena_free(&scratch);
-    return rdzv;
-}
-
 void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count, size_t first,
                     struct torchrun_args *out)
 {
@@ -256,4 +223,24 @@ void torchrun_parse(struct arena *a, const struct arg_word *words, size_t count,
         }
         i += used;
     }
+}
+
+size_t torchrun_find_option(const struct arg_word *words, size_t count)
+{
+    struct arena scratch = {0};
+    struct torchrun_args args;
+    size_t first = 0;
+
+    for (bool found = false; first < count && !found; first += !found) {
+        torchrun_parse(&scratch, words, first + 1, first, &args);
+        if (args.count == 0 || args.flags[0].option >= TORCHRUN_OTHER)
+            continue;
+        torchrun_parse(&scratch, words, count, first, &args);
+        found = ANY(FOREACH(const struct torchrun_flag, f, args.flags, args.count),
+                    f->option < TORCHRUN_OTHER && strncmp(f->flag.text, "--rdzv", 6) == 0);
+        if (!found) /* the next options are behind the program */
+            first = args.program == NULL ? count - 1 : (size_t)(args.program - words);
+    }
+    arena_free(&scratch);
+    return first;
 }

@@ -143,7 +143,7 @@ static bool is_static_at_own_pod(const struct rewrite_job *j, const struct job_r
 bool rewrite_is_self_hosted(const struct rewrite_job *j)
 {
     /* A training pod serves the endpoint, or all pods look for rank 0 at one of them. */
-    return j->object->type != KUBE_CONFIG_MAP && !kube_is_template(j->object) &&
+    return j->object->type != KUBE_CONFIG_MAP &&
            ANY(JOB_FOREACH(r, j->runs),
                r->hosted && (job_is_set(r, TORCHRUN_RDZV_ENDPOINT) || is_static_at_own_pod(j, r)));
 }

@@ -154,6 +154,9 @@ static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
                           ? "on the host network each job needs a port of its own for its relays"
                       : j->object->type == KUBE_TRAINJOB || j->object->type == KUBE_RUNTIME
                           ? "its pods are those of a runtime, which other jobs may use"
+                      : j->object->type == KUBE_POD && rewrite_job_nodes(j) > 1
+                          ? "it cannot tell which Pods are one job, and need one space"
+                      : j->object->type == KUBE_MPIJOB ? "mpirun starts torchrun in other pods"
                       : rewrite_restarts_in_place(w) && !has_fixed_size(j)
                           ? "rdzv.restart is for a job of fixed size, whose pods rewrite can count"
                           : NULL;
@@ -628,11 +631,13 @@ size_t move_self_hosted(struct rewrite *w, bool look)
                 note_unread(w, &j);
             continue;
         }
-        if (j.object->type == KUBE_POD) {
+        if (j.object->type == KUBE_POD || kube_is_template(j.object)) {
             rewrite_note(w, j.object->node,
-                         "%s: one of the training pods is the store, and rewrite leaves it so: it "
-                         "cannot tell which Pods are one job",
-                         j.object->title);
+                         "%s: one of the training pods is the store, and rewrite leaves it so: %s",
+                         j.object->title,
+                         j.object->type == KUBE_POD ? "it cannot tell which Pods are one job"
+                                                    : "several jobs would share the new store");
+            w->has_left = true;
             continue;
         }
         found++;

@@ -49,6 +49,7 @@ struct shell_reader {
     bool ran_out;        /* the text ended before a quote or substitution */
     bool drop_next;      /* the next word is the target of a redirection */
     bool writes_next;    /* which is `>` or `>>` */
+    bool reads_next;     /* which is `<<<` */
     const char *heredoc; /* the word that ends the text after the current line, or NULL */
     size_t heredoc_len, heredoc_of; /* and the index of the command that gets the text */
     bool heredoc_tabs, heredoc_quoted;
@@ -140,7 +141,9 @@ static void end_word(struct shell_reader *r)
     r->in_word = false;
     if (r->drop_next) {
         r->drop_next = false;
-        if (r->writes_next)
+        if (r->reads_next)
+            c->heredoc = make_word(r, r->word_start, word_end(r));
+        else if (r->writes_next)
             c->target = make_word(r, r->word_start, word_end(r));
         return;
     }
@@ -376,6 +379,7 @@ static void read_redirection(struct shell_reader *r)
         return;
     }
     r->writes_next = peek_byte(r, 0) == '>';
+    r->reads_next = peek_byte(r, 0) == '<' && peek_byte(r, 1) == '<';
     while (peek_byte(r, 0) == '<' || peek_byte(r, 0) == '>')
         r->pos++;
     r->writes_next = r->writes_next && peek_byte(r, 0) != '&';
@@ -478,7 +482,10 @@ static void read_one(struct shell_reader *r)
     case '$':
     case '`':
         begin_word(r);
-        read_substitution(r, false);
+        if (c == '$' && (peek_byte(r, 1) == '\'' || peek_byte(r, 1) == '"'))
+            r->pos++; /* $'...' */
+        else
+            read_substitution(r, false);
         break;
     case '#':
         if (r->in_word)

@@ -30,7 +30,7 @@ struct shell_command {
     bool maybe; /* behind && or ||: runs only if the previous command succeeds or fails */
     bool pipes; /* its output goes to the next command */
     struct arg_word target;  /* or into this file; text NULL: into none */
-    struct arg_word heredoc; /* the lines behind `<<EOF`; text NULL: none */
+    struct arg_word heredoc; /* the text behind `<<` or `<<<`; text NULL: none */
 };
 
 struct shell_script {

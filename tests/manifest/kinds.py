@@ -138,6 +138,11 @@ DENY = thing("NetworkPolicy", "networking.k8s.io/v1", {
 ALLOW = thing("NetworkPolicy", "networking.k8s.io/v1", {
     "podSelector": {"matchLabels": {"app": "a"}}, "ingress": [{"from": [{"podSelector": {}}]}]})
 CRON = thing("CronJob", "batch/v1", {"schedule": "@daily", "jobTemplate": {"spec": job(c10d("s.x:29400", 3))["spec"]}})
+def named_cron(run):
+    return thing("CronJob", "batch/v1", {"schedule": "@daily", "jobTemplate": {
+        "spec": job(c10d("s.x:29400", more="--rdzv-id=" + run))["spec"]}})
+
+
 CRON_OF_3 = thing("CronJob", "batch/v1", {"schedule": "@daily", "jobTemplate": {
     "spec": job(c10d("s.x:29400", 3), 3)["spec"]}})
 
@@ -183,6 +188,9 @@ FAULTS = [
      [torchjob(["torchrun", "t.py"], POLICY)]),
     ("a Master beside a policy", "elastic-policy-field", [torchjob(["torchrun", "t.py"], POLICY, master=1)],
      [torchjob(["torchrun", "t.py"], POLICY)]),
+    ("the id of a CronJob names another job", "rdzv-id-fixed", [named_cron("b-nightly")], [named_cron("x-a-y")]),
+    ("too few nodes with the Master", "elastic-range", [torchjob(["torchrun", "t.py"], {**POLICY, "minReplicas": 3, "maxReplicas": 3},
+     master=1, workers=1)], [torchjob(["torchrun", "t.py"], {**POLICY, "minReplicas": 3, "maxReplicas": 3}, workers=3)]),
     ("two ports in one JobSet", "rdzv-id-differs", [jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29500"))],
      [jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29400"))]),
     ("an id of each pod's own name", "rdzv-id-differs", [job(["torchrun", "--nnodes=2", "--rdzv-backend=c10d",
@@ -274,6 +282,9 @@ NO_FAULTS = [
      [service("a", {"jobset.sigs.k8s.io/jobset-name": "a"}), jobset(["python", "t.py"])]),
     ("a number that is not known", ["elastic-range", "nnodes-too-few", "nnodes-too-many"],
      [torchjob(["torchrun", "t.py"], {**POLICY, "maxReplicas": "${MAX}"}, workers="${MAX}")]),
+    ("a Master that is one of the nodes", ["elastic-range", "elastic-policy-field"],
+     [torchjob(["torchrun", "t.py"], POLICY, master=1, workers=1)]),
+    ("the id of a CronJob has its name", ["rdzv-id-fixed"], [named_cron("a-nightly")]),
     ("a host that nothing sets", ["rdzv-endpoint-form", "rdzv-hosted-by-worker"],
      [job(["torchrun", "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=$(HOST.IP):$(PORT)", "t.py"])]),
     ("the pod's own loopback", ["rdzv-id-fixed", "rdzv-id-missing", "rdzv-is-host"],
@@ -302,6 +313,14 @@ MOVES = [
         service(selector=LABEL, ports=[{"port": 29500}]), thing("PodDisruptionBudget", "policy/v1", {
             "maxUnavailable": 1, "selector": {"matchLabels": LABEL}}), job(c10d("a-0.a:29500"), subdomain="a", labels=LABEL)], None),
     ("a torchrun that mpirun starts", [], [mpijob("mpirun -np 2 " + c10d("a-worker-0.a:29400"))], None),
+    ("relays of pods in which mpirun starts nothing", ["--rdzv=relay"], [mpijob("mpirun -np 2 " + c10d("a-worker-0.a:29400"))],
+     "mpirun starts torchrun in other pods"),
+    ("Pods that would each get a space", ["--rdzv=relay"], [
+        {**ETCD, "kind": "Deployment", "spec": {**ETCD["spec"], "replicas": 1, "template": {
+            "metadata": {"labels": {"app": "e"}}, "spec": {"containers": [{"name": "e", "image": "quay.io/coreos/etcd:v3.3.27"}]}}}},
+        service("e", {"app": "e"}, ports=[{"port": 2379}])] + [
+            thing("Pod", "v1", spec("torchrun --nnodes=2 --rdzv-backend=etcd-v2 --rdzv-endpoint=e:2379 --rdzv-id=a t.py"), "a-%d" % i)
+            for i in range(2)], "cannot tell which Pods are one job"),
     ("a static job with an endpoint, on the host network", [], [static_on_hosts()], None),
     ("a policy, and an endpoint of a shell", [], [torchjob(c10d("$MASTER_ADDR:$MASTER_PORT", more=""),
                                                            {**POLICY, "rdzvBackend": "etcd"}, master=1, workers=1)], None),
@@ -429,6 +448,18 @@ def an_etcd_that_stays_is_no_absent_one():
     code, out, err = run("rewrite", "--etcd=ml/e", "-", data=text)
     check(code == 0 and "etcd-v2" not in out and "rdzvd" in out, err)
     check("--etcd=NAME" in json.loads(run("check", "-o", "json", "--rule", "etcd-no-v2", "-", data=text)[1])["findings"][0]["remedy"], "remedy")
+
+
+@case
+def what_stays_is_named():
+    cron = named_cron("a")
+    cron["spec"]["jobTemplate"]["spec"] = job(c10d("a.x:29400"), labels={"first": "y"})["spec"]
+    one = thing("Pod", "v1", spec(c10d("a.x:29400")))
+    one["metadata"]["labels"] = {"first": "y"}
+    for o, why in ((cron, "several jobs would share the new store"), (one, "cannot tell which Pods are one job")):
+        text = dump({**service(selector={"first": "y"}), "metadata": {"name": "a", "namespace": "x"}}, {**o, "metadata": {**o["metadata"], "namespace": "x"}})
+        code, out, err = run("rewrite", "-", data=text)
+        check(code == 0 and out == text and why in err and "nothing to rewrite" not in err, err, text)
 
 
 @case
