@@ -25,6 +25,8 @@ class Pod:
         self.names = list(names)  # that resolve to its address
         # Variables the platform adds to regular containers: in front of the user's own, and behind.
         self.before, self.after = dict(before or {}), dict(after or {})
+        self.files = {}  # that the platform puts there: their text by path
+        self.serves = False  # its containers go on as long as the job
 
     @property
     def on_host_network(self):
@@ -42,9 +44,13 @@ class Pod:
         """The containers that run rdzvd as a relay."""
         return [c for c in self._rdzvds() if is_relay(c)]
 
+    def etcds(self):
+        """The containers that run an etcd, where the job met before it was rewritten."""
+        return [c for c in self.spec["containers"] if image_name(c) == "etcd"]
+
     def training(self):
         """The containers that are the job's own."""
-        return [c for c in self.spec["containers"] if image_name(c) != "rdzvd"]
+        return [c for c in self.spec["containers"] if image_name(c) not in ("rdzvd", "etcd")]
 
 
 def is_relay(container):
@@ -66,7 +72,8 @@ def _workload(doc):
     count = doc["spec"].get("replicas", 1)
     if doc["kind"] == "StatefulSet":
         service = doc["spec"]["serviceName"]
-        return [Pod("%s-%d" % (name, i), doc["spec"]["template"], labels={"apps.kubernetes.io/pod-index": str(i)},
+        return [Pod("%s-%d" % (name, i), doc["spec"]["template"], labels={
+            "apps.kubernetes.io/pod-index": str(i), "statefulset.kubernetes.io/pod-name": "%s-%d" % (name, i)},
                     names=["%s-%d.%s" % (name, i, service)]) for i in range(count)]
     return [Pod("%s-7d9c5b6f4-%05d" % (name, i), doc["spec"]["template"]) for i in range(count)]
 
@@ -74,7 +81,7 @@ def _workload(doc):
 def _volcano(doc):
     job, tasks = doc["metadata"]["name"], doc["spec"]["tasks"]
     plugins = doc["spec"].get("plugins") or {}
-    variables, ranks = {}, []
+    variables, ranks, files = {}, [], {}
     # The plugin pytorch brings svc, and counts the master first.
     pytorch = dict(re.match(r"--(\w+)=(.*)", word).groups() for word in plugins.get("pytorch", []))
     if "pytorch" in plugins:
@@ -88,6 +95,7 @@ def _volcano(doc):
                      for i in range(task.get("replicas", 1))]
             variables[prefix + "_HOSTS"] = ",".join(hosts)
             variables[prefix + "_NUM"] = str(len(hosts))
+            files["/etc/volcano/%s.host" % task["name"]] = "".join(h + "\n" for h in hosts)
     pods = []
     for task in tasks:
         for i in range(task.get("replicas", 1)):
@@ -105,6 +113,7 @@ def _volcano(doc):
                              "volcano.sh/job-version": "0", "volcano.sh/job-retry-count": "0",
                              "volcano.sh/task-spec": task["name"]},
                 after=dict(own, **variables)))
+            pods[-1].files = files
     return pods
 
 
@@ -195,11 +204,46 @@ def _job_set(doc, name=None, labels=None, variables=None):
                     "jobset.sigs.k8s.io/replicatedjob-name": part["name"],
                     "jobset.sigs.k8s.io/job-index": str(i),
                     "jobset.sigs.k8s.io/restart-attempt": "0"}
+            if "coordinator" in spec:
+                head = spec["coordinator"]
+                keys["jobset.sigs.k8s.io/coordinator"] = "%s-%s-%d-%d.%s" % (
+                    name, head["replicatedJob"], head.get("jobIndex", 0), head.get("podIndex", 0), subdomain)
             for pod in _job(template, host=job, subdomain=subdomain, labels=dict(keys, **(labels or {}))):
                 pod.annotations.update(keys)
                 if variables:
                     variables(part, pod)
                 pods.append(pod)
+    return pods
+
+
+def _worker_set(doc):
+    """Each group of a LeaderWorkerSet: a leader, and the workers that it names itself to."""
+    name, spec, pods = doc["metadata"]["name"], doc["spec"], []
+    parts = spec["leaderWorkerTemplate"]
+    for group in range(spec.get("replicas", 1)):
+        for i in range(parts.get("size", 1)):
+            template = parts.get("leaderTemplate", parts["workerTemplate"]) if i == 0 else parts["workerTemplate"]
+            pod = "%s-%d" % (name, group) + ("-%d" % i if i else "")
+            env = {"LWS_LEADER_ADDRESS": "%s-%d.%s" % (name, group, name), "LWS_GROUP_SIZE": str(parts.get("size", 1)),
+                   "LWS_WORKER_INDEX": str(i)}
+            pods.append(Pod(pod, template, before=env, names=["%s.%s" % (pod, name)], labels={
+                "leaderworkerset.sigs.k8s.io/name": name, "leaderworkerset.sigs.k8s.io/group-index": str(group),
+                "leaderworkerset.sigs.k8s.io/worker-index": str(i)}))
+    return pods
+
+
+def _mpi_job(doc):
+    """A launcher, whose mpirun reaches the workers by the names in a file."""
+    job, roles, pods, hosts = doc["metadata"]["name"], doc["spec"]["mpiReplicaSpecs"], [], ""
+    for role in ("Worker", "Launcher"):
+        for i in range(roles[role].get("replicas", 1)):
+            name = "%s-%s" % (job, role.lower()) + ("-%d" % i if role == "Worker" else "")
+            pod = Pod(name, roles[role]["template"], names=["%s.%s" % (name, job)] if role == "Worker" else [], labels={
+                "training.kubeflow.org/job-name": job, "training.kubeflow.org/job-role": role.lower()})
+            hosts += "%s.%s slots=%d\n" % (name, job, doc["spec"].get("slotsPerWorker", 1)) if role == "Worker" else ""
+            pod.serves = role == "Worker"
+            pods.append(pod)
+    pods[-1].files["/etc/mpi/hostfile"] = hosts
     return pods
 
 
@@ -281,6 +325,12 @@ def pods_of(documents):
             new = _job_set(doc)
         elif kind == "Job":
             new = _job(doc)
+        elif kind == "CronJob":  # the Job of one of its times
+            new = _job(dict(doc["spec"]["jobTemplate"], metadata={"name": doc["metadata"]["name"] + "-29000000"}))
+        elif kind == "LeaderWorkerSet":
+            new = _worker_set(doc)
+        elif kind == "MPIJob":
+            new = _mpi_job(doc)
         elif kind == "TrainJob":
             new = _train_job(doc, documents)
         else:
@@ -307,6 +357,24 @@ def service_names(documents, pods):
 
 
 # ------------------------------------------------------------ containers
+
+
+def mounted(pod, container, documents):
+    """{path: text} of the ConfigMaps that the container mounts."""
+    maps = {d["metadata"]["name"]: d.get("data") or {} for d in documents if d["kind"] == "ConfigMap"}
+    volumes, found = {v["name"]: v for v in pod.spec.get("volumes") or []}, dict(pod.files)
+    for mount in container.get("volumeMounts") or []:
+        volume, keys = volumes.get(mount["name"], {}), {}
+        sources = volume.get("projected", {}).get("sources") or [volume]
+        for source in [s["configMap"] for s in sources if "configMap" in s]:
+            data = maps.get(source["name"], {})
+            items = source.get("items") or [{"key": k, "path": k} for k in data]
+            keys.update({i["path"]: data[i["key"]] for i in items if i["key"] in data})
+        if "subPath" in mount:
+            found.update({mount["mountPath"]: text for path, text in keys.items() if path == mount["subPath"]})
+        else:
+            found.update({mount["mountPath"].rstrip("/") + "/" + path: text for path, text in keys.items()})
+    return found
 
 
 def _expand(text, known):

@@ -3,6 +3,7 @@
 
     run_real.py [--case NAME]... [--all] [--list] [--jobs N] [--tell] [--keep]
     run_real.py --manifest FILE [--entrypoint WORDS] [--pods N]
+    run_real.py --both FILE [--rewrite OPTIONS]... [--change PATTERN=NEW]...
 
 Each case makes a manifest with rdzv-manifest ($RDZV_MANIFEST, else the one built with rdzvd) and
 takes it as a cluster would: every pod gets a network namespace with its address and host name, names are
@@ -10,7 +11,8 @@ those of the pods and Services, variables those that the platform sets, Secrets 
 exactly the container's arguments, as nobody, on a root that cannot be written to; its probes must
 answer before the job's pods start. Where there are relays, it starts after them, and is killed in
 the middle: the job must not notice. Of replicas, which have a real etcd, the one that leads is killed. Commands run as they stand; a file of the script's name is put
-where they look for it, and holds trainer.py. The job has succeeded when every pod's containers
+where they look for it, and holds trainer.py. Cases `both-` run a job before and after rewrite: with the store that it has, its
+worker 0 or an etcd, and with rdzvd; jobs.py lists them. The job has succeeded when every pod's containers
 ended with 0, all ranks met, and the store saw them over the protocol that the case is about.
 
 Needs root (network namespaces, overlay mounts) and torch 2.13.0; without the first it says so, and
@@ -20,6 +22,7 @@ skips. Each failure prints the manifest's path and the logs.
 import argparse
 import concurrent.futures
 import functools
+import json
 import os
 import re
 import shlex
@@ -30,6 +33,7 @@ import sys
 import tempfile
 import time
 
+import jobs
 import platforms
 from manifests import HERE, MANIFEST, ROOT, Failed, rdzvd_binary, yaml
 from certificates import Secrets  # behind manifests, which says where support/ is
@@ -122,18 +126,18 @@ class Container:
 class Run:
     """A manifest's pods on this machine, from the store to the last rank."""
 
-    def __init__(self, case, text, folder, tell):
-        self.case, self.folder, self.tell = case, folder, tell
+    def __init__(self, case, text, folder, tell, own_store=False):
+        self.case, self.folder, self.tell, self.own_store = case, folder, tell, own_store
         self.documents = platforms.flatten(load(text))
         self.pods = platforms.pods_of(self.documents)
         self.network = netns.Network(folder)
-        self.nodes, self.containers, self.stores = {}, [], []
+        self.nodes, self.containers, self.stores, self.servers = {}, [], [], []
         self.relays, self.running = [], {}  # the last life of the store of each pod
         self.etcd, self.secrets = None, Secrets(self.documents)
         self.torch = os.path.dirname(torches.TORCHES["2.13.0"].python[0])
 
     def close(self):
-        for container in self.containers + self.relays + self.stores:
+        for container in self.containers + self.servers + self.relays + self.stores:
             container.kill()
             container.save_log()
         if self.etcd is not None and self.etcd.process.poll() is None:
@@ -146,6 +150,9 @@ class Run:
         """The store's pods, and as many of the job's as the case asks for."""
         stores = [p for p in self.pods if p.stores()]
         training = [p for p in self.pods if p.training()]
+        if self.own_store:
+            self.replicated = False
+            return [p for p in self.pods if p.etcds()] + training
         self.replicated = bool(stores) and all(is_replica(c) for p in stores for c in p.stores())
         if len(stores) != 1 and not self.replicated:
             raise Failed("%d pods run rdzvd: %s" % (len(stores), [p.name for p in stores]))
@@ -360,19 +367,43 @@ class Run:
 
     # -------------------------------------------------------- the job
 
+    def start_own_etcd(self, pod):
+        """The etcd that the manifest has: of this machine, which serves its v2 API if it is asked to."""
+        for container in pod.etcds():
+            env = platforms.environment(pod, container, self.nodes[pod].address, self.documents)
+            words = platforms.command_line(container, env, ["etcd"])
+            self.stores.append(Container(
+                self, self.nodes[pod], pod.name + "-etcd", [w.replace("/usr/local/bin/etcd", "etcd") for w in words],
+                dict(BASE, **({} if "--enable-v2" in " ".join(words) else {"ETCD_ENABLE_V2": "true"}), **env)))
+            self.stores[-1].process.wait_log(r"ready to serve client requests", timeout=60)
+
+    def files_of(self, pod, container, words, cwd):
+        """(file, target) of all that the platform and the image would put there: ConfigMaps, programs, scripts."""
+        found, pairs = platforms.mounted(pod, container, self.documents), []
+        texts = [text for path, text in found.items() if jobs.is_script(path)]
+        if pod.serves:  # what others start there
+            texts += [str(w) for p in self.pods for c in p.training() for w in c.get("command", []) + c.get("args", [])]
+        for path, text in {**found, **jobs.programs()}.items():
+            handle, name = tempfile.mkstemp(dir=self.folder)
+            with os.fdopen(handle, "w") as f:
+                f.write(text)
+            os.chmod(name, 0o755)
+            pairs.append((name, path))
+        return pairs + scripts_of(words + texts, cwd)
+
     def start_pod(self, pod):
         node = self.nodes[pod]
         for container in pod.training():
             env = platforms.environment(pod, container, node.address, self.documents)
             words = platforms.command_line(container, env, self.case.entrypoint)
             cwd = container.get("workingDir") or "/app"
-            path = "%s:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" % self.torch
+            path = "%s:%s:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" % (jobs.PROGRAMS, self.torch)
             base = dict(BASE, PATH=path, OMP_NUM_THREADS="1", TORCH_CPP_LOG_LEVEL="ERROR",
                         PYTHONWARNINGS="ignore", PYTHONDONTWRITEBYTECODE="1")
             self.tell("%s: %s" % (pod.name, " ".join(words[:2]).split("\n", 1)[0]))
-            self.containers.append(Container(
+            (self.servers if pod.serves else self.containers).append(Container(
                 self, node, pod.name + "-" + container["name"], words, dict(base, **env), cwd=cwd,
-                files=scripts_of(words, cwd), volumes=self.volumes(pod, container, secrets=True)))
+                files=self.files_of(pod, container, words, cwd), volumes=self.volumes(pod, container, secrets=True)))
 
     def wait_job(self, seconds):
         deadline = time.monotonic() + seconds
@@ -385,7 +416,7 @@ class Run:
                 raise Failed("%s ended with %d" % (container.title, container.code))
 
     def check_ranks(self):
-        said = [m.groups() for c in self.containers for m in DONE.finditer(c.log())]
+        said = [m.groups() for c in self.containers + self.servers for m in DONE.finditer(c.log())]
         if not said:
             raise Failed("no rank said that it was done")
         world = int(said[0][1])
@@ -430,6 +461,12 @@ class Run:
     def go(self):
         pods = self.choose_pods()
         self.start_network(pods)
+        if self.own_store:
+            for pod in pods:
+                self.start_own_etcd(pod)
+                self.start_pod(pod)
+            self.wait_job(self.case.seconds)
+            return self.check_ranks()
         stored = [p for p in pods if p.stores()]
         if not self.case.killed:
             self.start_store(stored[0])
@@ -490,6 +527,10 @@ class Case:
         self.killed = killed  # there are relays: the store comes late, and is killed once
         self.entrypoint, self.seconds, self.usual = entrypoint, seconds, usual
 
+    def steps(self):
+        """(title, manifest, whether the job has a store of its own) of all that runs, one after the other."""
+        yield "", self.manifest(), False
+
     def manifest(self):
         if self.argv is None:
             with open(self.name) as f:
@@ -540,39 +581,36 @@ def guide_cases():
                            stdin=both + "\n")
 
 
-# Public jobs of ten kinds, with replacements for things that this machine lacks: their size, their downloads, an
-# image's own torchrun and PATH. TrainJobs come with the runtime that they name. Two pods of each remain, or three.
-SMALLER = [(r"--nproc_per_node=8\b", "--nproc_per_node=1"), (r"/usr/local/bin/torchrun", "torchrun"), (r'"-lc"', '"-c"'),
-           (r"wget [^;\n]*(;|$)", ""), (r"apt-get update [^\n]*", ""), (r"git clone \S+", "true")]
-PUBLIC = {
-    "jobset-master": (["c10d/jobset-mnist"], [(r"(parallelism|completions): 4", r"\1: 2"), (r"--nnodes=4", "--nnodes=2")]),
-    "jobset-c10d": (["docs/jobset-kueue-c10d"], [(r"(parallelism|completions): 8", r"\1: 2"), (r"--nnodes=8", "--nnodes=2")]),
-    "statefulset-script": (["c10d/mltrain-train-statefulset"], [
-        (r"replicas: 4", "replicas: 2"), (r"--nnodes=4:64", "--nnodes=2:64"), (r"\\\n\s*&& sleep infinity", "")]),
-    "volcano-plugin": (["c10d/nebius-nccl-test-pytorch"], []),
-    "volcano-host-network": (["etcd/oke-guide-1"], []),
-    "pytorchjob-variables": (["static/kto-demo"], []),
-    "pytorchjob-static": (["c10d/coreweave-imagenet"], []),
-    "pytorchjob-elastic": (["c10d/kai-pytorch-elastic"], []),
-    "pytorchjob-etcd": (["etcd/awsome-task-governance-1"], []),
-    "appwrapper-script": (["static/mlbatch-rendered-volumes"], [(r"replicas: 3", "replicas: 1")]),
-    "trainjob": (["static/trainer-torch_distributed", "static/trainer-01-multi-node"],
-                 [(r"(?s)- --no-python\n.*", "- t.py\n")]),
-}
+class Both(Case):
+    """A job of others before and after rewrite."""
+
+    def __init__(self, name, text, before=True, after=jobs.BOTH, usual=False):
+        super().__init__("both-" + name, None, usual=usual, seconds=300)
+        self.text, self.before, self.after = text, before, after
+
+    def steps(self):
+        if self.before:
+            yield "before", self.text, True
+        for options in self.after:
+            self.argv, self.stdin = ["rewrite", *shlex.split(options), "-"], self.text
+            text = self.manifest()
+            jobs.check_result(self.rules, self.text, text)
+            if text == self.text:
+                raise Failed("rewrite %s leaves the job as it is" % options)
+            yield options or "after", text, False
+
+    @staticmethod
+    def rules(text):
+        done = subprocess.run([MANIFEST, "check", "-o", "json", "-"], capture_output=True, text=True, check=False, input=text)
+        if done.returncode == 2:
+            raise Failed("check: " + done.stderr)
+        return json.loads(done.stdout)["findings"]
 
 
-def public_cases():
-    """Jobs that others have published, rewritten to have a store of their own."""
-    corpus = os.path.join(os.path.dirname(ROOT), "shared", "corpus", "manifests")
-    for name, (files, changes) in PUBLIC.items() if os.path.isdir(corpus) else ():
-        texts = []
-        for path in files:
-            with open(os.path.join(corpus, path + ".yaml")) as f:
-                texts.append(f.read().rstrip() + "\n")
-        text = "---\n".join(texts)
-        for pattern, new in changes + SMALLER:
-            text = re.sub(pattern, new, text)
-        yield Case("public-" + name, ["rewrite", "-"], usual=name == "jobset-master", stdin=text)
+def both_cases():
+    for name, row in jobs.JOBS.items():
+        if jobs.unable(name) is None:
+            yield Both(name, jobs.text_of(row), usual=name in jobs.USUAL, **row[3])
 
 
 def emit_cases():
@@ -630,7 +668,7 @@ def has_relay():
 def run_case(case, options):
     folder = tempfile.mkdtemp(prefix="rdzv-real-")
     os.chmod(folder, 0o755)  # rdzvd runs as the user nobody
-    lines, run, begin = [], None, time.monotonic()
+    lines, run, begin, done = [], None, time.monotonic(), []
 
     def tell(text):
         lines.append(text)
@@ -639,13 +677,17 @@ def run_case(case, options):
 
     error = None
     try:
-        text = case.manifest()
-        with open(os.path.join(folder, "manifest.yaml"), "w") as f:
-            f.write(text)
-        run = Run(case, text, folder, tell)
-        world = run.go()
-        print("PASS %s: %d ranks of %d containers (%.0f s)" % (
-            case.name, world, len(run.containers), time.monotonic() - begin), flush=True)
+        for title, text, own_store in case.steps():
+            if run is not None:
+                run.close()
+            tell("%s: %s" % (case.name, title or "runs"))
+            with open(os.path.join(folder, "manifest.yaml"), "w") as f:
+                f.write(text)
+            part = tempfile.mkdtemp(dir=folder)
+            os.chmod(part, 0o755)
+            run = Run(case, text, part, tell, own_store)
+            done.append("%s%d ranks of %d containers" % (title and title + ": ", run.go(), len(run.containers)))
+        print("PASS %s: %s (%.0f s)" % (case.name, ", ".join(done), time.monotonic() - begin), flush=True)
     except (Failed, platforms.Unknown, AssertionError, KeyError, TypeError) as e:
         error = e
         print("FAIL %s: %s: %s" % (case.name, type(e).__name__, e), flush=True)
@@ -654,7 +696,7 @@ def run_case(case, options):
             run.close()
             if error is not None:
                 print("    " + "\n    ".join(lines))
-                for container in run.stores + run.relays + run.containers:
+                for container in run.stores + run.relays + run.servers + run.containers:
                     print("---- %s (exit code %s)" % (container.title, container.code))
                     print("\n".join(container.log().splitlines()[-40:]))
         if error is not None:
@@ -694,16 +736,23 @@ def main():
     parser.add_argument("--keep", action="store_true", help="keep the logs of what passed")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
     parser.add_argument("--manifest")
+    parser.add_argument("--both")
+    parser.add_argument("--rewrite", action="append", default=[], help="options of rewrite for --both")
+    parser.add_argument("--change", action="append", default=[], help="PATTERN=NEW, in the file of --both")
     parser.add_argument("--entrypoint", default="python /app/trainer.py")
     parser.add_argument("--protocol", default="c10d")
     parser.add_argument("--pods", type=int, default=0)
     options = parser.parse_args()
 
-    cases = list(rewrite_cases()) + list(guide_cases()) + list(public_cases()) + list(emit_cases()) + list(relay_cases()) + list(
+    cases = list(rewrite_cases()) + list(guide_cases()) + list(both_cases()) + list(emit_cases()) + list(relay_cases()) + list(
         replica_cases()) + list(tls_cases())
     if options.manifest:
         cases = [Case(options.manifest, None, options.protocol, options.pods,
                       shlex.split(options.entrypoint))]
+    elif options.both:
+        changes = [tuple(re.split(r"(?<!\\)=", c, maxsplit=1)) for c in options.change]
+        name = os.path.splitext(os.path.abspath(options.both))[0]
+        cases = [Both(os.path.basename(name), jobs.text_of(("/", [name], changes, {})), after=options.rewrite or jobs.BOTH)]
     elif options.case:
         unknown = [n for n in options.case if not any(c.name.startswith(n) for c in cases)]
         if unknown:

@@ -142,6 +142,38 @@ def is_said(lost, said):
     return False
 
 
+LOST = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: a, labels: {team: t}}
+spec:
+  runPolicy: {cleanPodPolicy: None}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      restartPolicy: OnFailure
+      template:
+        spec:
+          nodeSelector: {zone: z}
+          volumes: [{name: v, emptyDir: {medium: Memory}}]
+          containers:
+          - name: pytorch
+            image: b:1
+            command: [sh, -c, "cd /x; torchrun --nnodes=2 --nproc_per_node=${N:-8} --rdzv_id=7 t.py --lr 1"]
+            env: [{name: A, value: "1"}]
+            resources: {limits: {nvidia.com/gpu: 8}}
+            volumeMounts: [{name: v, mountPath: /v, subPath: s}]
+"""
+
+
+def each_loss_is_a_difference():
+    for old, new in (("b:1", "b:2"), ('value: "1"', 'value: "2"'), ("--lr 1", "--lr 2"), ("cd /x; ", ""), ("nnodes=2", "nnodes=3"),
+                     ("--nproc_per_node=${N:-8} ", ""), ("gpu: 8", "gpu: 4"), ("zone: z", "zone: y"), ("Memory", "Disk"), ("replicas: 2", "replicas: 3"),
+                     ("subPath: s", "readOnly: true"), ("OnFailure", "Never"), ("None", "All"), ("team: t", "team: u"), ("sh, -c", "bash, -c")):
+        check(differences(LOST, LOST.replace(old, new), "a"), "%s is lost, and nothing differs" % old)
+    check(not differences(LOST, LOST.replace("--rdzv_id=7 ", ""), "a"), "the rendezvous may differ")
+
+
 def public_files():
     folders = [os.path.join(SHARED, "corpus", "manifests"), os.path.join(HERE, "wild"), os.path.join(HERE, "real", "shapes")]
     folders += os.environ.get("RDZV_MANIFESTS", "").split(":")

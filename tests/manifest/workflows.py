@@ -22,7 +22,7 @@ import yaml
 from workflow_import import (
     import_compares_what_numbers_come_to, import_gives_the_job_back, import_gives_the_store_back,
     import_leaves_the_old_rendezvous, import_says_what_plain_pods_need, import_takes_public_jobs)
-from workflow_meaning import what_import_says_is_true
+from workflow_meaning import each_loss_is_a_difference, what_import_says_is_true
 from workflow_tool import ETCD, NODES, PLAIN, Skip, TOOL, TRAIN, check, findings, put, rules, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -543,7 +543,7 @@ def the_story_of_a_repository():
         check(codes == [1, 0], "another user file: %r" % codes)
 
 
-TESTS = [a_patch_narrows_the_node_selector, import_gives_the_job_back, import_gives_the_store_back, import_leaves_the_old_rendezvous, import_compares_what_numbers_come_to, import_says_what_plain_pods_need, import_takes_public_jobs, what_import_says_is_true, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
+TESTS = [a_patch_narrows_the_node_selector, import_gives_the_job_back, import_gives_the_store_back, import_leaves_the_old_rendezvous, import_compares_what_numbers_come_to, import_says_what_plain_pods_need, import_takes_public_jobs, what_import_says_is_true, each_loss_is_a_difference, the_story_of_a_repository, schema_and_parser_agree, emit_shows_what_changes, runs_have_names, exit_codes_are_for_pipes, diff_writes_nothing, plan_is_in_order, resource_lists_are_functions,
          the_kustomization_runs_rewrite_and_check, kpt_rewrites_the_files_of_a_folder,
          stores_get_what_the_user_asks, folders_are_read, files_of_a_folder_are_no_bundle, config_is_read,
          objects_ignore_rules, github_annotations, sarif_is_for_code_scanning]
