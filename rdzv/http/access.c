@@ -358,6 +358,14 @@ static bool host_is_ipv4(struct slice host)
     return true;
 }
 
+/* Ignores case: capitals differ in one bit, and no other byte becomes a letter by it. */
+static bool host_is_localhost(struct slice host)
+{
+    return host.len == 9 && (host.ptr[8] | 0x20) == 't' &&
+           (bytes_get_u64(host.ptr) | UINT64_C(0x2020202020202020)) ==
+               bytes_get_u64((const uint8_t *)"localhos");
+}
+
 bool http_host_is_welcome(struct slice host, const struct string_list *allowed, bool loopback)
 {
     struct slice name = host_without_port(host);
@@ -368,6 +376,6 @@ bool http_host_is_welcome(struct slice host, const struct string_list *allowed, 
     }
     if (!loopback)
         return allowed->count == 0;
-    return host_is_ipv4(name) || http_name_is(name, "localhost") ||
+    return host_is_ipv4(name) || host_is_localhost(name) ||
            host_is_ipv6(name); /* an empty one, too */
 }
