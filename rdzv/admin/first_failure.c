@@ -95,7 +95,7 @@ static void say_awaited(const struct live_run *run, char *text, size_t room)
     if (w == NULL || i == w->count || w->wake.kind != WAKE_WAITER)
         return;
     key = w->links[i].at->node.key;
-    if (!status_find_writer(run->home->space, &run->run, key, false, &writer))
+    if (!status_find_writer(run->home->space, &run->run, w, key, false, &writer))
         snprintf(writer.text, sizeof writer.text, "another worker");
     snprintf(text, room, " (waits then: %llu, the first for %.*s of %.120s)",
              (unsigned long long)keys->waiters, (int)(key.len < 120 ? key.len : 120),

@@ -123,10 +123,11 @@ struct key_writer {
 const struct torch_node *status_node_of_worker(const struct run *run, const struct keymap *keys,
                                                int64_t rank);
 
-/* False: the key is no well-known one. `run`: of the clients that wait; NULL: of none. `is_agents`:
- * they are agents. */
-bool status_find_writer(const struct engine_space *space, const struct run *run, struct slice key,
-                        bool is_agents, struct key_writer *out);
+/* False: the key is no well-known one. `run`: of the client that waits; NULL: of none. `is_agents`:
+ * it is an agent. */
+bool status_find_writer(const struct engine_space *space, const struct run *run,
+                        const struct waiter *waiter, struct slice key, bool is_agents,
+                        struct key_writer *out);
 
 /* --- The whole text, status_text.c, written in slices. A run is written within one slice, so its
  * numbers fit each other. --- */

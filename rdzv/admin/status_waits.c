@@ -163,8 +163,8 @@ static void write_writer(struct writer *w, const struct waits *all, const struct
 {
     struct key_writer writer;
 
-    if (!status_find_writer(all->barriers.space, all->run, key->entry->node.key, key->is_agents,
-                            &writer))
+    if (!status_find_writer(all->barriers.space, all->run, all->listed[0].waiter,
+                            key->entry->node.key, key->is_agents, &writer))
         return;
     json_member_str(w, "what", writer.torch.what);
     json_member_i64(w, "writer_rank", writer.torch.rank);
@@ -307,10 +307,12 @@ static const struct entry *first_absent_key(const struct waiter *waiter)
     return NULL;
 }
 
-static void log_wait(const struct engine_space *space, const struct run *run, struct slice key)
+static void log_wait(const struct engine_space *space, const struct run *run,
+                     const struct waiter *waiter)
 {
+    struct slice key = first_absent_key(waiter)->node.key;
     struct key_writer writer;
-    bool is_known = status_find_writer(space, run, key, false, &writer);
+    bool is_known = status_find_writer(space, run, waiter, key, false, &writer);
 
     if (key.len > WAIT_KEY_BYTES)
         key.len = WAIT_KEY_BYTES;
@@ -336,5 +338,5 @@ void status_waits_log(struct live_run *live)
     if (waiter == NULL)
         return;
     live->waits_logged_of = w->id;
-    log_wait(space, &live->run, first_absent_key(waiter)->node.key);
+    log_wait(space, &live->run, waiter);
 }

@@ -4,6 +4,7 @@
  * rank that writes the key nor the node of that rank. The text of the key tells the rank
  * (torch_keys.h), and the agents of the round have told each other which ranks each node has. */
 #include <stdio.h>
+#include <time.h>
 
 #include "rdzv/admin/status.h"
 
@@ -17,6 +18,44 @@ const struct torch_node *status_node_of_worker(const struct run *run, const stru
         run->view.last_completed.round != run->view.record.round)
         return NULL;
     return node_of_rank(&run->view.last_completed, node);
+}
+
+#define LOOKED_AT 4096 /* connections, to find a worker; with more, it is not looked for */
+#define SILENT_MS 10000
+
+static bool is_worker(const struct conn *c, const struct engine_space *space, const struct run *run,
+                      int64_t rank)
+{
+    const struct c10d_session *s = c10d_session(c);
+
+    if (c->protocol == NULL || strcmp(c->protocol->name, "c10d") != 0 || conn_space(c) != space ||
+        (int64_t)s->rank != rank + 1)
+        return false;
+    return run == NULL
+               ? s->role == C10D_PLAIN
+               : s->role == C10D_WORKER && s->bound.worker_store == run->view.record.worker_store;
+}
+
+/* A worker of which nothing comes computes, or hangs, outside of the store. The text has the moment
+ * and no duration, so that a stream of the status has no news each second. */
+static void write_silence(const struct engine_space *space, const struct run *run,
+                          const struct net *net, struct key_writer *out)
+{
+    const struct conn *c = net->conn_count > LOOKED_AT ? NULL : TAILQ_FIRST(&net->conns);
+    size_t at = strlen(out->text);
+    uint64_t ms;
+    time_t since;
+    struct tm utc;
+
+    while (c != NULL && !is_worker(c, space, run, out->torch.rank))
+        c = TAILQ_NEXT(c, entry);
+    ms = c == NULL ? UINT64_MAX : conn_silent_ms(c);
+    if (ms == UINT64_MAX || ms < SILENT_MS)
+        return;
+    since = (time_t)(engine_wall_ns(net->engine) / 1000000000 - (int64_t)ms / 1000);
+    if (gmtime_r(&since, &utc) != NULL)
+        strftime(out->text + at, sizeof out->text - at,
+                 "; it is connected, and has asked nothing since %H:%M:%SZ", &utc);
 }
 
 static void write_text(struct key_writer *out)
@@ -38,8 +77,9 @@ static void write_text(struct key_writer *out)
     snprintf(out->text + at, sizeof out->text - (size_t)at, ", %s", out->torch.when);
 }
 
-bool status_find_writer(const struct engine_space *space, const struct run *run, struct slice key,
-                        bool is_agents, struct key_writer *out)
+bool status_find_writer(const struct engine_space *space, const struct run *run,
+                        const struct waiter *waiter, struct slice key, bool is_agents,
+                        struct key_writer *out)
 {
     const struct rendezvous_space *home = space->rendezvous;
     struct slice name;
@@ -59,5 +99,7 @@ bool status_find_writer(const struct engine_space *space, const struct run *run,
             out->node = status_node_of_worker(run, &space->store->keys, out->torch.rank);
     }
     write_text(out);
+    if (!is_agents && slice_is(out->torch.group, TORCH_DEFAULT_GROUP))
+        write_silence(space, run, conn_net(waiter->wake.owner), out);
     return true;
 }

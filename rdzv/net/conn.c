@@ -2,6 +2,8 @@
 #include "rdzv/net/conn.h"
 
 #include <assert.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,6 +32,16 @@ const char *conn_protocol(const struct conn *c)
     if (c->protocol == NULL)
         return "none";
     return c->protocol->version == NULL ? c->protocol->name : c->protocol->version(c);
+}
+
+uint64_t conn_silent_ms(const struct conn *c)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+
+    if (c->backend != NULL || getsockopt(conn_fd(c), IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+        return UINT64_MAX;
+    return info.tcpi_last_data_recv;
 }
 
 /* --- States. --- */

@@ -114,6 +114,10 @@ static inline int conn_fd(const struct conn *c)
     return c->event.ev_fd;
 }
 
+/* So long ago the peer sent its last byte, in milliseconds. UINT64_MAX: not known, as of a relayed
+ * connection. */
+uint64_t conn_silent_ms(const struct conn *c);
+
 /* Is c10d not spoken here? */
 static inline bool conn_is_http_alone(const struct conn *c)
 {

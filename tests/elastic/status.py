@@ -4,6 +4,7 @@ import datetime
 import http.client
 import json
 import os
+import re
 import socket
 import tempfile
 
@@ -251,9 +252,12 @@ def the_status_names_the_writer_of_a_key_that_workers_wait_for():
             workers[-1].wait(b"/default_pg/0//cpu//0/3")
         run = await_status(server.port, lambda r: len(r["waits"]) == 5)[0]
         same(sorted((w["rank"], w["node"]) for w in run["waits"] if "rank" in w), [(1, "a"), (2, "b")], "their ranks")
+        workers.append(Peer(server.port))
+        workers[-1].set(b"/default_pg/0//cpu//0/0", b"its address")  # and then it asks for nothing
         agents[1].wait(agents[1].round_key(0, b"MASTER_ADDR"))
         log = server.wait_log(r"event=workers_wait .*", timeout=60)[0].group()
         check("/default_pg/0//cuda//0" in log and "rank 0 of default_pg, on a" in log, log)
+        check(re.search(r"it is connected, and has asked nothing since \d\d:\d\d:\d\dZ", log), log)
         run = status_of(server.port)[0]  # torch sends no heartbeat while it waits for a key
         same([(n["addr"], n.get("silent", False)) for n in run["nodes"]], [("a", True), ("b", False)], "silent nodes")
 
