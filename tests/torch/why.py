@@ -46,7 +46,7 @@ def look_for_dump(folder, rank, looks):
     """The thread that stands for HeartbeatMonitor, with a client of its own."""
     import torch.distributed as dist  # noqa: PLC0415
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False,
-                          wait_for_workers=False)
+                          wait_for_workers=False, use_libuv=os.environ.get("USE_LIBUV") != "0")
     while True:
         if take(folder, "time-out.%d" % rank):
             store.set(DUMP_KEY, rank.to_bytes(4, "little").decode())
