@@ -72,6 +72,8 @@ OPTIONS = [
            "the reason, which is kept and shown with the order", "reason"),
     Option("in", "", "DURATION", "",
            "the time that the workers have to save their work (default: 120s)"),
+    Option("until", "", "NODES", "",
+           "end the hold when so many nodes are there", "until"),
     Option("ready", "", None, "",
            "ask /readyz, whether the store is ready, in place of /livez", "ready"),
     Option("ended", "", None, "",
@@ -246,15 +248,23 @@ COMMANDS = [
             """All agents of the run end their workers in the same moment, meet, and start new workers. No restart
             (--max-restarts) is used up.""" + FOR_OPERATORS,
             ("restart JOB --yes", "new workers on the same nodes")),
-    Command("hold", "RUN", 1, 1, "runs", "reason yes", "end the workers of a run, and let its agents wait",
+    Command("hold", "RUN", 1, 1, "runs", "reason until yes", "end the workers of a run, and let its agents wait",
             """All workers end, and all agents wait as spares, for any time, also those that come later. The order
-            holds until `rdzvctl release`. Agents of torch before 2.3 cannot wait, so rdzvd refuses the
+            holds until `rdzvctl release`, or until --until nodes are there. Agents of torch before 2.3 cannot wait, so rdzvd refuses the
             order.""" + FOR_OPERATORS,
             ("hold JOB --reason 'storage is down' --yes", "nobody trains"),
+            ("hold JOB --until 8 --yes", "all train again when the job has 8 nodes"),
             ("release JOB", "all meet again")),
     Command("release", "RUN", 1, 1, "runs", "reason", "end the hold of a run",
             """All agents that wait meet again.""" + FOR_OPERATORS,
             ("release JOB", "the job goes on")),
+    Command("rules", "RUN [RULE,...]", 1, 2, "runs", "reason", "the rules of a run about its nodes",
+            """With nodes-multiple=COUNT, each round has a multiple of COUNT nodes; the other nodes wait as spares. With
+            grow-interval=DURATION, the nodes do not meet only for more nodes until that time is over since they met.
+            These rules replace those of the run. Without a RULE, the run has the rules of the store
+            again (rdzvd --rules).""" + FOR_OPERATORS,
+            ("rules JOB nodes-multiple=4,grow-interval=30m", "4, 8, 12 nodes, and growth twice an hour"),
+            ("rules JOB", "those of the store")),
     Command("close", "RUN", 1, 1, "runs", "reason yes", "end a run for all its agents",
             """All agents end with RendezvousClosedError and exit code 1. Agents that start again find the run closed,
             until `rdzvctl forget` frees its id, or no agent was connected for --idle-run-ttl.""" + FOR_OPERATORS,
@@ -285,7 +295,7 @@ COMMANDS = [
 ]
 
 # Of those, the orders to runs and nodes, which one function sends.
-ORDERS = "cordon uncordon evict drain restart hold release close dump".split()
+ORDERS = "cordon uncordon evict drain restart hold release close dump rules".split()
 
 # What is asked before a command, unless there is --yes: of its first word, the space and the store.
 QUESTIONS = {

@@ -32,6 +32,7 @@ struct ctl {
     const char *space;     /* NULL: all that this client may see */
     const char *token_file;
     const char *reason; /* of an order; NULL: none */
+    const char *until;  /* of a hold; NULL: none */
     bool tls;           /* speak it */
     struct {
         const char *ca, *cert, *key; /* files; NULL: the CAs of the machine; none to show */

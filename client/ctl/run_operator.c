@@ -210,11 +210,17 @@ enum ctl_exit run_order(const struct ctl *ctl)
         snprintf(in, sizeof in, "%lldms", (long long)ctl->in_ms);
         path = with_parameter(path, "in", in);
     }
+    if (ctl->until != NULL)
+        path = with_parameter(path, "until", ctl->until);
+    if (ctl->arg_count > 1)
+        path = with_parameter(path, "rules", ctl->args[1]);
     code = http_json(ctl, "PUT", path, &json);
     free(path);
     if (code == CTL_FINE && is_node)
         printf("%s: the store has the order to %s it; nodes with such a host now: %ld\n",
                ctl->args[0], word, member_number(json, "nodes"));
+    else if (code == CTL_FINE && strcmp(word, "rules") == 0)
+        printf("%s: the store has the rules\n", ctl->args[0]);
     else if (code == CTL_FINE)
         printf("%s: the store has the order to %s it\n", ctl->args[0], word);
     cJSON_Delete(json);

@@ -301,6 +301,7 @@ static void cell_role(struct table *t, const cJSON *node, const char *member)
     table_printf(t, "%s%s%s", member_text(node, member), is_silent(node) ? ", silent" : "",
                  cJSON_IsTrue(member_item(node, "draining"))   ? ", draining"
                  : cJSON_IsTrue(member_item(node, "kept_out")) ? ", kept out"
+                 : cJSON_IsTrue(member_item(node, "surplus"))  ? ", surplus"
                                                                : "");
 }
 

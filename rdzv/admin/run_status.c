@@ -219,6 +219,8 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
         add_absent(f, &out->missing);
     out->missing_count = out->missing.count;
     raise_to(&out->missing_count, f->expected, there + out->spares);
+    if (f->run != NULL && f->run->is_shut)
+        there += out->spares;
     if (!v->state.complete)
         raise_to(&out->missing_count, f->history->min, there);
     if (v->is_state)
@@ -317,6 +319,22 @@ static void hint_orders(const struct run_facts *f, struct hints *h)
                         "nodes that an operator keeps out: %zu; `rdzvctl uncordon` lets them take "
                         "part again",
                         count - drained);
+}
+
+static void hint_rules(const struct run_facts *f, struct hints *h)
+{
+    const struct torch_state *state = &f->view->state;
+
+    if (f->run == NULL || !f->run->is_shut || agents_of(f) <= f->view->participants)
+        return;
+    run_status_hint(
+        h,
+        "agents without a place: %zu; the nodes meet for them when the rules of the run "
+        "allow it (nodes-multiple, grow-interval)%s",
+        agents_of(f) - f->view->participants,
+        !f->view->is_state || state->has_redundancy
+            ? ""
+            : "; each of torch before 2.3 ends when its join_timeout is over");
 }
 
 /* Pods on their host's network have its name, and each its agent as the first process. */
@@ -467,6 +485,7 @@ void run_status_hints(const struct run_facts *f, const struct run_survey *survey
     hint_ended_worker(f, h);
     hint_own_port(f, h);
     hint_orders(f, h);
+    hint_rules(f, h);
     if (has_failed(f))
         hint_failed(f, h);
     else if (f->view->state.closed)

@@ -101,22 +101,31 @@ static struct operator_answer order_run(struct engine_space *space,
 /* How long workers have until their node is evicted. */
 #define DRAIN_MS      120000u
 #define DRAIN_MOST_MS 86400000u
+#define UNTIL_MOST    1000000u
 
 /* NULL: the order is read; else why not. `order->name` is there. */
 static const char *read_order(const struct http_request *r, bool is_about_node, struct slice word,
                               struct operator_order *order)
 {
-    char in[TEXT_MAX + 1];
+    char in[TEXT_MAX + 1], until[TEXT_MAX + 1], rules[TEXT_MAX + 1];
 
     if (!operator_verb_read(word, &order->verb) ||
         operator_is_about_node(order->verb) != is_about_node)
         return is_about_node ? "Say ?order=cordon, drain, evict or uncordon"
-                             : "Say ?order=restart, hold, release, close or dump";
+                             : "Say ?order=restart, hold, release, close, dump or rules";
     order->in_ms = DRAIN_MS;
     read_text(r, "in", in);
     if (in[0] != '\0' &&
         (units_parse_duration(in, &order->in_ms) != UNITS_OK || order->in_ms > DRAIN_MOST_MS))
         return "Say ?in=DURATION, such as 120s, and 24h at most";
+    read_text(r, "until", until);
+    if (until[0] != '\0' && (!slice_to_u64(slice_str(until), UNTIL_MOST, &order->until) ||
+                             order->until == 0 || order->verb != OPERATOR_HOLD))
+        return "Say ?order=hold&until=NODES, a number from 1 to 1000000";
+    read_text(r, "rules", rules);
+    order->has_rules = rules[0] != '\0';
+    if (order->has_rules && run_rules_read(rules, &order->rules, NULL) != NULL)
+        return "Say ?rules=nodes-multiple=COUNT,grow-interval=DURATION, or one of them";
     return NULL;
 }
 

@@ -50,6 +50,8 @@ void status_node_write(struct writer *w, const struct run_facts *f, const struct
         writer_str(w, ",\"silent\":true");
     if (f->run != NULL && run_keeps_out(f->run, node))
         writer_str(w, ",\"kept_out\":true");
+    else if (f->run != NULL && f->run->is_shut && node->redundant)
+        writer_str(w, ",\"surplus\":true");
     if (f->run != NULL && node->participant && cordons_have(f->run->orders.drains, node->addr))
         writer_str(w, ",\"draining\":true");
     write_peer(w, f, node);
@@ -237,6 +239,10 @@ static void write_numbers(struct writer *w, const struct run_facts *f, const str
         json_member_u64(w, "max", h->max);
     if (f->expected != 0)
         json_member_u64(w, "expect", f->expected);
+    if (f->run != NULL && f->run->rules.nodes_multiple != 0)
+        json_member_u64(w, "nodes_multiple", f->run->rules.nodes_multiple);
+    if (f->run != NULL && f->run->rules.grow_interval_ms != 0)
+        json_member_seconds(w, "grow_interval", (int64_t)f->run->rules.grow_interval_ms * 1000);
     json_member_u64(w, "participants", s->participants);
     json_member_u64(w, "waiting", s->waiting);
     json_member_u64(w, "spares", s->spares);

@@ -1,5 +1,5 @@
-/* Reads --advertise and --worker-ports, and notes which settings of elastic jobs contradict each
- * other. */
+/* Reads --advertise, --worker-ports and --rules, and notes which settings of elastic jobs
+ * contradict each other. */
 #include "rdzv/config/config_internal.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "proto/torch/torch_timing.h"
+#include "proto/units.h"
 
 static bool read_port(const char *text, size_t len, uint16_t *out)
 {
@@ -73,6 +74,45 @@ const char *config_check_worker_ports(struct config *c, const char *text)
     return NULL;
 }
 
+static bool read_rule(const char *rule, struct run_rules *out, char **rank_zero)
+{
+    struct slice name = {(const uint8_t *)rule, strcspn(rule, "=")};
+    const char *value = rule + name.len + (rule[name.len] == '=');
+
+    if (slice_is(name, "nodes-multiple"))
+        return slice_to_u64(slice_str(value), UINT16_MAX, &out->nodes_multiple);
+    if (slice_is(name, "grow-interval"))
+        return units_parse_duration(value, &out->grow_interval_ms) == UNITS_OK;
+    if (rank_zero == NULL || !slice_is(name, "rank-zero") || value[0] == '\0')
+        return false;
+    free(*rank_zero);
+    *rank_zero = config_copy_text(value, strlen(value));
+    return true;
+}
+
+const char *run_rules_read(const char *text, struct run_rules *out, char **rank_zero)
+{
+    struct run_rules rules = {0};
+    struct string_list items = {0};
+    bool ok = true;
+
+    string_list_split(&items, text);
+    for (size_t i = 0; i < items.count; i++)
+        ok = ok && read_rule(items.items[i], &rules, rank_zero);
+    string_list_free(&items);
+    if (!ok)
+        return "write RULE[,RULE...]: nodes-multiple=COUNT, grow-interval=DURATION";
+    *out = rules;
+    return NULL;
+}
+
+const char *config_check_run_rules(struct config *c, const char *text)
+{
+    free(c->elastic.rank_zero);
+    c->elastic.rank_zero = NULL;
+    return run_rules_read(text, &c->elastic.rules, &c->elastic.rank_zero);
+}
+
 const char *config_check_disable(struct config *, const char *name)
 {
     static const char *const names[] = {CONFIG_C10D_LEGACY, CONFIG_CLOSE_FROM_MEMBERS,
@@ -109,7 +149,7 @@ void config_finish_elastic(struct config *c)
     if (!e->fixes && e->worker_ports != NULL)
         config_note(c, CONFIG_NOTE_IGNORED, "--worker-ports", "--elastic-fixes is off");
     if (e->rank_zero != NULL && (!e->fixes || e->rank_order == RANKS_TORCH))
-        config_note(c, CONFIG_NOTE_IGNORED, "--rank-zero",
+        config_note(c, CONFIG_NOTE_IGNORED, "--rules=rank-zero",
                     "--elastic-fixes is off, or --rank-order is torch");
     if (e->topology_file != NULL && (!e->fixes || e->rank_order < RANKS_KEEP))
         config_note(c, CONFIG_NOTE_IGNORED, "--topology-file",

@@ -167,6 +167,7 @@ bool config_read_port(const char *text, size_t len, uint16_t *out);
 /* config_elastic.c; see struct option */
 const char *config_check_advertise(struct config *c, const char *text);
 const char *config_check_worker_ports(struct config *c, const char *text);
+const char *config_check_run_rules(struct config *c, const char *text);
 const char *config_check_disable(struct config *c, const char *name);
 /* Notes what does not go together. */
 void config_finish_elastic(struct config *c);

@@ -21,6 +21,16 @@ enum rank_order {
 
 extern const char *const rank_order_names[]; /* as the setting has them; config_options.c */
 
+/* Rules of a run about its nodes: steering.c of rdzv/rendezvous/. Each 0: there is none. */
+struct run_rules {
+    uint64_t nodes_multiple;   /* a round has a multiple of so many nodes */
+    uint64_t grow_interval_ms; /* so long after a meeting, nodes do not meet for more nodes */
+};
+
+/* Reads "nodes-multiple=4,grow-interval=30m". `rank_zero`: that of the settings, which is replaced;
+ * NULL: rank-zero=NAME is a fault. Returns NULL, or the fault, and *out is as it was. */
+const char *run_rules_read(const char *text, struct run_rules *out, char **rank_zero);
+
 struct topology;
 
 struct policy_settings {
@@ -38,9 +48,12 @@ struct policy_settings {
     uint64_t silent_restart_ms;
     uint64_t regroup_wait_ms; /* the last call of later rounds is not longer; 0: as long as the
                                  agents say */
+    struct run_rules rules;   /* of runs that have none of their own */
     enum rank_order rank_order;
-    char *rank_zero;                 /* name or pattern of the node that gets rank 0; NULL: any */
-    char *topology_file;             /* NULL: none */
+    char *rules_text;    /* as given, with commas between; NULL: none */
+    char *rank_zero;     /* of these: name or pattern of the node that gets rank 0; owned;
+                            NULL: any */
+    char *topology_file; /* NULL: none */
     const struct topology *topology; /* its table; NULL: none. The store's role owns it */
     uint32_t expected_nodes;         /* of the run's first round; 0: unknown */
     uint64_t closed_run_ttl_ms;      /* a closed run without agents is forgotten after this */

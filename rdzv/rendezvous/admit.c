@@ -112,7 +112,8 @@ bool admit_waiting(struct step *s, uint64_t wanted)
     waiting = torch_state_waiting(&v->state);
     nodes = v->participants + waiting;
     if (nodes < wanted || run->enough == 0 || nodes < run->enough || nodes > run->room_for ||
-        !are_all_here(s, nodes) || presence_is_participant_lost(s) || (next = step_edit(s)) == NULL)
+        run_size(run, nodes) == 0 || !are_all_here(s, nodes) || presence_is_participant_lost(s) ||
+        (next = step_edit(s)) == NULL)
         return false;
     round_decide(run, ROUND_ADMITS, next);
     if (!put_edited(s))

@@ -52,7 +52,7 @@ enum place {
     PLACE_OUTSIDE, /* a new one, or a spare */
     PLACE_LEFT,
     PLACE_STRANGER,
-    PLACE_ASIDE, /* an operator keeps it out: steering.c */
+    PLACE_ASIDE, /* it is kept out: steering.c */
 };
 
 /* --- Where the agent is. --- */
@@ -70,7 +70,8 @@ static bool is_completer(struct step *s, const struct agent *a)
 {
     struct completer *c = &s->run->completer;
 
-    if (!last_call_is_over(s, 0) || s->run->view.state.closed)
+    if (!last_call_is_over(s, 0) || s->run->view.state.closed ||
+        run_size(s->run, s->run->view.participants) == 0)
         return false;
     if (c->agent == NULL || clock_elapsed_ms(c->since_ms, s->now->ms) >= COMPLETER_MS)
         *c = (struct completer){a, s->now->ms};

@@ -62,7 +62,8 @@ static bool is_current(const struct step *s, const struct intent *in)
         return false;
     if (in->kind == INTENT_WAIT || in->kind == INTENT_SPARE)
         return in->shown == 0 || in->shown == v->participants;
-    return in->kind != INTENT_COMPLETE || in->shown <= v->participants;
+    return in->kind != INTENT_COMPLETE ||
+           (in->shown <= v->participants && run_size(s->run, v->participants) != 0);
 }
 
 static bool change_own(const struct agent *a, const struct intent *in, struct torch_state *next)
@@ -146,6 +147,8 @@ static enum outcome beat(struct step *s, struct agent *a, const struct intent *i
     agent_note_wrote(a);
     if (us > node->heartbeat_us)
         step_note_beat(s, node, us);
+    if (in->shown != 0 && node->redundant && in->was != NULL && in->was->redundant)
+        a->max_least = a->max_most = in->shown; /* else it would not stay a spare */
     if (node->participant && in->is->participant && in->from.complete &&
         in->from.round == v->state.round && a->has_seen == v->completions)
         a->has_ranks_of = v->completions;
@@ -166,8 +169,13 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
         break;
     }
     outcome = put(s, a, in);
-    if (outcome == OUTCOME_DONE)
-        numbers_joined(s, a, in->number);
+    if (outcome != OUTCOME_DONE)
+        return outcome;
+    numbers_joined(s, a, in->number);
+    if (in->to.complete && s->run->max_nodes < in->number) { /* some of them are spares */
+        s->run->max_nodes = in->number;
+        s->run->fill = FILL_BELOW_MAX;
+    }
     return outcome;
 }
 

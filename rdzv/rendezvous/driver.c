@@ -269,7 +269,7 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
     struct engine *engine = run->home->rdzv->engine;
     struct policy_now now = driver_now(run);
     const struct run_view *v = &run->run.view;
-    bool had_agents = run->run.agent_count > 0;
+    bool had_agents = run->run.agent_count > 0, on_hold = run->run.orders.word == ORDER_HOLD;
     struct policy_out out = {0};
     enum c10d_verdict verdict;
     uint64_t changes;
@@ -300,6 +300,8 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
         go_on(run, &out.items[i]);
     if (out.failed)
         give_up(run, &event);
+    if (on_hold && run->run.orders.word == ORDER_NONE)
+        operator_end_hold(run);
     if (!v->exists)
         operator_forget_run(run);
     policy_out_clear(&out);

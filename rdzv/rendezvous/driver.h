@@ -46,6 +46,7 @@ struct live_run {
     struct expiry_node due; /* in rdzv->due */
     struct probe *probe;    /* asks whether agent 0 hosts a store */
     struct listener *port;  /* of its own; NULL: none */
+    bool has_rules;         /* of its own: run.rules */
     struct history history;
     uint64_t keys_forgotten; /* by the last POLICY_FORGET_RUN */
     uint32_t sweep; /* the number of that which goes on, see effects_sweep_keys(); 0: none */
@@ -140,6 +141,8 @@ void driver_end_run(struct live_run *run, const char *end, const char *why, int6
 void operator_restore(struct rendezvous_space *home);
 void operator_restore_run(struct live_run *run);
 void operator_forget_run(struct live_run *run);
+/* The policy has ended the hold of the run. */
+void operator_end_hold(struct live_run *run);
 
 #define OPERATOR_NODE_KEY  RUN_ORDER_KEY "node/" /* a pattern of hosts follows */
 #define OPERATOR_ORDER_MAX 1024                  /* bytes of an order in JSON, the record's value */

@@ -243,22 +243,31 @@ void loss_restart(struct step *s)
         put_without(s, true, "an operator has asked for it");
 }
 
-/* --- Nodes that an operator keeps out. --- */
+/* True: the survivors must meet without this node. */
+static bool is_missed(const struct run *run, const struct torch_state *next,
+                      const struct torch_node *node)
+{
+    if (node->waiting)
+        return lacks_participants(run, next) && run->settings->restart_on_loss != RESTART_NEVER;
+    return node->participant && run->settings->restart_on_loss == RESTART_WHEN_SILENT;
+}
+
+/* --- Nodes that an operator or a rule keeps out. --- */
 
 static void set_aside(struct step *s, struct torch_state *next, struct torch_node *node)
 {
     struct note *note = explain_note_node(s, NOTE_NODE_SET_ASIDE, node);
     struct agent *a = run_agent_of(s->run, node);
-    bool has_heartbeat = node->has_heartbeat;
+    bool has_heartbeat = node->has_heartbeat, is_ordered = run_keeps_out(s->run, node);
     struct policy_output *close;
 
-    note->reason = "an operator keeps it out";
+    note->reason = is_ordered ? "an operator keeps it out" : "by --rules it has no place yet";
     if (a != NULL)
         agent_set_line(a, LINE_NONE);
     loss_take_out(next, node);
     node->redundant = next->has_redundancy;
     node->has_heartbeat = has_heartbeat && node->redundant;
-    if (node->redundant || a == NULL)
+    if (node->redundant || a == NULL || !is_ordered)
         return;
     close = step_agent(s, POLICY_CLOSE, a);
     close->reason = "an operator keeps its node out, and torch before 2.3 cannot wait outside";
@@ -275,14 +284,19 @@ void loss_set_aside(struct step *s, bool meets)
         struct torch_node *node = &next->nodes[i];
 
         if (loss_is_mark(node) || !(node->waiting || (node->participant && !trains)) ||
-            !run_keeps_out(s->run, node))
+            !(run_keeps_out(s->run, node) ||
+              (s->run->is_shut && !(node->participant && next->complete))))
             continue;
-        missed = missed || (node->participant && next->complete);
+        missed = missed || (node->participant && next->complete) || is_missed(s->run, next, node);
         set_aside(s, next, node);
         moved++;
     }
+    if (moved != 0 && !next->complete && torch_state_participants(next) == 0)
+        next->has_deadline = false; /* of the next last call, that is for other nodes */
     if (moved != 0)
-        put_without(s, missed, "an operator has taken a node out");
+        put_without(s, missed,
+                    s->run->is_shut ? "one of them is lost, and too few others are there"
+                                    : "an operator has taken a node out");
 }
 
 /* --- All of them. --- */
@@ -397,15 +411,6 @@ static void note_silent(struct step *s, const struct torch_node *node)
                        ? "nothing has come of its agent for --silent-node-timeout"
                        : "nothing has come of its agent for a minute, or for 15s while a node asks "
                          "for a place";
-}
-
-/* True: the survivors must meet without this node. */
-static bool is_missed(const struct run *run, const struct torch_state *next,
-                      const struct torch_node *node)
-{
-    if (node->waiting)
-        return lacks_participants(run, next) && run->settings->restart_on_loss != RESTART_NEVER;
-    return node->participant && run->settings->restart_on_loss == RESTART_WHEN_SILENT;
 }
 
 /* Should an agent only have slept, it is put back when it asks again: see repair.c. */

@@ -8,13 +8,15 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
-#define NODE_KEY OPERATOR_NODE_KEY
-#define RUN_KEY  RUN_ORDER_KEY "run/"
+#define NODE_KEY  OPERATOR_NODE_KEY
+#define RUN_KEY   RUN_ORDER_KEY "run/"
+#define RULES_KEY RUN_ORDER_KEY "rules/"
 
 static const char *const words[] = {
     [OPERATOR_CORDON] = "cordon",     [OPERATOR_EVICT] = "evict",     [OPERATOR_DRAIN] = "drain",
     [OPERATOR_UNCORDON] = "uncordon", [OPERATOR_RESTART] = "restart", [OPERATOR_HOLD] = "hold",
     [OPERATOR_RELEASE] = "release",   [OPERATOR_CLOSE] = "close",     [OPERATOR_DUMP] = "dump",
+    [OPERATOR_RULES] = "rules",
 };
 
 bool operator_verb_read(struct slice word, enum operator_verb *verb)
@@ -95,9 +97,15 @@ void operator_restore(struct rendezvous_space *home)
 void operator_restore_run(struct live_run *run)
 {
     const struct run_record *record = driver_find_record(run->home, RUN_KEY, run->run.view.id);
+    const struct run_record *rules = driver_find_record(run->home, RULES_KEY, run->run.view.id);
 
     if (record != NULL)
         run->run.orders.word = record->port == OPERATOR_HOLD ? ORDER_HOLD : ORDER_CLOSE;
+    if (record != NULL)
+        run->run.orders.until = (uint64_t)record->round;
+    if (rules != NULL)
+        run->run.rules = (struct run_rules){rules->port, (uint64_t)rules->round};
+    run->has_rules = rules != NULL;
 }
 
 /* --- To the records. --- */
@@ -110,10 +118,23 @@ static enum store_status remove_order(struct rendezvous_space *home, const char 
 
 void operator_forget_run(struct live_run *run)
 {
-    if (run->run.orders.word == ORDER_NONE)
-        return;
+    if (run->run.orders.word != ORDER_NONE)
+        remove_order(run->home, RUN_KEY, run->run.view.id);
     run->run.orders.word = ORDER_NONE;
+    if (run->has_rules)
+        remove_order(run->home, RULES_KEY, run->run.view.id);
+    run->has_rules = false;
+    run->run.rules = run->run.settings->rules;
+}
+
+void operator_end_hold(struct live_run *run)
+{
     remove_order(run->home, RUN_KEY, run->run.view.id);
+    operator_log(run->home->space,
+                 &(struct operator_order){.verb = OPERATOR_RELEASE,
+                                          .name = run->run.view.id,
+                                          .reason = "so many nodes are there as --until says",
+                                          .by = "rdzvd"});
 }
 
 static enum store_status put_order(struct rendezvous_space *home, const char *prefix,
@@ -132,6 +153,16 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
     if (o->verb == OPERATOR_DRAIN) {
         put.number += (int64_t)o->in_ms * 1000;
         json_member_time(&w, "until", put.number);
+    }
+    if (o->verb == OPERATOR_HOLD)
+        put.number = (int64_t)o->until;
+    if (o->verb == OPERATOR_HOLD && o->until != 0)
+        json_member_u64(&w, "nodes", o->until);
+    if (o->verb == OPERATOR_RULES) {
+        put.port = (uint16_t)o->rules.nodes_multiple;
+        put.number = (int64_t)o->rules.grow_interval_ms;
+        json_member_u64(&w, "nodes_multiple", put.port);
+        json_member_seconds(&w, "grow_interval", put.number * 1000);
     }
     json_member_str(&w, "reason", o->reason);
     writer_u8(&w, '}');
@@ -267,6 +298,8 @@ static const char *why_not(const struct run *run, enum operator_verb verb)
 
     if (run->view.id.len > OPERATOR_NAME_MAX)
         return "The id of the run is too long for an order";
+    if (verb == OPERATOR_RULES)
+        return NULL;
     if (verb == OPERATOR_RELEASE)
         return run->orders.word == ORDER_HOLD ? NULL : "The run is not on hold";
     if (!run->view.is_state || run->view.unread)
@@ -303,6 +336,24 @@ static struct operator_answer order_dump(struct live_run *run, const struct oper
     return answer_of(STORE_OK);
 }
 
+/* The store has the order. */
+static void note_order(struct live_run *run, const struct operator_order *o)
+{
+    switch (o->verb) {
+    case OPERATOR_RESTART:
+        break;
+    case OPERATOR_RULES:
+        run->has_rules = o->has_rules;
+        run->run.rules = o->has_rules ? o->rules : run->run.settings->rules;
+        break;
+    default:
+        run->run.orders.word = o->verb == OPERATOR_HOLD    ? ORDER_HOLD
+                               : o->verb == OPERATOR_CLOSE ? ORDER_CLOSE
+                                                           : ORDER_NONE;
+        run->run.orders.until = o->until;
+    }
+}
+
 struct operator_answer operator_order_run(struct run_view *v, const struct operator_order *o)
 {
     struct live_run *run = live_run_of(v);
@@ -310,25 +361,23 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
                                  .order = o->verb == OPERATOR_RESTART ? RUN_ORDER_RESTART
                                           : o->verb == OPERATOR_CLOSE ? RUN_ORDER_CLOSE
                                                                       : RUN_ORDER_KEEP_OUT,
-                                 .evicts = true};
+                                 .evicts = o->verb != OPERATOR_RULES};
     const char *why = why_not(&run->run, o->verb);
+    const char *key = o->verb == OPERATOR_RULES ? RULES_KEY : RUN_KEY;
     enum store_status status = STORE_OK;
 
     if (o->verb == OPERATOR_DUMP)
         return order_dump(run, o);
     if (why != NULL)
         return refuse(409, why);
-    if (o->verb == OPERATOR_RELEASE)
-        status = remove_order(run->home, RUN_KEY, v->id);
+    if (o->verb == OPERATOR_RELEASE || (o->verb == OPERATOR_RULES && !o->has_rules))
+        status = remove_order(run->home, key, v->id);
     else if (o->verb != OPERATOR_RESTART)
-        status = put_order(run->home, RUN_KEY, o);
+        status = put_order(run->home, key, o);
     if (status != STORE_OK)
         return answer_of(status);
     operator_log(run->home->space, o);
-    if (o->verb != OPERATOR_RESTART)
-        run->run.orders.word = o->verb == OPERATOR_HOLD    ? ORDER_HOLD
-                               : o->verb == OPERATOR_CLOSE ? ORDER_CLOSE
-                                                           : ORDER_NONE;
+    note_order(run, o);
     driver_step(run, event);
     return answer_of(STORE_OK);
 }

@@ -187,6 +187,7 @@ static void restored(struct step *s, const struct policy_event *event)
 {
     run_view_update(&s->run->view, s->value);
     s->run->idle_since_ms = s->now->ms;
+    s->run->met_ms = s->now->lived_ms;
     s->run->start = event->agents_return ? START_AWAITED : START_OVER;
     loss_on_start(s, event->agents_return);
     if (!event->agents_return)
@@ -322,7 +323,10 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     if (run->still_ms != now->ms - now->lived_ms)
         pace_forget_shifts(run);
     run->still_ms = now->ms - now->lived_ms;
+    if (event->kind < RUN_RESTORED) /* else the view may be out of date */
+        steering_check(&s);
     answers[event->kind](&s, event);
+    steering_check(&s);
     last_call_note(&s);
     long_poll_check(&s);
     meeting_check(&s);

@@ -200,18 +200,18 @@ void loss_clear_mark(struct step *s);
 
 /* An operator wants the nodes of the complete round to meet again. */
 void loss_restart(struct step *s);
-/* Puts the nodes that an operator keeps out on the redundancy list: those that wait or join, and if
- * the nodes of the complete round meet again, its participants. */
+/* Puts the nodes that are kept out on the redundancy list: those that wait or join, and if the
+ * nodes of the complete round meet again, its participants. */
 void loss_set_aside(struct step *s, bool meets);
 
 /* --- steering.c --- */
 
-/* An operator keeps out the node of the agent, and that is neither in the round nor waits. `own`:
- * as run_node_of(). */
+/* The node of the agent is kept out, by an operator or a rule, and is neither in the round nor
+ * waits. `own`: as run_node_of(). */
 bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own);
 /* The number of connected agents that are not aside. */
 size_t steering_agents(const struct run *run);
-/* True if such an agent has no node among the participants. */
+/* True if an agent has no node among the participants, and no operator keeps its node out. */
 bool steering_is_any_outside(const struct run *run);
 /* The number of nodes of the last complete round that no operator keeps out. */
 size_t steering_wanted(const struct run *run);
@@ -227,6 +227,10 @@ enum steering_verdict {
 enum steering_verdict steering_judge(struct step *s, struct agent *a, const struct intent *in);
 /* The first agent of a run is kept out: puts the state without it. */
 void steering_begin_empty(struct step *s, struct agent *a, const struct intent *in);
+/* Sets run.is_shut, and ends a hold that has the nodes that it waits for. The second also makes
+ * spares of nodes that wait or have joined, if the run is shut now. */
+void steering_note(struct step *s);
+void steering_check(struct step *s);
 /* Answers RUN_ORDERED. */
 void steering_on_order(struct step *s, const struct policy_event *event);
 

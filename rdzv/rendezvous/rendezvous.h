@@ -61,6 +61,7 @@ enum operator_verb {
     OPERATOR_RELEASE,
     OPERATOR_CLOSE, /* the agents of a run end, and it stays closed until it is forgotten */
     OPERATOR_DUMP,  /* the workers of a run write their flight records, and end */
+    OPERATOR_RULES, /* a run has rules of its own, or again those of the settings */
 };
 
 #define OPERATOR_NAME_MAX 255 /* bytes of a pattern of hosts */
@@ -72,6 +73,9 @@ struct operator_order {
     struct slice name; /* a run, or a pattern of hosts */
     const char *reason, *by;
     uint64_t in_ms; /* OPERATOR_DRAIN: the time that its workers have */
+    uint64_t until; /* OPERATOR_HOLD: it ends when so many nodes are there; 0: by an order */
+    bool has_rules; /* OPERATOR_RULES: these; else those of the settings */
+    struct run_rules rules;
 };
 
 struct operator_answer {

@@ -58,6 +58,7 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
     if (!step_put_edited(s, 0))
         return;
     agent_set_line(a, back->waiting ? LINE_PUT : LINE_NONE);
+    steering_check(s); /* before its request may be held for a meeting */
     note_repaired(s, a, back->participant ? "is a participant again" : "waits to be admitted",
                   "other nodes presumed it dead, and it lives");
 }

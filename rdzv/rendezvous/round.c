@@ -71,7 +71,7 @@ static void completed(struct step *s, struct agent *by, enum round_way way)
     s->out->counters.rounds_completed++;
     s->run->was_meeting = s->run->must_meet = s->run->meets_on_order = false;
     note_size(s->run, way);
-    s->run->completed_ms = s->now->lived_ms;
+    s->run->completed_ms = s->run->met_ms = s->now->lived_ms;
     if (s->run->settings->rank_order == RANKS_KEEP && ranks_keep(&v->ranks, &v->state))
         step_emit(s, POLICY_PUT_RANKS)->value = v->ranks;
     begin_round(s->run);

@@ -4,6 +4,8 @@
  *
  * Order: as --rank-order says (ranks.h); without memory, torch's own.
  *
+ * Size: a multiple, as the rules of the run say (steering.c). Surplus nodes become spares.
+ *
  * Spares: nodes that wait when a round is complete with MAX nodes become spares.
  *
  * When the workers of one node fail, that node leaves its round, so the round has a free place, and
@@ -31,6 +33,50 @@ static void admit_all(struct torch_state *next)
     }
 }
 
+static void make_spare(const struct torch_state *next, struct torch_node *node)
+{
+    node->waiting = false;
+    node->redundant = next->has_redundancy;
+    node->has_heartbeat = node->has_heartbeat && node->redundant;
+}
+
+static bool is_new(const struct run *run, const struct torch_node *node)
+{
+    const struct torch_node *was = torch_state_find(&run->view.last_completed, node);
+
+    return was == NULL || !was->participant;
+}
+
+/* A new node before one of the last round, then the higher rank. Rank 0 stays: see ranks.c. */
+static bool gives_way(const struct run *run, const struct torch_node *a, const struct torch_node *b)
+{
+    if (a->rank == 0 || b->rank == 0 || is_new(run, a) == is_new(run, b))
+        return a->rank > b->rank;
+    return is_new(run, a);
+}
+
+/* Participants beyond a multiple become spares. False: there is none. */
+static bool cut(const struct run *run, struct torch_state *next)
+{
+    size_t nodes = torch_state_participants(next), size = run_size(run, nodes);
+
+    if (size == nodes || size == 0)
+        return false;
+    for (; nodes > size; nodes--) {
+        struct torch_node *least = NULL;
+
+        for (size_t i = 0; i < next->count; i++) {
+            struct torch_node *node = &next->nodes[i];
+
+            if (node->participant && (least == NULL || gives_way(run, node, least)))
+                least = node;
+        }
+        least->participant = false;
+        make_spare(next, least);
+    }
+    return true;
+}
+
 /* The node waits, and its agent is known and knows that. */
 static bool waits_knowingly(const struct run *run, const struct torch_node *node)
 {
@@ -45,20 +91,24 @@ static void make_spares(const struct run *run, struct torch_state *next)
     for (size_t i = 0; i < next->count; i++) {
         struct torch_node *node = &next->nodes[i];
 
-        if (!waits_knowingly(run, node))
-            continue;
-        node->waiting = false;
-        node->redundant = next->has_redundancy;
-        node->has_heartbeat = node->has_heartbeat && node->redundant;
+        if (waits_knowingly(run, node))
+            make_spare(next, node);
     }
+}
+
+static void complete(const struct run *run, struct torch_state *next)
+{
+    torch_state_complete(next);
+    ranks_assign(run->settings, run->view.ranks, next);
 }
 
 void round_decide(const struct run *run, enum round_way way, struct torch_state *next)
 {
     if (way == ROUND_ADMITS)
         admit_all(next);
-    torch_state_complete(next);
-    ranks_assign(run->settings, run->view.ranks, next);
+    complete(run, next);
+    if (cut(run, next))
+        complete(run, next);
     if (way == ROUND_HAS_MAX)
         make_spares(run, next);
 }

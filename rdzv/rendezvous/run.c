@@ -7,6 +7,7 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
               uint64_t seed, uint64_t now_ms)
 {
     *run = (struct run){.settings = settings,
+                        .rules = settings->rules,
                         .idle_since_ms = now_ms,
                         .fill = FILL_MAX,
                         .finishing = {.round = ROUND_NONE},
@@ -54,6 +55,15 @@ uint64_t run_due_ms(const struct run *run)
     if (run->view.state.closed && settings->closed_run_ttl_ms < ttl_ms)
         ttl_ms = settings->closed_run_ttl_ms;
     return ttl_ms > UINT64_MAX - run->idle_since_ms ? UINT64_MAX : run->idle_since_ms + ttl_ms;
+}
+
+/* A job of fewer nodes is free of the rule. */
+uint64_t run_size(const struct run *run, uint64_t nodes)
+{
+    uint64_t multiple = run->rules.nodes_multiple;
+    bool is_free = multiple == 0 || (run->max_nodes != 0 && run->max_nodes < multiple);
+
+    return is_free ? nodes : nodes - nodes % multiple;
 }
 
 /* --- Agents by node. --- */

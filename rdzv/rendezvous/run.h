@@ -123,6 +123,7 @@ struct run_orders {
         ORDER_HOLD,  /* no node takes part */
         ORDER_CLOSE, /* the run stays closed, also if its agents start again */
     } word;
+    uint64_t until; /* ORDER_HOLD: it is over when so many nodes are there; 0: never */
     const struct cordons *cordons; /* hosts that take no part; the driver's; NULL: none */
     const struct cordons *drains;  /* of those, the hosts that save their work first; NULL: none */
 };
@@ -131,6 +132,9 @@ struct run {
     struct run_view view; /* the first member */
     const struct policy_settings *settings;
     struct run_orders orders; /* the driver writes it, and steps RUN_ORDERED */
+    struct run_rules rules;   /* the same: those of the settings, or its own */
+    bool
+        is_shut; /* the rules have no place for more nodes; of an open round, for any: steering.c */
 
     struct agent_list agents;
     struct agent_list rejoining; /* STANDING_REJOINS: they are not counted */
@@ -154,6 +158,7 @@ struct run {
     uint64_t enough;       /* MIN or more; 0: unknown */
     size_t joined;         /* the most nodes that the round has had, for notes */
     uint64_t completed_ms; /* when the last round was completed, as policy_now.lived_ms */
+    uint64_t met_ms;       /* the same, or the start of the daemon */
 
     /* Its end. */
     enum close_kept close_kept; /* START_AWAITED, START_UNNAMED: an agent wanted to close it */
@@ -207,6 +212,9 @@ bool run_keeps_port(const struct run *run);
 
 /* An operator keeps the node out: it may take part in no round. */
 bool run_keeps_out(const struct run *run, const struct torch_node *node);
+
+/* Of so many nodes, so many may take part in a round, by the rules of the run. */
+uint64_t run_size(const struct run *run, uint64_t nodes);
 
 /* When RUN_TICK may next have something to do, by the monotonic clock, unless another event comes
  * before; 0: at each tick. UINT64_MAX: never. */

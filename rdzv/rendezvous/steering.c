@@ -1,4 +1,5 @@
-/* Nodes that an operator keeps out of the rounds: cordoned ones, and all nodes of a run on hold.
+/* Nodes that are kept out of the rounds: cordoned ones, all nodes of a run on hold, and nodes for
+ * which the rules of the run have no place yet.
  *
  * Problem: no message tells an agent of torch to wait outside. An agent that finds no place ends
  * when its join_timeout is over, and closes the run by that.
@@ -15,7 +16,13 @@
  * any of it.
  *
  * Before 2.3 there is no redundancy list: a node that is kept out is shown a full round, and its
- * agent ends when its join_timeout is over. */
+ * agent ends when its join_timeout is over.
+ *
+ * Rules: a round has a multiple of nodes-multiple nodes, and grow-interval is the time from one
+ * meeting to the next one that has no other cause than more nodes. While the nodes outside do not
+ * change the size of the round, or that time is not over, the run is shut: a new node becomes a
+ * spare with the write by which it asks to wait, so no node meets for it. An open round is shut
+ * while too few nodes are there. Growth needs MAX: more nodes than that cause no meeting. */
 #include "rdzv/config/topology.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
@@ -34,15 +41,19 @@ bool run_keeps_out(const struct run *run, const struct torch_node *node)
     return run->orders.word == ORDER_HOLD || cordons_have(run->orders.cordons, node->addr);
 }
 
+static bool is_outside(const struct agent *a, const struct torch_node *own)
+{
+    return agent_has_node(a) && (own == NULL || (!own->participant && !own->waiting));
+}
+
 bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own)
 {
-    return agent_has_node(a) && (own == NULL || (!own->participant && !own->waiting)) &&
-           run_keeps_out(run, &a->node);
+    return is_outside(a, own) && (run->is_shut || run_keeps_out(run, &a->node));
 }
 
 static bool is_any_kept_out(const struct run *run)
 {
-    return run->orders.word == ORDER_HOLD ||
+    return run->is_shut || run->orders.word == ORDER_HOLD ||
            (run->orders.cordons != NULL && run->orders.cordons->count != 0);
 }
 
@@ -65,7 +76,8 @@ bool steering_is_any_outside(const struct run *run)
     TAILQ_FOREACH(a, &run->agents, entry) {
         const struct torch_node *node = run_node_of(run, a);
 
-        if ((node == NULL || !node->participant) && !steering_is_aside(run, a, node))
+        if ((node == NULL || !node->participant) &&
+            !(is_outside(a, node) && run_keeps_out(run, &a->node)))
             return true;
     }
     return false;
@@ -121,8 +133,7 @@ static void note_max_is_above(struct step *s, struct agent *a, uint64_t shown)
 
     if (close != NULL) {
         close->reason =
-            "an operator keeps its node out, and a MAX above 10240 in --nnodes leaves it "
-            "no way to wait";
+            "its node is kept out, and a MAX above 10240 in --nnodes leaves it no way to wait";
         close->value = a->node.addr;
     }
     if (a->max_least <= shown)
@@ -138,9 +149,80 @@ static void note_max_is_not(struct agent *a, uint64_t shown)
         a->max_most = shown - 1;
 }
 
+/* --- Rules. --- */
+
+#define HERE_MS 5000 /* an agent outside a round polls once a second */
+
+/* Nodes that no operator keeps out, and whose agents poll. One of them may know MAX. */
+static uint64_t count_here(struct step *s)
+{
+    const struct agent *a;
+    uint64_t here = 0;
+
+    TAILQ_FOREACH(a, &s->run->agents, entry) {
+        if (s->run->max_nodes == 0 && a->max_most != 0 && least_of(s->run, a) == a->max_most)
+            s->run->max_nodes = a->max_most;
+        here += a->naming == NAMING_LISTED && a->link == LINK_HERE &&
+                ((a->nodes != 0 && a->round == s->run->view.state.round) || agent_is_held(a) ||
+                 clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < HERE_MS) &&
+                !cordons_have(s->run->orders.cordons, a->node.addr);
+    }
+    return here;
+}
+
+/* The nodes of the complete round meet whatever the nodes outside do. */
+static bool meets_anyway(const struct run *run)
+{
+    const struct run_view *v = &run->view;
+
+    return meeting_is_open(run) || (v->has_completed && v->last_completed.round == v->state.round &&
+                                    v->participants < torch_state_participants(&v->last_completed));
+}
+
+static bool is_shut(struct step *s)
+{
+    const struct run *run = s->run;
+    const struct run_view *v = &run->view;
+    bool grows = v->state.complete && !meets_anyway(run);
+    uint64_t here;
+
+    if ((run->rules.nodes_multiple == 0 && run->rules.grow_interval_ms == 0) || v->unread ||
+        v->state.closed)
+        return false;
+    if (run->start != START_OVER)
+        return grows;
+    here = count_here(s);
+    if (run->max_nodes != 0 && here > run->max_nodes)
+        here = run->max_nodes;
+    if (!grows)
+        return here != 0 && run_size(run, here) == 0;
+    return (run->rules.nodes_multiple != 0 &&
+            (run->max_nodes == 0 || run_size(run, here) <= v->participants)) ||
+           clock_elapsed_ms(run->met_ms, s->now->lived_ms) < run->rules.grow_interval_ms;
+}
+
+void steering_note(struct step *s)
+{
+    struct run_orders *orders = &s->run->orders;
+
+    if (orders->word == ORDER_HOLD && orders->until != 0 && count_here(s) >= orders->until)
+        orders->word = ORDER_NONE;
+    s->run->is_shut = is_shut(s);
+}
+
+void steering_check(struct step *s)
+{
+    const struct run_view *v = &s->run->view;
+
+    steering_note(s);
+    if (s->run->is_shut && (v->waiting != 0 || (!v->state.complete && v->participants != 0)))
+        loss_set_aside(s, false);
+}
+
 enum steering_verdict steering_judge(struct step *s, struct agent *a, const struct intent *in)
 {
-    if (!run_keeps_out(s->run, &in->own))
+    steering_note(s); /* with this node */
+    if (!s->run->is_shut && !run_keeps_out(s->run, &in->own))
         return STEERING_IS_FREE;
     switch (in->kind) {
     case INTENT_HEARTBEAT:
@@ -150,7 +232,11 @@ enum steering_verdict steering_judge(struct step *s, struct agent *a, const stru
             note_max_is_not(a, in->shown);
         return STEERING_ALLOWS;
     case INTENT_SPARE:
-        return note_max_is_at_most(s->run, a, in->shown) ? STEERING_ALLOWS : STEERING_REFUSES;
+        if (!note_max_is_at_most(s->run, a, in->shown))
+            return STEERING_REFUSES;
+        steering_note(s); /* with its MAX */
+        return s->run->is_shut || run_keeps_out(s->run, &in->own) ? STEERING_ALLOWS
+                                                                  : STEERING_REFUSES;
     case INTENT_WAIT:
         note_max_is_above(s, a, in->shown);
         return STEERING_REFUSES;
@@ -197,6 +283,7 @@ static bool does_any_train(const struct run *run)
 
 void steering_on_order(struct step *s, const struct policy_event *event)
 {
+    steering_note(s); /* a hold may be over at once */
     switch (event->order) {
     case RUN_ORDER_RESTART:
         loss_restart(s);

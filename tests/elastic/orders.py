@@ -41,8 +41,12 @@ def only_operators_give_orders_and_wrong_ones_get_a_sentence():
         client.request("PUT", SPACE + "/runs/job?order=restart")
         same(client.getresponse().status, 403, "without the token")
         client.close()
-        for what, word, status, words in [("runs/job", "cordon", 400, "restart, hold, release, close or dump"),
-                                          ("runs/job", "stop", 400, "restart, hold, release, close or dump"),
+        for what, word, status, words in [("runs/job", "cordon", 400, "restart, hold, release, close, dump or rules"),
+                                          ("runs/job", "stop", 400, "release, close, dump or rules"),
+                                          ("runs/job", "rules&rules=nodes-multiple=x", 400, "nodes-multiple=COUNT"),
+                                          ("runs/job", "rules&rules=rank-zero=a", 400, "nodes-multiple=COUNT"),
+                                          ("runs/job", "hold&until=0", 400, "until=NODES"),
+                                          ("runs/job", "restart&until=2", 400, "until=NODES"),
                                           ("nodes/a", "hold", 400, "cordon, drain, evict or uncordon"),
                                           ("nodes/a", "drain&in=2x", 400, "?in=DURATION"),
                                           ("nodes/a", "drain&in=25h", 400, "24h at most"),
@@ -76,6 +80,53 @@ def orders_outlive_rdzvd_and_the_keys_of_the_space():
             same(orders(server), wanted[:1], "after the run was forgotten")
             http_request(server.port, "DELETE", SPACE)
             same(orders(server), wanted[:1], "after all keys were removed")
+
+
+def rules_of(server):
+    run, _ = status_of(server.port)
+    return run.get("nodes_multiple"), run.get("grow_interval")
+
+
+@case
+def a_run_has_rules_of_its_own_until_it_is_forgotten():
+    own = "&rules=nodes-multiple=2,grow-interval=30m"
+    with tempfile.TemporaryDirectory() as folder:
+        flags = "--data-dir=" + folder, "--rules=grow-interval=1h"
+        with daemon(*flags) as server:
+            agents = meet(server.port, "job", ["a", "b"])
+            same(rules_of(server), (None, 3600), "those of the daemon")
+            gives(server, "runs/job", "rules", own + "&reason=pairs")
+            same(rules_of(server), (2, 1800), "its own")
+            agents.append(Agent(server.port, "job", "c"))
+            agents[2].read()
+            while decides(agents[2], 4):
+                check(not agents[0].read().wait_list, "a node meets for the third one")
+            nodes = {n["addr"]: n["role"] + (", surplus" if n.get("surplus") else "")
+                     for n in status_of(server.port)[0]["nodes"]}
+            same(nodes, {"a": "participant", "b": "participant", "c": "spare, surplus"}, "roles")
+            check("without a place: 1" in " ".join(status_of(server.port)[0]["hints"]), "a hint")
+        with daemon(*flags) as server:
+            same(rules_of(server), (2, 1800), "after a start")
+            same(orders(server), [("rules", "job", "pairs")], "orders")
+            gives(server, "runs/job", "rules")
+            same((rules_of(server), orders(server)), ((None, 3600), []), "those of the daemon again")
+            gives(server, "runs/job", "rules", own)
+            http_request(server.port, "DELETE", SPACE + "/runs/job")
+            same(orders(server), [], "after the run was forgotten")
+
+
+@case
+def a_hold_ends_when_so_many_nodes_are_there():
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon("--data-dir=" + folder) as server:
+            agents = meet(server.port, "job", ["a", "b"])
+            gives(server, "runs/job", "hold", "&until=3&reason=quota")
+            same(orders(server), [("hold", "job", "quota")], "orders")
+            agents.append(Agent(server.port, "job", "c"))
+            agents[2].read()
+            decides(agents[2], 3)  # its write says which node it is
+            server.wait_log(r"event=operator_order space=default order=release about=job .*by=rdzvd")
+            same(orders(server), [], "orders")
 
 
 def keys_of_drain(client):

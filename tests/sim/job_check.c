@@ -2,6 +2,7 @@
 #include "tests/sim/job_check.h"
 
 #include "proto/torch/torch_timing.h"
+#include "rdzv/rendezvous/explain.h"
 #include "tests/sim/job_net.h"
 #include "tests/sim/job_workers.h"
 
@@ -13,7 +14,10 @@
     4000 /* how long a node that looks once a second takes to notice that it was replaced */
 #define POLLS_MS  3000  /* how long a look is held, at most */
 #define GATHER_MS 47000 /* the same, until all look */
-#define QUEUED_MS 8000  /* how long a request is held by the queue, at most */
+/* So long after a fault, nodes may meet again for it. */
+#define AFTERMATH_MS 45000
+#define VAIN_MOST    2    /* meetings */
+#define QUEUED_MS    8000 /* how long a request is held by the queue, at most */
 
 /* --- Worlds. --- */
 
@@ -205,15 +209,72 @@ static void check_kept_ranks(struct job *job)
         job->ranks[i] = -1;
 }
 
-static void check_completed(struct job *job)
+/* Nodes that are in the round and were not in the last one; -1: one of that is missing, or has
+ * begun anew. */
+static int count_more(const struct job *job, const int64_t before[PODS])
+{
+    int more = 0;
+
+    for (size_t i = 0; i < job->pod_count; i++) {
+        if (before[i] >= 0 && (job->ranks[i] < 0 || job->pods[i].started_ms >= job->completed_ms))
+            return -1;
+        more += before[i] < 0 && job->ranks[i] >= 0;
+    }
+    return more;
+}
+
+/* By the rules of the run, the number of nodes is a multiple, and nodes that meet only for more
+ * nodes do not meet too early, nor for nothing: if a node is lost meanwhile, once or twice. */
+static void check_size(struct job *job, const int64_t before[PODS])
+{
+    const struct run_rules *rules = &sim.space.settings.rules;
+    const struct run_view *v = &job->run->run.view;
+    uint64_t nodes = torch_state_participants(&v->last_completed);
+    int more = count_more(job, before);
+    bool grows = job->grows && v->completions == job->completions + 1 &&
+                 job->run->incarnation == job->incarnation && more >= 0 &&
+                 (rules->nodes_multiple != 0 || rules->grow_interval_ms != 0);
+
+    if (job_size(job, nodes) != nodes)
+        sim_fail("%" PRIu64 " nodes are no multiple of %" PRIu64, nodes, rules->nodes_multiple);
+    job->vain = grows && more == 0 ? job->vain + 1 : 0;
+    if (grows && sim.fault_count == job->completed_faults &&
+        job->completed_ms - sim.last_fault_ms > AFTERMATH_MS)
+        job->vain = more == 0 || sim_now() - job->completed_ms < rules->grow_interval_ms ? 9 : 0;
+    if (job->vain > VAIN_MOST)
+        sim_fail("nodes have met for %d nodes more after %" PRIu64 " ms", more,
+                 sim_now() - job->completed_ms);
+}
+
+/* A node waits for the complete round, and that has lost none; rdzvd has no other cause either. */
+static void note_growth(struct job *job)
 {
     const struct run_view *v = &job->run->run.view;
 
+    if (v->completions != job->completions || !v->state.complete || !v->has_completed)
+        return;
+    if (v->participants != torch_state_participants(&v->last_completed) ||
+        torch_state_find(&v->state, &loss_mark) != NULL)
+        job->shrinks = true;
+    job->grows = job->grows || (v->waiting != 0 && !job->shrinks);
+}
+
+static void check_completed(struct job *job)
+{
+    const struct run_view *v = &job->run->run.view;
+    int64_t before[PODS];
+
     if (v->completions == job->completions)
         return;
-    if (v->has_completed)
+    memcpy(before, job->ranks, sizeof before);
+    if (v->has_completed) {
         check_kept_ranks(job);
+        check_size(job, before);
+    }
     check_spares(job);
+    job->completed_ms = sim_now();
+    job->completed_faults = sim.fault_count;
+    job->grows = job->shrinks = false;
     job->completions = v->completions;
     job->incarnation = job->run->incarnation;
 }
@@ -221,6 +282,7 @@ static void check_completed(struct job *job)
 void check_job(struct job *job)
 {
     check_ranks(job);
+    note_growth(job);
     check_completed(job);
     check_worlds(job);
     check_ends(job);
@@ -252,10 +314,9 @@ static bool is_settled(const struct job *job)
         return false;
     if (job->run->run.awaits_others) /* only its spares are left, which wait for another host */
         return train == 0;
-    if (alive < job->settings.min_nodes)
+    if (alive < job->settings.min_nodes || job_size(job, alive) == 0)
         return train == 0;
-    return in == (alive < job->settings.max_nodes ? alive : job->settings.max_nodes) &&
-           torch_state_participants(s) == in;
+    return in == job_size(job, alive) && torch_state_participants(s) == in;
 }
 
 bool all_settled(void)

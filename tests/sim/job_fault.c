@@ -140,8 +140,10 @@ static void hold(struct job *job)
 
     if (!v->is_state || v->state.closed || !v->state.has_redundancy)
         return;
-    sim_tell("an operator holds %s", job->run->key);
     job->run->orders.word = ORDER_HOLD;
+    job->run->orders.until = sim.fault_count % 2 == 0 ? 0 : 1 + sim.seed % PODS;
+    sim_tell("an operator holds %s until %" PRIu64 " nodes are there", job->run->key,
+             job->run->orders.until);
     order_all(RUN_ORDER_KEEP_OUT);
 }
 

@@ -16,6 +16,15 @@ uint64_t sim_draw(uint64_t n)
     return (z ^ (z >> 31)) % n;
 }
 
+uint64_t job_size(const struct job *job, uint64_t nodes)
+{
+    uint64_t multiple = sim.space.settings.rules.nodes_multiple;
+
+    if (nodes > job->settings.max_nodes)
+        nodes = job->settings.max_nodes;
+    return multiple == 0 || multiple > job->settings.max_nodes ? nodes : nodes - nodes % multiple;
+}
+
 static void print(FILE *to, const char *format, va_list list)
 {
     fprintf(to, "%8.3f ", (double)(sim_now() - FIRST_MS) / 1000);

@@ -74,8 +74,12 @@ struct job {
     uint64_t completions;  /* rounds of which check_completed() has seen that they are complete */
     uint64_t incarnation;  /* of the run, in the last one of them */
     int64_t ranks[PODS];   /* of the pods there, -1: not a participant */
-    uint64_t told_changes; /* of the view, by tell_change() */
-    uint64_t due_ms;       /* since then a meeting is due, or the last one was */
+    uint64_t completed_ms; /* it was completed then */
+    uint64_t completed_faults; /* so many faults were before */
+    int vain;                  /* so many meetings for more nodes had no more nodes */
+    bool grows, shrinks;       /* since then: a node waits, and none was lost; one was lost first */
+    uint64_t told_changes;     /* of the view, by tell_change() */
+    uint64_t due_ms;           /* since then a meeting is due, or the last one was */
     bool is_due;
 
     /* The last worlds that a node has left: by a fault, or to meet. */
@@ -123,6 +127,7 @@ struct sim {
     int fixed_workers;                   /* the same of job.workers; -1: none */
     const char *options;                 /* to repeat the sequence */
     bool has_operator;                   /* who gives orders */
+    bool has_rules;                      /* the runs: drawn, by the seed */
 
     /* The daemon. */
     uint64_t tick_ms;
@@ -162,6 +167,9 @@ static inline int64_t sim_wall_us(void)
 {
     return sim.space.now.wall_ns / 1000;
 }
+
+/* So many nodes take part in a round, if so many are there. */
+uint64_t job_size(const struct job *job, uint64_t nodes);
 
 /* Less than n. */
 uint64_t sim_draw(uint64_t n);

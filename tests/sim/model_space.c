@@ -319,7 +319,8 @@ static void step_into(struct model_run *r, struct policy_event *event, struct po
         opens_port = opens_port || out->items[i].kind == POLICY_OPEN_PORT;
     }
     if (!r->run.view.exists) /* as driver.c */
-        r->orders.word = r->run.orders.word = ORDER_NONE;
+        r->run.orders.word = ORDER_NONE;
+    r->orders.word = r->run.orders.word;
     policy_counters_add(&s->counters, &out->counters);
     check_view(r);
     if (opens_port)

@@ -1,23 +1,24 @@
 /* Jobs of model agents under faults, against the policy of rendezvous, in simulated time.
  *
  *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--workers KIND]
- *         [--orders] [--verbose]
+ *         [--orders] [--rules] [--verbose]
  *
  * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
  * their connection, fail, end well, and begin again, while rdzvd stands still, or ends, by itself
  * or killed, and begins anew from its keys. The nodes of some jobs have relays. A relay may lose
  * rdzvd and return in time, or too late, when its agents are presumed dead; or it may end and lose
  * all sessions. With --orders, half of the faults are orders of an operator: restart, evict, hold;
- * they are taken back after the last fault. The workers of a node train together with those of its
- * world. If others of the world are gone, they fail at once (KIND gloo) or after seconds (late), or
- * hang (nccl).
+ * they are taken back after the last fault. With --rules, runs have rules.
+ * The workers of a node train together with those of its world. If others of the world are gone,
+ * they fail at once (KIND gloo) or after seconds (late), or hang (nccl).
  *
  * After each event:
  *  - no two worlds of one run live at the same time, but for as long as a node takes to notice;
  *  - the ranks of a round are 0 to n-1, each once, and a node keeps its rank if the settings say
  * so;
  *  - all workers of a round use one store, as no other round's do;
- *  - a round that is complete with MAX nodes begins without any that wait;
+ *  - a round that is complete with MAX nodes begins without any that wait; its size obeys the
+ * rules;
  *  - each request is answered once, or held with a deadline, and what is held goes on;
  *  - the view of a run is what one would be that is made from the keys (model_space.c);
  *  - no meeting uses a restart, no good end is cut short, and all nodes of a job that fails end
@@ -135,6 +136,7 @@ static bool is_any_job_finishing(void)
 static uint64_t settle_most_ms(void)
 {
     return SETTLE_MS + MEETINGS * longest_monitor_ms() + (is_any_job_finishing() ? FINISH_MS : 0) +
+           sim.space.settings.rules.grow_interval_ms +
            (sim.space.settings.drop_disconnected ? 0 : WRONG_CLOCK_MS);
 }
 
@@ -213,6 +215,8 @@ static void begin_job(struct job *job, struct model_run *run)
     job->run = run;
     job->settings.min_nodes = 1 + sim_draw(nodes);
     job->settings.max_nodes = nodes + sim_draw(2);
+    if (job_size(job, job->settings.min_nodes) != job->settings.min_nodes) /* as documented */
+        job->settings.min_nodes = job_size(job, job->settings.max_nodes);
     job->settings.last_call_ms = 1000 + sim_draw(5000);
     job->settings.sharing = (enum model_sharing)(sim_draw(4) % 3);
     if (job->settings.sharing == SHARING_OLD && job->settings.monitor_ms > OLD_MONITOR_MS)
@@ -252,6 +256,15 @@ static void draw_settings(struct policy_settings *settings)
     settings->end_failed_runs = sim_draw(4) != 0;
 }
 
+/* By the seed itself, so that all else is as without rules. */
+static void set_rules(struct run_rules *rules, uint64_t seed)
+{
+    uint64_t mix = seed * 0x9e3779b97f4a7c15u >> 32;
+
+    rules->nodes_multiple = mix % 4 == 0 ? 0 : 2 + mix / 4 % 2;
+    rules->grow_interval_ms = mix % 4 <= 1 ? 3000 + mix / 16 % 20000 : 0;
+}
+
 /* Relays do not serve worker ports. And a restarted daemon does not know the node of a session
  * before its agent writes: if the other agents have presumed this node dead by then, its view or
  * restart_on_loss brings the node back. */
@@ -271,7 +284,22 @@ static void tell_settings(const struct policy_settings *s)
              " silent_restart %" PRIu64 " regroup_wait %" PRIu64 " expected_nodes %" PRIu32,
              s->closed_run_ttl_ms, s->closed_run_wait_ms, s->silent_node_ms, s->silent_restart_ms,
              s->regroup_wait_ms, s->expected_nodes);
+    sim_tell("nodes_multiple %" PRIu64 " grow_interval %" PRIu64, s->rules.nodes_multiple,
+             s->rules.grow_interval_ms);
 }
+
+/* As the daemon has them, and without what ends torch's waits. */
+static const struct policy_settings defaults = {.closed_run_ttl_ms = 5000,
+                                                .closed_run_wait_ms = 45000,
+                                                .ended_job_ttl_ms = 600000,
+                                                .drop_disconnected = true,
+                                                .restart_on_loss = RESTART_WHEN_SILENT,
+                                                .rank_order = RANKS_KEEP,
+                                                .silent_restart_ms = 60000,
+                                                .end_last_call = true,
+                                                .close_from_members = true,
+                                                .end_failed_runs = true};
+static const struct policy_settings bare = {.closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};
 
 static void begin(uint64_t seed)
 {
@@ -281,6 +309,7 @@ static void begin(uint64_t seed)
                        .fixed = sim.fixed,
                        .fixed_workers = sim.fixed_workers,
                        .has_operator = sim.has_operator,
+                       .has_rules = sim.has_rules,
                        .options = sim.options};
     sim.space = (struct model_space){
         .settings = {.silent_restart_ms = 20000},
@@ -296,6 +325,8 @@ static void begin(uint64_t seed)
         sim.space.settings = *sim.fixed;
     if (sim.has_operator) /* a node that was kept out must not begin the job again that has ended */
         sim.space.settings.ended_job_ttl_ms = 0;
+    if (sim.has_rules)
+        set_rules(&sim.space.settings.rules, seed);
     tell_settings(&sim.space.settings);
     sim.jobs[0].relays_return = draw_relays_return(&sim.space.settings);
     for (size_t k = 0; k < sim.job_count; k++)
@@ -350,23 +381,10 @@ static void run_sequence(uint64_t seed)
     end();
 }
 
-/* As the daemon has them, and without what ends torch's waits. */
-static const struct policy_settings defaults = {.closed_run_ttl_ms = 5000,
-                                                .closed_run_wait_ms = 45000,
-                                                .ended_job_ttl_ms = 600000,
-                                                .drop_disconnected = true,
-                                                .restart_on_loss = RESTART_WHEN_SILENT,
-                                                .rank_order = RANKS_KEEP,
-                                                .silent_restart_ms = 60000,
-                                                .end_last_call = true,
-                                                .close_from_members = true,
-                                                .end_failed_runs = true};
-static const struct policy_settings bare = {.closed_run_ttl_ms = 5000, .closed_run_wait_ms = 45000};
-
 static int usage(void)
 {
     fprintf(stderr, "usage: sim_rendezvous [--seed S] [--count N] [--defaults | --bare] "
-                    "[--workers gloo|late|nccl] [--orders] [--verbose]\n");
+                    "[--workers gloo|late|nccl] [--orders] [--rules] [--verbose]\n");
     return 2;
 }
 
@@ -384,7 +402,8 @@ static void note_options(const char *workers)
 {
     static char options[64];
 
-    snprintf(options, sizeof options, "%s%s%s%s", sim.has_operator ? " --orders" : "",
+    snprintf(options, sizeof options, "%s%s%s%s%s", sim.has_operator ? " --orders" : "",
+             sim.has_rules ? " --rules" : "",
              sim.fixed == &defaults ? " --defaults"
              : sim.fixed == &bare   ? " --bare"
                                     : "",
@@ -411,11 +430,15 @@ static void print_totals(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},    {"count", required_argument, NULL, 'n'},
-        {"defaults", no_argument, NULL, 'd'},      {"bare", no_argument, NULL, 'b'},
-        {"verbose", no_argument, NULL, 'v'},       {"orders", no_argument, NULL, 'o'},
-        {"workers", required_argument, NULL, 'w'}, {0}};
+    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
+                                            {"count", required_argument, NULL, 'n'},
+                                            {"defaults", no_argument, NULL, 'd'},
+                                            {"bare", no_argument, NULL, 'b'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"orders", no_argument, NULL, 'o'},
+                                            {"workers", required_argument, NULL, 'w'},
+                                            {"rules", no_argument, NULL, 'r'},
+                                            {0}};
     uint64_t seed = 1, count = 1000;
     const char *workers = NULL;
 
@@ -431,6 +454,8 @@ int main(int argc, char **argv)
             sim.fixed = &bare;
         } else if (c == 'o') {
             sim.has_operator = true;
+        } else if (c == 'r') {
+            sim.has_rules = true;
         } else if (c == 'v') {
             sim.verbose = true;
         } else if (c == 'w' && read_workers(optarg)) {

@@ -3,8 +3,11 @@
     orders.py [--torch NAME]... [--all] [--tell] [--logs DIR]
 
 Three agents train with --max-restarts=0, and from torch 2.3 on a fourth one is a spare. `rdzvctl` takes a node out, lets
-it back, starts all workers again, holds the job longer than its join_timeout, lets it go on, and closes it. Workers (peers.py) are in a collective all the time, so each one that does not end in the same moment as the
-others fails, which ends its agent.
+it back, starts all workers again, holds the job longer than its join_timeout, lets it go on, and closes it. Workers
+(peers.py) are in a collective all the time, so each one that does not end in the same moment as the others fails, which
+ends its agent.
+
+A second job has rounds of 2 or 4 nodes by a rule, whatever nodes come and go, and a hold that ends when 5 are there.
 """
 
 import argparse
@@ -47,6 +50,17 @@ class OrderJob(Job):
 
     def program(self):
         return [os.path.join(torches.HERE, "peers.py"), self.own_word, "--collective=ring"]
+
+    def is_so(self, participants, spares, rounds):
+        """So many nodes are there, and none waits, after that many rounds."""
+        run, roles = self.run(), self.roles()
+        done = run["round"] + (run["state"] == "complete")
+        return (len(roles["participant"]), len(roles["waiting"]), len(roles["spare"])) == (participants, 0, spares) \
+            and done == rounds
+
+    def await_size(self, what, *size):
+        self.wait(lambda: self.is_so(*size), "%s: %s; there are %s" % (what, size, self.roles()))
+        self.tell(what)
 
     def start_agent(self, name):
         """The node's host is 127.0.0.NAME."""
@@ -151,6 +165,50 @@ def steer_old(job):
     close(job)
 
 
+class SizeJob(OrderJob):
+    def program(self):
+        return [*super().program()[:-1], "--collective=hang"]
+
+
+def size(job):
+    """Torch 2.3 and later, nnodes 2:4, by the rule nodes-multiple=2."""
+    for name in ("11", "12", "13"):
+        job.start_agent(name)
+    job.await_world(2, 0)
+    job.await_size("two train, the third is a spare", 2, 1, 1)
+    job.sleep(JOIN_TIMEOUT_S + 4)
+    mark = job.mark()
+    job.start_agent("14")
+    job.await_world(4, mark)
+    job.await_size("all four have met once", 4, 0, 2)
+
+    mark = job.mark()
+    job.kill_agent(min(job.roles()["participant"]))
+    job.await_world(2, mark)
+    job.await_size("one is lost: two train", 2, 1, 3)
+    mark = job.mark()
+    job.start_agent("15")
+    job.await_world(4, mark)
+    job.await_size("its successor makes four", 4, 0, 4)
+
+    job.order("hold", "job", "--until", "5", "--yes")
+    job.await_size("all wait", 0, 4, 4)
+    job.sleep(JOIN_TIMEOUT_S + 4)
+    mark = job.mark()
+    job.start_agent("16")
+    job.await_world(4, mark)
+    job.await_size("the fifth ends the hold", 4, 1, 5)
+    job.order("rules", "job", "nodes-multiple=3")
+    if job.run()["nodes_multiple"] != 3:
+        raise JobFailed("the run has no rules of its own")
+    job.sleep(3)
+    job.await_size("a rule moves no node of a round", 4, 1, 5)
+    mark = job.mark()
+    job.order("restart", "job", "--yes")
+    job.await_world(3, mark)
+    job.await_size("the next round has three", 3, 2, 6)
+
+
 def close(job):
     for agent in job.agents.values():
         agent.killed = True  # it may end with 1
@@ -167,7 +225,7 @@ def close(job):
     job.tell("all agents have ended, and the run stays closed")
 
 
-def run_case(options, torch):
+def run_case(options, torch, sizes):
     """True if it passed. Says so, or all that is known about the failure."""
     folder = tempfile.mkdtemp(prefix="rdzv-orders-", dir=options.logs)
     begin, job = time.monotonic(), None
@@ -176,12 +234,13 @@ def run_case(options, torch):
         if options.tell:
             out("  [%s, %5.1f s] %s" % (torch.name, time.monotonic() - begin, text))
 
-    with Rdzvd("--listen=unix:" + os.path.join(folder, "sock"), "--data-dir=" + os.path.join(folder, "data")) as server:
+    flags = ["--listen=unix:" + os.path.join(folder, "sock"), "--data-dir=" + os.path.join(folder, "data")]
+    with Rdzvd(*flags, *(["--rules=nodes-multiple=2"] if sizes else [])) as server:
         try:
-            job = OrderJob(torch, server, folder, "2:3", tell)
-            (steer_old if torch.is_1x else steer)(job)
+            job = SizeJob(torch, server, folder, "2:4", tell) if sizes else OrderJob(torch, server, folder, "2:3", tell)
+            (size if sizes else steer_old if torch.is_1x else steer)(job)
         except Exception as error:  # reported, counted, and the next one runs
-            out("failed  torch %s (%.1f s): %s" % (torch.name, time.monotonic() - begin, error))
+            out("failed  torch %s%s (%.1f s): %s" % (torch.name, ", sizes" * sizes, time.monotonic() - begin, error))
             if not isinstance(error, JobFailed):
                 out(traceback.format_exc())
             if job is not None:
@@ -191,7 +250,7 @@ def run_case(options, torch):
         finally:
             if job is not None:
                 job.end()
-    out("passed  torch %s (%.1f s)" % (torch.name, time.monotonic() - begin))
+    out("passed  torch %s%s (%.1f s)" % (torch.name, ", sizes" * sizes, time.monotonic() - begin))
     shutil.rmtree(folder, ignore_errors=True)
     return True
 
@@ -208,7 +267,8 @@ def main():
         signal.signal(number, lambda *_: STOP.set())
     chosen = list(torches.choose(options.torch or (torches.ALL if options.all else None)))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda torch: run_case(options, torch), chosen))
+        cases = [(torch, sizes) for torch in chosen for sizes in ((False,) if torch.is_1x else (False, True))]
+        results = list(pool.map(lambda case: run_case(options, *case), cases))
     print("%d passed, %d failed" % (results.count(True), results.count(False)))
     sys.exit(0 if all(results) else 1)
 

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #define COUNT(a)    (sizeof(a) / sizeof *(a))
-#define SCENE_KEYS  16
+#define SCENE_KEYS  32
 #define SCENE_NAMES 512
 #define SECOND      INT64_C(1000000)
 

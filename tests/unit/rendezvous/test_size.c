@@ -1,0 +1,268 @@
+/* The rules of a run about its nodes, nodes-multiple and grow-interval, and a hold that ends when
+ * so many nodes are there. */
+#include "tests/unit/rendezvous/scene.h"
+
+#define MIN     2
+#define TURNS   40 /* of one agent in a second: it must not write for ever */
+#define CALL_US (2 * SECOND)
+
+/* torchrun's MAX. */
+static size_t max_nodes = 4;
+
+static size_t count(const struct torch_state *st, bool waiting)
+{
+    size_t nodes = 0;
+
+    for (size_t i = 0; i < st->count; i++)
+        nodes += waiting ? st->nodes[i].waiting : st->nodes[i].participant;
+    return nodes;
+}
+
+static void join(const struct scene *s, struct torch_state *st, const char *name)
+{
+    size_t nodes = count(st, false) + 1;
+
+    scene_node(st, name)->waiting = false;
+    scene_node(st, name)->participant = true;
+    if (nodes == MIN && !st->has_deadline) {
+        st->has_deadline = true;
+        st->deadline_us = scene_now_us(s) + CALL_US;
+    }
+    if (nodes == max_nodes)
+        scene_complete(st);
+}
+
+/* What torch's agent does that sees that state. False: nothing. */
+static bool decide(const struct scene *s, struct torch_state *st, const char *name)
+{
+    struct torch_node own = *scene_node(st, name);
+    size_t nodes = count(st, false);
+
+    scene_beat(st, name, scene_now_us(s));
+    if (own.redundant && nodes == max_nodes)
+        return false;
+    if (own.redundant || (st->complete && own.participant && count(st, true) > 0)) {
+        scene_remove(st, name);
+        if (own.participant && count(st, false) == 0) {
+            st->complete = false;
+            st->round++;
+        }
+    } else if (st->complete) {
+        if (own.participant || own.waiting)
+            return false;
+        scene_node(st, name)->waiting = nodes < max_nodes;
+        scene_node(st, name)->redundant = nodes >= max_nodes;
+    } else if (!own.participant) {
+        join(s, st, name);
+    } else if (nodes >= MIN && st->has_deadline && st->deadline_us < scene_now_us(s)) {
+        scene_complete(st);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* One poll, and perhaps one write. False: it has nothing to do until the next second. */
+static bool turn(struct scene *s, size_t i)
+{
+    struct agent *a = &s->agents[i];
+    const char *seen = scene_poll(s, a);
+    struct torch_state st;
+
+    if (agent_is_held(a))
+        return false;
+    st = scene_state(seen);
+    if (decide(s, &st, scene_name(i)))
+        return scene_cas(s, a, seen, scene_text(s, &st)) != NULL;
+    torch_state_free(&st);
+    if (s->now.ms / 1000 % 5 == 0)
+        scene_say_node(s, a, scene_name(i));
+    return false;
+}
+
+static void pass(struct scene *s, int seconds)
+{
+    for (; seconds > 0; seconds--) {
+        for (size_t i = 0; i < s->agent_count; i++) {
+            int turns = 0;
+
+            while (s->agents[i].local_port != 0 && turn(s, i))
+                assert_true(++turns < TURNS);
+        }
+        scene_event(s, RUN_TICK, NULL);
+        scene_pass(s, 1000);
+    }
+}
+
+static void come(struct scene *s)
+{
+    scene_cas(s, scene_connect(s, true), "", SENTINEL);
+}
+
+static void begin(struct scene *s, struct run_rules rules, size_t nodes)
+{
+    s->run.rules = rules;
+    max_nodes = 4;
+    for (size_t i = 0; i < nodes; i++)
+        come(s);
+}
+
+static void order(struct scene *s)
+{
+    scene_step(
+        s, (struct policy_event){.kind = RUN_ORDERED, .order = RUN_ORDER_KEEP_OUT, .evicts = true});
+}
+
+static size_t spares(const struct scene *s)
+{
+    struct torch_state st = scene_state_now(s);
+    size_t nodes = 0;
+
+    for (size_t i = 0; i < st.count; i++)
+        nodes += st.nodes[i].redundant;
+    torch_state_free(&st);
+    return nodes;
+}
+
+static void assert_nodes(const struct scene *s, size_t participants, size_t more, uint64_t rounds)
+{
+    assert_int_equal(scene_participants(s), participants);
+    assert_int_equal(spares(s), more);
+    assert_int_equal(s->run.view.completions, rounds);
+    assert_int_equal(scene_waiting_nodes(s), 0);
+}
+
+static void a_round_has_a_multiple_of_nodes(void **state)
+{
+    struct scene *s = *state;
+
+    begin(s, (struct run_rules){.nodes_multiple = 2}, 3);
+    pass(s, 10);
+    assert_nodes(s, 2, 1, 1);
+    come(s);
+    pass(s, 10); /* all of them meet once */
+    assert_nodes(s, 4, 0, 2);
+    scene_disconnect(s, &s->agents[0]);
+    pass(s, 10);
+    assert_nodes(s, 2, 1, 3);
+    assert_int_equal(scene_node_now(s, "b").rank, 1);
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 4, 0, 4);
+    assert_int_equal(scene_node_now(s, "b").rank, 1);
+}
+
+static void a_round_that_shrinks_below_the_multiple_waits(void **state)
+{
+    struct scene *s = *state;
+
+    begin(s, (struct run_rules){.nodes_multiple = 3}, 2);
+    pass(s, 100);
+    assert_nodes(s, 0, 2, 0);
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 3, 0, 1);
+    scene_disconnect(s, &s->agents[1]);
+    pass(s, 40);
+    assert_nodes(s, 0, 2, 1);
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 3, 0, 2);
+}
+
+static void a_job_of_fewer_nodes_is_free_of_the_rule(void **state)
+{
+    struct scene *s = *state;
+
+    begin(s, (struct run_rules){.nodes_multiple = 3}, 2);
+    max_nodes = 2;
+    pass(s, 10);
+    assert_nodes(s, 2, 0, 1);
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 2, 1, 1);
+}
+
+/* Three nodes more than a multiple allows, and MAX is no multiple. */
+static void max_bounds_the_growth(void **state)
+{
+    struct scene *s = *state;
+
+    begin(s, (struct run_rules){.nodes_multiple = 3}, 4);
+    pass(s, 10);
+    assert_int_equal(scene_participants(s), 3);
+    come(s);
+    come(s);
+    pass(s, 30);
+    assert_nodes(s, 3, 3, 1);
+}
+
+static void a_round_grows_after_the_interval_or_with_a_loss(void **state)
+{
+    struct scene *s = *state;
+
+    begin(s, (struct run_rules){.grow_interval_ms = 60000}, 2);
+    pass(s, 40);
+    come(s);
+    pass(s, 15);
+    assert_nodes(s, 2, 1, 1);
+    pass(s, 15);
+    assert_nodes(s, 3, 0, 2);
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 3, 1, 2);
+    scene_disconnect(s, &s->agents[0]);
+    pass(s, 10);
+    assert_nodes(s, 3, 0, 3);
+}
+
+/* After a start, rdzvd does not know when the nodes have met. */
+static void a_start_begins_the_interval_anew(void **state)
+{
+    struct scene *s = *state;
+
+    begin(s, (struct run_rules){.grow_interval_ms = 60000}, 2);
+    pass(s, 100);
+    scene_event(s, RUN_RESTORED, NULL);
+    come(s);
+    pass(s, 50);
+    assert_nodes(s, 2, 1, 1);
+    pass(s, 20);
+    assert_nodes(s, 3, 0, 2);
+}
+
+static void a_hold_ends_when_so_many_nodes_are_there(void **state)
+{
+    struct scene *s = *state;
+
+    begin(s, (struct run_rules){0}, 2);
+    pass(s, 10);
+    s->run.orders.word = ORDER_HOLD;
+    s->run.orders.until = 3;
+    order(s);
+    pass(s, 20);
+    assert_nodes(s, 0, 2, 1);
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 3, 0, 2);
+    assert_true(s->run.orders.word == ORDER_NONE);
+    s->run.orders.word = ORDER_HOLD;
+    order(s); /* they are there: no node meets */
+    pass(s, 10);
+    assert_nodes(s, 3, 0, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_round_has_a_multiple_of_nodes),
+        TEST(a_round_that_shrinks_below_the_multiple_waits),
+        TEST(a_job_of_fewer_nodes_is_free_of_the_rule),
+        TEST(max_bounds_the_growth),
+        TEST(a_round_grows_after_the_interval_or_with_a_loss),
+        TEST(a_start_begins_the_interval_anew),
+        TEST(a_hold_ends_when_so_many_nodes_are_there),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
