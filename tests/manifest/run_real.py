@@ -174,7 +174,8 @@ class Run:
             if etcd is not None:
                 f.write("%s etcd-0.etcd\n" % etcd.address)
             for pod in pods:
-                for name in dict.fromkeys(pod.names + names[pod]):
+                full = [n + "." + pod.namespace + end for n in pod.names for end in ("", ".svc", ".svc.cluster.local")]
+                for name in dict.fromkeys(pod.names + full + names[pod]):
                     f.write("%s %s\n" % (self.nodes[pod].address, name))
         if etcd is not None:
             self.start_etcd(etcd)
