@@ -305,6 +305,20 @@ static void the_first_parameter_of_a_name_counts(void **state)
     }
 }
 
+static void a_query_with_a_fault_has_no_parameter(void **state)
+{
+    static const char *const faulty[] = {"b=%", "b=%4", "b=%zz", "a=%zz&b=1", "%=1&b=1", "b=1;a=2"};
+    struct slice value = slice_str("x");
+
+    (void)state;
+    assert_true(url_find_param(slice_str("a=1&b=%41"), "b", &value));
+    assert_true(slice_is(value, "%41"));
+    for (size_t i = 0; i < COUNT(faulty); i++) {
+        assert_false(url_find_param(slice_str(faulty[i]), "b", &value));
+        assert_int_equal(value.len, 0);
+    }
+}
+
 static void every_byte_survives_its_escape(void **state)
 {
     (void)state;
@@ -375,6 +389,7 @@ int main(void)
         cmocka_unit_test(the_page_of_a_redirect_is_gos),
         cmocka_unit_test(bad_forms_are_described_in_gos_words),
         cmocka_unit_test(the_first_parameter_of_a_name_counts),
+        cmocka_unit_test(a_query_with_a_fault_has_no_parameter),
         cmocka_unit_test(every_byte_survives_its_escape),
         cmocka_unit_test(each_bad_escape_is_found_wherever_it_is),
         cmocka_unit_test(too_many_parameters_are_refused),
