@@ -42,7 +42,7 @@ struct short_text member_age(const cJSON *object, const char *name, int64_t now_
 
 /* --- Tables. --- */
 
-#define CELL_MOST 120 /* bytes of one cell that are shown */
+#define CELL_MOST 200 /* bytes of one cell that are shown */
 
 static const char *const escapes[] = {
     [STYLE_PLAIN] = "",

@@ -121,8 +121,8 @@ static bool read_nccl(struct slice key, struct torch_key_writer *out)
 
 bool torch_key_writer_of_worker(struct slice key, struct torch_key_writer *out)
 {
-    if (slice_starts_with(key,
-                          slice_str("//worker/"))) /* without torchrun: a prefix with a slash */
+    /* Without torchrun, torch 1.13 writes //worker/attempt_0/... */
+    if (slice_starts_with(key, slice_str("//worker/")))
         key = slice_from(key, 1);
     if (read_nccl(key, out))
         return true;

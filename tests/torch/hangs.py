@@ -13,6 +13,7 @@ import datetime
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -78,7 +79,7 @@ class Hang(Job):
         self.agents[name] = Agent(self, name, [*self.torch.python, "-m", *self.program()], env)
 
     def ctl(self, word):
-        done = subprocess.run([CTL, "-s", self.asked, word], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([CTL, "-s", self.asked, *word.split()], capture_output=True, text=True, timeout=60)
         return "exit %d\n%s%s" % (done.returncode, done.stdout, done.stderr)
 
     def says(self, pattern, *never, word="status"):
@@ -115,6 +116,17 @@ def loop(job):
     return match
 
 
+@case("the worker of rank 1 ends with an error, and the containers of all agents start again", oldest=(2, 6))
+def failed_again(job):
+    for _ in range(2):
+        for name in "23":
+            job.agent(name)
+            job.agents[name].killed = True  # it is to fail
+        job.wait(lambda: all(job.agents[name].code is not None for name in "23"), "the end of both agents")
+    failed = r"job +default +failed .*workers of 127\.0\.0\.3 \(pid \d+\) failed, and its agent had no restart left\n"
+    return job.says(failed + failed, word="runs --ended")
+
+
 @case("rank 1 sleeps while the others are in a collective of gloo", oldest=(2, 6))
 def outside(job):
     for name in "234":
@@ -136,6 +148,25 @@ def before_init(job):
         job.agent(name)
     job.says(r"job +127\.0\.0\.2 +0 +127\.0\.0\.1:\d+ +/default_pg/0//cpu//0/1\n", word="waiters")
     return job.says(r"WAITING: 1 client .*; 1 of 2 workers are connected.*rank 1 of default_pg, on 127\.0\.0\.3")
+
+
+@case("the script names a store of its own, where nothing listens", oldest=(2, 6))
+def own_store(job):
+    for name in "23":
+        job.agent(name)
+    return job.says(r"WORKERS: 0 of 2 are connected: have they called init_process_group\(\), with torchrun's MASTER_ADDR")
+
+
+@case("an agent stands still before the third one comes")
+def stopped(job):
+    for name in "23":
+        job.agent(name, nnodes="3:3")
+    job.says("2 nodes; how many")
+    job.agents["3"].killed = True
+    os.kill(job.agents["3"].pid, signal.SIGSTOP)
+    job.agent("4", nnodes="3:3")
+    return job.says(r"2 of 3 nodes \(--nnodes=3:3\), 1 silent\n  MISSING: 1\n.*silent +\S+ +%d .*"
+                    r"HINT: nodes that have not been heard of for 15 s: 1" % job.agents["3"].pid)
 
 
 @case("rank 1 does not call new_group()", oldest=(2, 6))
@@ -221,6 +252,17 @@ def two_relays(job):
     return job.says(r"WORKERS: 2 of 2 are connected", "HINT")
 
 
+@case("the nodes reach the store by different addresses, one of them by loopback", oldest=(2, 6))
+def two_addresses(job):
+    """As above."""
+    job.port = job.relays.enter_context(Rdzvd(listen=("0.0.0.0:0",))).port
+    job.asked = "localhost:%d" % job.port
+    job.agent("2", endpoint="localhost:%d" % job.port)
+    job.agent("3", endpoint="127.0.0.3:%d" % job.port)
+    job.started(2)
+    return job.says(r"WORKERS: 2 of 2 are connected", "HINT")
+
+
 # --- Workers. ---
 
 
@@ -231,10 +273,11 @@ def work(what):
     culprit = os.environ["RANK"] == "1"
     if what == "before-init" and culprit:
         time.sleep(300)
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=300))
+    elsewhere = {"init_method": "tcp://127.0.0.1:9", "rank": 1, "world_size": 2} if what == "own-store" else {}
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=300), **elsewhere)
     os.write(1, b"train: start rank=%d world=%d pid=%d\n" % (dist.get_rank(), dist.get_world_size(), os.getpid()))
     dist.barrier()
-    if culprit and what == "loop":
+    if culprit and what in ("loop", "failed-again"):
         sys.exit(1)
     if culprit and what == "finished":
         os._exit(0)
