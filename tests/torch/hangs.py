@@ -123,7 +123,8 @@ def failed_again(job):
             job.agent(name)
             job.agents[name].killed = True  # it is to fail
         job.wait(lambda: all(job.agents[name].code is not None for name in "23"), "the end of both agents")
-    failed = r"job +default +failed .*workers of 127\.0\.0\.3 \(pid \d+\) failed, and its agent had no restart left\n"
+    failed = (r"job +default +failed [^\n]*workers of 127\.0\.0\.3 \(pid \d+\) failed, and its agent had no restart left; "
+              r"rank 1 [^\n]* ended first\n")
     return job.says(failed + failed, word="runs --ended")
 
 
