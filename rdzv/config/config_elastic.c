@@ -92,7 +92,7 @@ static bool read_rule(const char *rule, struct run_rules *out, char **rank_zero)
 
 const char *run_rules_read(const char *text, struct run_rules *out, char **rank_zero)
 {
-    struct run_rules rules = {0};
+    struct run_rules rules = *out;
     struct string_list items = {0};
     bool ok = true;
 
@@ -108,8 +108,6 @@ const char *run_rules_read(const char *text, struct run_rules *out, char **rank_
 
 const char *config_check_run_rules(struct config *c, const char *text)
 {
-    free(c->elastic.rank_zero);
-    c->elastic.rank_zero = NULL;
     return run_rules_read(text, &c->elastic.rules, &c->elastic.rank_zero);
 }
 

@@ -177,6 +177,9 @@ const struct option config_options[] = {
     {TEXT("rules", elastic.rules_text, "RULES",
           "nodes-multiple=COUNT, grow-interval=DURATION, rank-zero=NAME"),
      .check = config_check_run_rules, .unset = "none"},
+    {COUNT_OR_OFF("nodes-multiple", elastic.rules.nodes_multiple, "off", NULL)}, /* each rule */
+    {DURATION_OR_OFF("grow-interval", elastic.rules.grow_interval_ms, "off", NULL)},
+    {TEXT("rank-zero", elastic.rank_zero, "NAME", NULL)},
     {TEXT("topology-file", elastic.topology_file, "FILE",
           "the rack or domain of each node, for their ranks"),
      .left_out = "all nodes are in one domain"},

@@ -128,7 +128,6 @@ void config_free(struct config *c)
     cidr_list_free(&c->tls.plaintext_for.networks);
     cidr_list_free(&c->allowed);
     free((void *)(uintptr_t)c->elastic.advertise_host);
-    free(c->elastic.rank_zero);
     free(c->config_file);
     for (size_t i = 0; i < c->note_count; i++) {
         free(c->notes[i].flag);

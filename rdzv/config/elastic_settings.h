@@ -27,8 +27,9 @@ struct run_rules {
     uint64_t grow_interval_ms; /* so long after a meeting, nodes do not meet for more nodes */
 };
 
-/* Reads "nodes-multiple=4,grow-interval=30m". `rank_zero`: that of the settings, which is replaced;
- * NULL: rank-zero=NAME is a fault. Returns NULL, or the fault, and *out is as it was. */
+/* Reads "nodes-multiple=4,grow-interval=30m" into *out; other rules stay. `rank_zero`: that of the
+ * settings, which is replaced; NULL: rank-zero=NAME is a fault. Returns NULL, or the fault, and
+ * *out is as it was. */
 const char *run_rules_read(const char *text, struct run_rules *out, char **rank_zero);
 
 struct topology;

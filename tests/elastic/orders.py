@@ -91,7 +91,7 @@ def rules_of(server):
 def a_run_has_rules_of_its_own_until_it_is_forgotten():
     own = "&rules=nodes-multiple=2,grow-interval=30m"
     with tempfile.TemporaryDirectory() as folder:
-        flags = "--data-dir=" + folder, "--rules=grow-interval=1h"
+        flags = "--data-dir=" + folder, "--grow-interval=1h", "--rules=rank-zero=none"
         with daemon(*flags) as server:
             agents = meet(server.port, "job", ["a", "b"])
             same(rules_of(server), (None, 3600), "those of the daemon")

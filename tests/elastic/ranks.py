@@ -51,7 +51,7 @@ def nodes_keep_their_ranks_over_a_kill_of_rdzvd():
 
 @case
 def a_node_of_rank_zero_and_torchs_order():
-    with daemon("--rules=rank-zero=w-*0") as server:
+    with daemon("--rank-zero=w-*0", "--rules=grow-interval=1s") as server:
         agents = meet(server, "w-1", "w-2", "w-10")
         same(names(server), ["w-10", "w-1", "w-2"], "ranks of %d nodes" % len(agents))
     with daemon("--rank-order=torch") as server:
