@@ -328,7 +328,8 @@ TABLES = {
     "waits": "CLIENTS waiters count, WAIT FOR THE KEY key, VALUE what, WRITTEN BY written_by",
     "nodes": "NODE addr, PID pid number, ROLE role role, RANK rank number, FOR since age, HEARTBEAT heartbeat age, PEER peer",
     "rounds": "ROUND round count, NODES nodes count, TOOK seconds took, BEGAN began ago, WHY IT ENDED why",
-    "orders": "ORDER order, ABOUT - about, FOR since age, BY by, REASON reason",
+    "orders": "ORDER order, ABOUT - about, UNTIL NODES nodes count, MULTIPLE nodes_multiple count, INTERVAL grow_interval took, "
+              "FOR since age, BY by, REASON reason",
 }
 
 # Of those, the commands that run with a client of c10d.

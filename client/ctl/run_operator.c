@@ -220,7 +220,8 @@ enum ctl_exit run_order(const struct ctl *ctl)
         printf("%s: the store has the order to %s it; nodes with such a host now: %ld\n",
                ctl->args[0], word, member_number(json, "nodes"));
     else if (code == CTL_FINE && strcmp(word, "rules") == 0)
-        printf("%s: the store has the rules\n", ctl->args[0]);
+        printf("%s: %s\n", ctl->args[0],
+               ctl->arg_count > 1 ? "the store has the rules" : "it has no rules of its own");
     else if (code == CTL_FINE)
         printf("%s: the store has the order to %s it\n", ctl->args[0], word);
     cJSON_Delete(json);

@@ -409,9 +409,8 @@ static void hint_ended_worker(const struct run_facts *f, struct hints *h)
     if (r != NULL && r->first_at != NULL && r->why == NULL && r->ended_us == 0 &&
         f->now_us - r->first_us > HISTORY_FIRST_US)
         run_status_hint(h,
-                        "rank %u%s has ended its connection %lld s ago, and the round goes on: "
-                        "do the other "
-                        "workers wait for it in a collective?",
+                        "rank %u%s has ended its connection %lld s ago, and the round goes on: do "
+                        "the other workers wait for it in a collective?",
                         r->first_rank, r->first_at, (long long)(f->now_us - r->first_us) / 1000000);
 }
 

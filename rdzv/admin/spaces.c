@@ -125,7 +125,7 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
     read_text(r, "rules", rules);
     order->has_rules = rules[0] != '\0';
     if (order->has_rules && run_rules_read(rules, &order->rules, NULL) != NULL)
-        return "Say ?rules=nodes-multiple=COUNT,grow-interval=DURATION, or one of them";
+        return "Rules are nodes-multiple=COUNT,grow-interval=DURATION, or one of them";
     return NULL;
 }
 

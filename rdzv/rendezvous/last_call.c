@@ -13,7 +13,9 @@
 /* How many nodes a round is to have; 0: unknown. */
 static uint64_t wanted(const struct run *run)
 {
-    return run->view.has_completed ? steering_wanted(run) : run->settings->expected_nodes;
+    if (run->view.has_completed)
+        return steering_wanted(run);
+    return run->orders.until != 0 ? run->orders.until : run->settings->expected_nodes;
 }
 
 bool last_call_may_admit(const struct run *run)

@@ -2,12 +2,12 @@
  * so many nodes are there. */
 #include "tests/unit/rendezvous/scene.h"
 
-#define MIN     2
-#define TURNS   40 /* of one agent in a second: it must not write for ever */
-#define CALL_US (2 * SECOND)
+#define MIN   2
+#define TURNS 40 /* of one agent in a second: it must not write for ever */
 
 /* torchrun's MAX. */
 static size_t max_nodes = 4;
+static int64_t call_us; /* its last call */
 
 static size_t count(const struct torch_state *st, bool waiting)
 {
@@ -26,7 +26,7 @@ static void join(const struct scene *s, struct torch_state *st, const char *name
     scene_node(st, name)->participant = true;
     if (nodes == MIN && !st->has_deadline) {
         st->has_deadline = true;
-        st->deadline_us = scene_now_us(s) + CALL_US;
+        st->deadline_us = scene_now_us(s) + call_us;
     }
     if (nodes == max_nodes)
         scene_complete(st);
@@ -103,6 +103,7 @@ static void begin(struct scene *s, struct run_rules rules, size_t nodes)
 {
     s->run.rules = rules;
     max_nodes = 4;
+    call_us = 2 * SECOND;
     for (size_t i = 0; i < nodes; i++)
         come(s);
 }
@@ -252,6 +253,21 @@ static void a_hold_ends_when_so_many_nodes_are_there(void **state)
     assert_nodes(s, 3, 0, 2);
 }
 
+/* So many nodes are there at the begin, so no last call waits for more. */
+static void a_first_round_begins_when_its_hold_ends(void **state)
+{
+    struct scene *s = *state;
+
+    s->run.orders.word = ORDER_HOLD;
+    s->run.orders.until = 3;
+    begin(s, (struct run_rules){0}, 2);
+    call_us = 30 * SECOND;
+    pass(s, 5);
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 3, 0, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +278,7 @@ int main(void)
         TEST(a_round_grows_after_the_interval_or_with_a_loss),
         TEST(a_start_begins_the_interval_anew),
         TEST(a_hold_ends_when_so_many_nodes_are_there),
+        TEST(a_first_round_begins_when_its_hold_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
