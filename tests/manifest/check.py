@@ -422,7 +422,8 @@ def names_that_may_be_elsewhere_are_left_alone(tool):
 
 def probes_know_the_paths_of_rdzvd(tool):
     """store-probe-path has the routes of the daemon, those of its listeners for metrics among them."""
-    routes = re.findall(r'\{"(/[^"]*)", (ROUTE_\w+), \w+,([^{}]*)\}', read(os.path.join(ROOT, "rdzv", "routes.c")))
+    routes = re.findall(r'\{"(/[^"]*)", (ROUTE_\w+), (?:NULL|"[\w,]+"),([^{}]*)\}',
+                        read(os.path.join(ROOT, "rdzv", "routes.c")))
     check(len(routes) > 15, routes)
 
     def faults(path, port, *more):

@@ -31,7 +31,7 @@ from servers import Rdzvd, OPERATOR, rdzvd_binary, token_flag  # noqa: E402
 
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(rdzvd_binary())), "..", "tests",
                        "libfail_malloc.so")
-CALLS_MOST = 400
+CALLS_MOST = 600
 STATE = re.compile(rb"gA[A-Za-z0-9+/]{60,}=*")  # a pickle in base64, of any protocol
 
 # ---- c10d
