@@ -95,7 +95,7 @@ static void add_reason(struct history_round *r, const char *why)
     if (r->why == NULL)
         snprintf(text, sizeof text, "%s", why);
     else
-        snprintf(text, sizeof text, "%s; %s", r->why, why);
+        snprintf(text, sizeof text, "%s; %.*s", r->why, HISTORY_TEXT_MAX - 3, why);
     if (r->why == NULL || strlen(r->why) < sizeof text - 1)
         history_replace_text(&r->why, text);
     history_drop_text(&r->left);
