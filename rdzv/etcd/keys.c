@@ -357,7 +357,8 @@ static bool unescape_values(const struct http_request *r, struct slice *value,
 
 static bool is_too_long(struct slice escaped)
 {
-    return escaped.len > ETCD_VALUE_MAX && url_value_len(escaped) > ETCD_VALUE_MAX;
+    return escaped.len > ETCD_VALUE_MAX && /* 3 bytes for each, as %41, at most */
+           (escaped.len / 3 > ETCD_VALUE_MAX || url_value_len(escaped) > ETCD_VALUE_MAX);
 }
 
 /* Of a read, the pointer of *value is NULL. Else it may become another value. */

@@ -12,9 +12,8 @@
 
 enum goodput_part {
     GOODPUT_TRAINS,
-    /* The run waits, */
-    GOODPUT_FIRST,    /* for its first nodes */
-    GOODPUT_LOST,     /* since a node was lost */
+    GOODPUT_FIRST,    /* the run waits for its first nodes */
+    GOODPUT_LOST,     /* it waits since a node was lost */
     GOODPUT_LEFT,     /* since a node left its round: after workers failed, in most cases */
     GOODPUT_NEWCOMER, /* since the others meet to admit a node */
     GOODPUT_ORDER,    /* since an operator wants it */
