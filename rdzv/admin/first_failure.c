@@ -5,7 +5,7 @@
 #include "rdzv/engine/log.h"
 
 #define HOST_WORKERS 64   /* of a node whose ranks are inferred */
-#define COMPARED_MAX 8192 /* connections; with more, no rank is inferred */
+#define COMPARED_MAX 2048 /* connections; with more, no rank is inferred */
 #define STOPPED_S    3    /* NCCL asks each second */
 #define STOPPED_LEN  400  /* bytes; no more ranks are named then */
 
@@ -20,16 +20,10 @@ static struct live_run *run_of_store(const struct rendezvous_space *home, uint64
     return NULL;
 }
 
-static bool is_worker_of(const struct live_run *run, struct conn *c)
-{
-    return c->protocol != NULL && strcmp(c->protocol->name, "c10d") == 0 &&
-           c->space == run->home->space && c10d_session(c)->role == C10D_WORKER &&
-           c10d_session(c)->bound.worker_store == run->run.view.record.worker_store;
-}
-
 /* Another connection of the same process may have the rank. Else: agents start their workers in the
- * order of ranks, so the pids of a host grow, and all workers of it are there. `ends`: the
- * connection does, and its process has no other one. -1: not known. */
+ * order of ranks, so the pids of a host grow, and all workers of it are there. If
+ * the connection `ends`, a second connection of its process means that the worker goes on. -1: the
+ * rank is not known. All connections are compared, for each end of a worker: so COMPARED_MAX. */
 static int64_t infer_rank(const struct live_run *run, struct conn *c, bool ends)
 {
     const struct keymap *keys = &run->home->space->store->keys;
@@ -37,15 +31,14 @@ static int64_t infer_rank(const struct live_run *run, struct conn *c, bool ends)
     struct worker_place places[STATUS_PLACES];
     const struct worker_place *place =
         status_place_of(places, status_find_places(&run->run, keys, places), c);
-    int64_t first, below = 0, count = 0, compared = 0, i;
+    int64_t first, below = 0, count = 0, i;
     struct conn *other;
 
     TAILQ_FOREACH(other, &run->home->rdzv->net->conns, entry) {
         const struct c10d_session *s = c10d_session(other);
 
-        if (compared++ == COMPARED_MAX)
-            return -1;
-        if (other == c || !is_worker_of(run, other) || s->pid == 0 || !status_is_one_host(other, c))
+        if (other == c || !status_is_worker(other, run->home->space, &run->run) || s->pid == 0 ||
+            !status_is_one_host(other, c))
             continue;
         if (s->pid == pid && (ends || s->rank != 0))
             return ends ? -1 : (int64_t)s->rank - 1;
@@ -67,7 +60,7 @@ static int64_t find_worker(const struct live_run *run, struct conn *c, bool ends
                            char at[NODE_TEXT_MAX])
 {
     const struct c10d_session *s = c10d_session(c);
-    bool infers = s->rank == 0 && s->pid != 0;
+    bool infers = s->rank == 0 && s->pid != 0 && run->home->rdzv->net->conn_count <= COMPARED_MAX;
     int64_t rank = infers ? infer_rank(run, c, ends) : (int64_t)s->rank - 1;
     const struct torch_node *node =
         rank < 0 ? NULL : status_node_of_worker(&run->run, &run->home->space->store->keys, rank);
@@ -130,8 +123,8 @@ static void say_stopped(const struct live_run *run, char text[HISTORY_TEXT_MAX])
     int64_t rank;
 
     TAILQ_FOREACH(c, &net->conns, entry) {
-        if (is_worker_of(run, c) && c10d_session(c)->dump_s != 0 && len < STOPPED_LEN &&
-            now_s - c10d_session(c)->dump_s >= STOPPED_S &&
+        if (status_is_worker(c, run->home->space, &run->run) && c10d_session(c)->dump_s != 0 &&
+            len < STOPPED_LEN && now_s - c10d_session(c)->dump_s >= STOPPED_S &&
             (rank = find_worker(run, c, false, at)) >= 0)
             len += (size_t)snprintf(text + len, HISTORY_TEXT_MAX - len, "; rank %lld stands still",
                                     (long long)rank);

@@ -123,6 +123,11 @@ struct key_writer {
 const struct torch_node *status_node_of_worker(const struct run *run, const struct keymap *keys,
                                                int64_t rank);
 
+/* The connection is of a worker in the newest round of the run; `run` NULL: of a worker in the
+ * space that no agent has started. */
+bool status_is_worker(const struct conn *c, const struct engine_space *space,
+                      const struct run *run);
+
 /* False: the key is no well-known one. `run`: of the client that waits; NULL: of none. `is_agents`:
  * it is an agent. */
 bool status_find_writer(const struct engine_space *space, const struct run *run,

@@ -23,13 +23,11 @@ const struct torch_node *status_node_of_worker(const struct run *run, const stru
 #define LOOKED_AT 4096 /* connections, to find a worker; with more, it is not looked for */
 #define SILENT_MS 10000
 
-static bool is_worker(const struct conn *c, const struct engine_space *space, const struct run *run,
-                      int64_t rank)
+bool status_is_worker(const struct conn *c, const struct engine_space *space, const struct run *run)
 {
     const struct c10d_session *s = c10d_session(c);
 
-    if (c->protocol == NULL || strcmp(c->protocol->name, "c10d") != 0 || conn_space(c) != space ||
-        (int64_t)s->rank != rank + 1)
+    if (c->protocol == NULL || strcmp(c->protocol->name, "c10d") != 0 || conn_space(c) != space)
         return false;
     return run == NULL
                ? s->role == C10D_PLAIN
@@ -47,7 +45,8 @@ static void write_silence(const struct engine_space *space, const struct run *ru
     time_t since;
     struct tm utc;
 
-    while (c != NULL && !is_worker(c, space, run, out->torch.rank))
+    while (c != NULL && ((int64_t)c10d_session(c)->rank != out->torch.rank + 1 ||
+                         !status_is_worker(c, space, run)))
         c = TAILQ_NEXT(c, entry);
     ms = c == NULL ? UINT64_MAX : conn_silent_ms(c);
     if (ms == UINT64_MAX || ms < SILENT_MS)

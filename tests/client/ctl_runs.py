@@ -79,6 +79,16 @@ def ranks_are_shown_with_the_edges_between_domains():
             rdzvctl("ranks", "OTHER", server=daemon, code=MISSING)
 
 
+def lose_the_last(daemon, agents):
+    """One of three is lost, and the others meet again."""
+    agents[2].close()
+    daemon.wait_log("event=node_disconnected")
+    read_together(agents[:2])
+    for agent in agents[:2]:
+        agent.leave()
+    rejoin(agents[:2])
+
+
 def parts_of(daemon):
     """{part: times}; each has a share of the time."""
     parts = json.loads(rdzvctl("goodput", "JOB", "-o", "json", server=daemon)[0])
@@ -91,12 +101,7 @@ def goodput_has_the_causes_of_all_waits_also_over_a_start():
     with tempfile.TemporaryDirectory(prefix="rdzvd-") as tmp:
         with job(["node-a", "node-b", "node-c"], "--data-dir=" + tmp) as (daemon, agents):
             check(parts_of(daemon) == {"training": 1, "first_nodes": 1}, "a round is complete")
-            agents[2].close()
-            daemon.wait_log("event=node_disconnected")
-            read_together(agents[:2])
-            for agent in agents[:2]:
-                agent.leave()
-            rejoin(agents[:2])
+            lose_the_last(daemon, agents)
             seen = {"training": 2, "first_nodes": 1, "lost_node": 1}
             check(parts_of(daemon) == seen, "a node was lost")
             out, _ = rdzvctl("goodput", "JOB", server=daemon)
@@ -114,12 +119,7 @@ def goodput_has_the_causes_of_all_waits_also_over_a_start():
 @case
 def status_names_the_absent_node():
     with job(["node-a", "node-b", "node-c"]) as (daemon, agents):
-        agents[2].close()
-        daemon.wait_log("event=node_disconnected")
-        read_together(agents[:2])
-        for agent in agents[:2]:
-            agent.leave()
-        rejoin(agents[:2])
+        lose_the_last(daemon, agents)
         out, _ = rdzvctl("status", "JOB", server=daemon)
         lines_in_order(out, "2 nodes", "none missing, 1 absent", "ABSENT: 1, and the run goes on without it",
                        "node-c", "2", "disconnected", "HERE: node-a, node-b", "EARLIER ROUNDS\n",
