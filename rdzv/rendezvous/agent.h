@@ -164,7 +164,7 @@ struct agent {
     uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in
                               there; 0: none */
     uint64_t has_seen;     /* the same: it has been shown that the round is complete */
-    uint64_t has_left;     /* the same: it was a participant, and has left by itself */
+    uint64_t has_left;     /* the same: it was a participant, and has left, or was set aside */
     struct agent_view view;
 
     /* It is about to join an open round: numbers.c. */

@@ -143,10 +143,9 @@ static size_t count_others(struct step *s, struct agent *a, enum place place,
 static const struct torch_node *shown_waiting(const struct step *s, enum place place,
                                               const struct torch_node *own)
 {
-    if (place == PLACE_STRANGER || place == PLACE_ASIDE || (own != NULL && own->redundant))
+    if (place == PLACE_STRANGER || place == PLACE_ASIDE || (own != NULL && own->redundant) ||
+        run_ends_all(s->run)) /* also an agent that is in no list may still train */
         return &loss_mark;
-    if (run_ends_all(s->run))
-        return &loss_mark; /* also an agent that is in no list may still train */
     if ((place == PLACE_TRAINING || place == PLACE_RANKED) && meeting_is_open(s->run))
         return meeting_waiting(s);
     return NULL;

@@ -20,12 +20,14 @@ enum outcome {
 };
 
 /* The node is known by the first write of its agent. */
-static void note_node(struct step *s, struct agent *a, const struct intent *in)
+static void note_node(struct step *s, struct agent *a, const struct torch_node *own)
 {
-    if (agent_has_node(a) && torch_node_compare(&in->own, &a->node) == 0)
+    if (agent_has_node(a) && torch_node_compare(own, &a->node) == 0)
         return;
-    run_remember_node(s->run, a, &in->own);
+    run_remember_node(s->run, a, own);
     resume_hint_keep(s, a);
+    if (a->origin == ORIGIN_UNNAMED) /* it has asked for the key before a start */
+        agent_set_origin(a, ORIGIN_AGENT);
 }
 
 static const struct torch_node *place_now(const struct step *s, const struct intent *in)
@@ -207,10 +209,10 @@ static enum outcome apply(struct step *s, struct agent *a, const struct intent *
         return put(s, a, in);
     }
     if (take_out_predecessor(s, a, in)) {
-        note_node(s, a, in);
+        note_node(s, a, &in->own);
         return OUTCOME_REFUSED;
     }
-    note_node(s, a, in);
+    note_node(s, a, &in->own);
     if (in->kind == INTENT_HEARTBEAT)
         return beat(s, a, in);
     if (in->to.complete && !in->from.complete)
@@ -288,10 +290,7 @@ static void note_written(struct step *s, struct agent *a)
 
     if (own != NULL && node_role(run_node_of(s->run, a)) == NULL) {
         agent_clock_learn(s, a, own->heartbeat_us);
-        run_remember_node(s->run, a, own);
-        resume_hint_keep(s, a);
-        if (a->origin == ORIGIN_UNNAMED) /* it has asked for the key before a start */
-            agent_set_origin(a, ORIGIN_AGENT);
+        note_node(s, a, own);
     }
     round_written(s, a);
 }
@@ -342,8 +341,8 @@ static bool has_intents(const struct step *s)
            (v->is_state || (s->value.ptr != NULL && slice_is(s->value, TORCH_RUN_SENTINEL)));
 }
 
-/* Whether the agent may close the run is judged as for any other agent. What else an agent writes
- * whose node is not known, a tool may write as well. */
+/* Whether the agent may close the run, and the content of a round that it completes, are judged as
+ * for any other agent. What else an agent writes whose node is not known, a tool may write, too. */
 static void read_intent(const struct step *s, const struct agent *a,
                         const struct policy_event *event, struct intent *in)
 {
@@ -351,7 +350,8 @@ static void read_intent(const struct step *s, const struct agent *a,
         return;
     intent_read(s->run->front, a->view.others, agent_has_node(a) ? &a->node : NULL, event->expected,
                 event->desired, in);
-    if (a->origin != ORIGIN_UNNAMED || in->kind == INTENT_CLOSE)
+    if (a->origin != ORIGIN_UNNAMED || in->kind == INTENT_CLOSE ||
+        (in->to.complete && !in->from.complete))
         return;
     intent_free(in);
     *in = (struct intent){0};

@@ -264,6 +264,8 @@ static void set_aside(struct step *s, struct torch_state *next, struct torch_nod
     note->reason = is_ordered ? "an operator keeps it out" : "by --rules it has no place yet";
     if (a != NULL)
         agent_set_line(a, LINE_NONE);
+    if (a != NULL && node->participant)
+        a->has_left = s->run->view.completions;
     loss_take_out(next, node);
     node->redundant = next->has_redundancy;
     node->has_heartbeat = has_heartbeat && node->redundant;
@@ -291,8 +293,10 @@ void loss_set_aside(struct step *s, bool meets)
         set_aside(s, next, node);
         moved++;
     }
-    if (moved != 0 && !next->complete && torch_state_participants(next) == 0)
+    if (moved != 0 && !next->complete && torch_state_participants(next) == 0) {
         next->has_deadline = false; /* of the next last call, that is for other nodes */
+        s->run->numbers.tried = 0;
+    }
     if (moved != 0)
         put_without(s, missed,
                     s->run->is_shut ? "one of them is lost, and too few others are there"

@@ -17,9 +17,9 @@ static void note_repaired(struct step *s, const struct agent *a, const char *act
 enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };
 
 /* Where a node belongs that was presumed dead. Its round goes on without it: in there, with the
- * rank that it has. Another round has begun since: as a waiting node it makes all nodes meet again,
- * first of all itself, perhaps the only node left. If the round is full, another node has taken the
- * place. */
+ * rank that it has. Another round has begun since, or an operator had taken it out: as a waiting
+ * node it makes all nodes meet again, first of all itself, perhaps the only node left. If the round
+ * is full, another node has taken the place. */
 static enum place find_place(const struct run *run, const struct agent *a, struct torch_node *back)
 {
     const struct run_view *v = &run->view;
@@ -27,7 +27,7 @@ static enum place find_place(const struct run *run, const struct agent *a, struc
 
     if (a->nodes == 0 || run_keeps_out(run, &a->node))
         return PLACE_NONE;
-    if (v->state.complete && v->state.round == a->round) {
+    if (v->state.complete && v->state.round == a->round && a->has_left != v->completions) {
         then = torch_state_find(&v->last_completed, &a->node);
         if (then == NULL || !then->participant)
             return PLACE_NONE;

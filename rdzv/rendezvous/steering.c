@@ -83,14 +83,21 @@ bool steering_is_any_outside(const struct run *run)
     return false;
 }
 
+/* Participants that are kept out. */
+static size_t count_kept_out(const struct run *run, const struct torch_state *state)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; is_any_kept_out(run) && i < state->count; i++)
+        count += state->nodes[i].participant && run_keeps_out(run, &state->nodes[i]);
+    return count;
+}
+
 size_t steering_wanted(const struct run *run)
 {
     const struct torch_state *last = &run->view.last_completed;
-    size_t nodes = torch_state_participants(last);
 
-    for (size_t i = 0; is_any_kept_out(run) && i < last->count; i++)
-        nodes -= last->nodes[i].participant && run_keeps_out(run, &last->nodes[i]);
-    return nodes;
+    return torch_state_participants(last) - count_kept_out(run, last);
 }
 
 /* --- MAX. --- */
@@ -269,18 +276,6 @@ static void close_run(struct step *s)
     loss_end_run(s);
 }
 
-/* A node that is kept out is a participant. */
-static bool does_any_train(const struct run *run)
-{
-    const struct torch_state *state = &run->view.state;
-
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].participant && run_keeps_out(run, &state->nodes[i]))
-            return true;
-    }
-    return false;
-}
-
 void steering_on_order(struct step *s, const struct policy_event *event)
 {
     steering_note(s); /* a hold may be over at once */
@@ -293,7 +288,7 @@ void steering_on_order(struct step *s, const struct policy_event *event)
         break;
     case RUN_ORDER_KEEP_OUT:
         loss_set_aside(s, false);
-        if (event->evicts && does_any_train(s->run))
+        if (event->evicts && count_kept_out(s->run, &s->run->view.state) != 0)
             loss_restart(s);
         break;
     }
