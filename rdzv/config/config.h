@@ -2,7 +2,7 @@
  * environment and a YAML file. Pure but for reading that file: nothing is opened, resolved,
  * printed or logged here.
  *
- * One table has our own flags and those of etcd (config_options.c); both may be mixed on one
+ * One table has our own flags and those of etcd (settings.py); both may be mixed on one
  * command line, since no name means two things. Flags are Go's style: -flag or --flag, =value or
  * the next argument, booleans without value or =true, =false.
  *

@@ -9,16 +9,26 @@
 #include <string.h>
 #include <strings.h>
 
+/* --- Names. --- */
+
+const struct option *config_find_option(const char *name)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        if (strcmp(config_options[i].name, name) == 0)
+            return &config_options[i];
+    }
+    return NULL;
+}
+
 /* What other programs call a setting: the name there, and ours. */
 static const char *const foreign_names[][2] = {
     {"port", "listen"}, {"host", "listen"}, {"tls-cert", "cert"}, {"max-memory", "memory-limit"}};
 
 /* The known name that is nearest to a wrong one, or NULL if none is near. A flag that only etcd has
  * is near at distance 1 alone, because --help does not list it. */
-static const char *suggest_name(const char *name, char found[CONFIG_WORD_MAX])
+static const char *suggest_name(const char *name)
 {
     struct nearest near = nearest_to(name);
-    char word[CONFIG_WORD_MAX];
 
     for (size_t i = 0; i < sizeof foreign_names / sizeof *foreign_names; i++) {
         if (strcmp(name, foreign_names[i][0]) == 0)
@@ -29,11 +39,7 @@ static const char *suggest_name(const char *name, char found[CONFIG_WORD_MAX])
 
         if (!is_ours && near.distance > 2)
             near.distance = 2;
-        for (const char *rest = config_options[i].name; config_next_word(&rest, word);) {
-            (is_ours ? nearest_try_word : nearest_try)(&near, word);
-            if (near.found == word)
-                near.found = strcpy(found, word);
-        }
+        (is_ours ? nearest_try_word : nearest_try)(&near, config_options[i].name);
     }
     return near.found;
 }
@@ -41,8 +47,7 @@ static const char *suggest_name(const char *name, char found[CONFIG_WORD_MAX])
 static bool fail_unknown_name(struct parse *p, const struct setting *where, const char *name,
                               const char *dashes)
 {
-    char found[CONFIG_WORD_MAX];
-    const char *near = suggest_name(name, found);
+    const char *near = suggest_name(name);
 
     if (near != NULL)
         return config_fail(p, where, "no such setting; did you mean %s%s?", dashes, near);
@@ -64,7 +69,7 @@ static void add_setting(struct parse *p, struct setting setting)
 }
 
 /* Finds the rows of a name. False: there is none. */
-static bool find_rows(struct parse *p, struct setting *s, const char *name)
+static bool find_rows(struct setting *s, const char *name)
 {
     s->row = s->option = config_find_option(name);
     if (s->row == NULL)
@@ -72,10 +77,6 @@ static bool find_rows(struct parse *p, struct setting *s, const char *name)
     s->name = s->row->name;
     if (s->row->kind == OPTION_ALIAS)
         s->option = config_find_option(s->row->own);
-    if (s->row->kind == OPTION_IGNORED) {
-        string_list_add(&p->names, name, strlen(name));
-        s->name = p->names.items[p->names.count - 1];
-    }
     return true;
 }
 
@@ -93,7 +94,7 @@ static bool read_flag(struct parse *p, int argc, char *const argv[], int *i)
     if (len == 0 || word[0] == '-')
         return config_fail(p, NULL, "%s is no flag; write --name or --name=value",
                            config_show(argv[*i]).text);
-    if (!find_rows(p, &s, strcmp(name, "h") == 0 ? "help" : name))
+    if (!find_rows(&s, strcmp(name, "h") == 0 ? "help" : name))
         return fail_unknown_name(p, &s, name, "--");
     if (word[len] == '=') {
         s.value = word + len + 1;
@@ -171,12 +172,11 @@ static bool split_variable(const char *prefix, const char *variable, char *name,
 static void note_unknown_variable(struct parse *p, const char *name, const char *value)
 {
     struct setting s = {.name = name, .source = SETTING_VARIABLE}, near = s;
-    char found[CONFIG_WORD_MAX];
 
     if (strstr(name, "service-") != NULL || strstr(name, "port-") != NULL ||
         strncmp(value, "tcp://", 6) == 0 || strncmp(value, "udp://", 6) == 0)
         return;
-    near.name = suggest_name(name, found);
+    near.name = suggest_name(name);
     config_note(&p->config, CONFIG_NOTE_WARNING, CONFIG_LABEL(&s),
                 near.name != NULL ? "no setting has this name; did you mean %s?"
                                   : "is not read: no line of a file of settings has this name",
@@ -191,7 +191,7 @@ static void read_variable(struct parse *p, const char *variable)
     char name[100];
 
     if (split_variable("RDZVD_", variable, name, sizeof name, &s.value)) {
-        if (find_rows(p, &s, name) && s.row->owner != OWNER_ETCD && s.row->kind != OPTION_ACTION)
+        if (find_rows(&s, name) && s.row->owner != OWNER_ETCD && s.row->kind != OPTION_ACTION)
             add_setting(p, s);
         else
             note_unknown_variable(p, name, s.value);
@@ -199,7 +199,7 @@ static void read_variable(struct parse *p, const char *variable)
                s.value[0] != '\0') {
         s.source = SETTING_ENVIRONMENT;
         /* Images set ETCD_VERSION to their etcd's version; etcd takes it for a flag and fails. */
-        if (strcmp(name, "version") != 0 && find_rows(p, &s, name) && s.row->owner != OWNER_RDZVD)
+        if (strcmp(name, "version") != 0 && find_rows(&s, name) && s.row->owner != OWNER_RDZVD)
             add_setting(p, s);
         else
             string_list_add(&p->unknown, variable, strcspn(variable, "="));
@@ -367,7 +367,7 @@ static bool read_entry(struct parse *p, struct config_entry *entry, bool etcd_fi
     if (etcd_file && (strcmp(name, "client-transport-security") == 0 ||
                       strcmp(name, "peer-transport-security") == 0))
         return true; /* a group, with no value of its own */
-    if (!find_rows(p, &s, name)) {
+    if (!find_rows(&s, name)) {
         if (!etcd_file)
             return fail_unknown_name(p, &s, entry->key, "");
         config_note(&p->config, CONFIG_NOTE_WARNING, CONFIG_LABEL(&s),

@@ -9,6 +9,8 @@
 #include "proto/torch/torch_timing.h"
 #include "proto/units.h"
 
+const char *const rank_order_names[] = {"torch", "natural", "keep", "table", NULL};
+
 static bool read_port(const char *text, size_t len, uint16_t *out)
 {
     return config_read_port(text, len, out) && *out != 0;

@@ -23,7 +23,7 @@ struct etcd_url {
  * (unless it is NULL) to its parts. Otherwise returns the fault with a hint. */
 const char *etcd_url_check(const char *url, struct etcd_url *out);
 
-/* --- The table of settings: ours, and every flag of etcd 3.4. --- */
+/* --- The table of settings, ours and every flag of etcd 3.4, which settings.py writes. --- */
 
 enum option_kind {
     OPTION_LISTEN,
@@ -54,9 +54,13 @@ static inline bool option_kind_is_list(enum option_kind kind)
 
 enum option_owner { OWNER_RDZVD, OWNER_BOTH, OWNER_ETCD };
 
+/* Returns NULL, or the fault of a text or of an item of a list. Of a text, it may also store the
+ * parsed value in the config. */
+typedef const char *config_check(struct config *c, const char *text);
+
 /* One flag, line of a file and variable. */
 struct option {
-    const char *name; /* without dashes; OPTION_IGNORED: names with blanks between */
+    const char *name; /* without dashes */
     enum option_kind kind;
     enum option_owner owner;
     size_t offset, size;       /* in struct config */
@@ -69,10 +73,8 @@ struct option {
     enum config_action action; /* OPTION_ACTION */
     bool is_for_stores;        /* refused on a relay, which keeps no keys */
     bool is_for_files;         /* refused beside --journal, where no state is in files */
-    /* Returns NULL, or the fault of a text or of an item of a list. Of a text, it may also store
-     * the parsed value in the config. */
-    const char *(*check)(struct config *c, const char *text);
-    const char *group; /* of the help, where it begins; NULL: as the option before */
+    config_check *check;       /* NULL: every text is fine */
+    const char *group;         /* of the help, where it begins; NULL: as the option before */
     const char *value_name;
     const char *help; /* NULL: --help does not tell of it */
     /* OPTION_TEXT: what not to give it means. With it, an empty text is refused: a script whose
@@ -86,13 +88,16 @@ struct option {
 extern const struct option config_options[];
 extern const size_t config_option_count;
 
+/* What settings need beside them, and the fault if it is missing. The first fault counts. */
+struct option_need {
+    const char *name, *needs, *fault;
+};
+
+extern const struct option_need config_needs[];
+extern const size_t config_need_count;
+
 /* NULL: there is none of that name. */
 const struct option *config_find_option(const char *name);
-
-/* Copies the next one of some names with blanks between, and moves on behind it. False: there is no
- * more. */
-#define CONFIG_WORD_MAX 64
-bool config_next_word(const char **rest, char word[CONFIG_WORD_MAX]);
 
 /* The order is that of application. SETTING_ENVIRONMENT is ETCD_*, SETTING_VARIABLE is RDZVD_*. */
 enum setting_source { SETTING_FILE, SETTING_ENVIRONMENT, SETTING_VARIABLE, SETTING_ARGUMENT };
@@ -123,7 +128,6 @@ struct parse {
     struct settings settings;          /* in the order in which they apply */
     struct config_file file;           /* the settings borrow from it */
     char *file_name;
-    struct string_list names;   /* of ignored flags; their settings borrow them */
     struct string_list unknown; /* variables ETCD_... without a row */
     bool is_named_etcd;
     bool as_etcd; /* rdzvd is called etcd, or has a flag that only etcd has */
@@ -143,12 +147,11 @@ void config_apply_initial(struct parse *p);
  * bytes. */
 const char *config_format_number(const struct config *c, const struct option *o, char *text);
 void config_free_values(struct config *c);
-/* See struct option. */
-const char *config_check_url(struct config *c, const char *url);
+config_check config_check_url;
 
 /* config_listen.c */
 bool config_apply_listen(struct parse *p, const struct setting *s);
-const char *config_check_space(struct config *c, const char *text);
+config_check config_check_space;
 /* localhost is 127.0.0.1, and ::1 where there is one. Not with port 0: that would be two ports. */
 void config_add_localhost(struct config *c, uint16_t port, const char *space);
 /* Takes nothing over, copies what it keeps. */
@@ -164,26 +167,21 @@ bool config_is_host_name(const char *text, size_t len);
 /* Digits of a port, 0 as well, and nothing else. */
 bool config_read_port(const char *text, size_t len, uint16_t *out);
 
-/* config_elastic.c; see struct option */
-const char *config_check_advertise(struct config *c, const char *text);
-const char *config_check_worker_ports(struct config *c, const char *text);
-const char *config_check_run_rules(struct config *c, const char *text);
-const char *config_check_disable(struct config *c, const char *name);
+/* config_elastic.c */
+config_check config_check_advertise, config_check_worker_ports;
+config_check config_check_run_rules, config_check_disable;
 /* Notes what does not go together. */
 void config_finish_elastic(struct config *c);
 
-/* cidr.c; see struct option */
-const char *config_check_plaintext(struct config *c, const char *text);
-const char *config_check_allow(struct config *c, const char *text);
+/* cidr.c */
+config_check config_check_plaintext, config_check_allow;
 
-/* config_endpoints.c; see struct option */
-const char *config_check_upstream(struct config *c, const char *text);
-const char *config_check_journal(struct config *c, const char *text);
+/* config_endpoints.c */
+config_check config_check_upstream, config_check_journal;
 void config_free_endpoints(struct upstream_spec **list, size_t *count);
 
-/* config_rules.c; see struct option */
-const char *config_check_peer_name(struct config *c, const char *name);
-const char *config_check_relay_name(struct config *c, const char *item);
+/* config_rules.c */
+config_check config_check_peer_name, config_check_relay_name;
 /* True if the option has an effect on a relay with these settings. */
 bool config_relay_takes(const struct config *c, const struct option *o);
 /* Checks which settings go together; all listeners are known. */

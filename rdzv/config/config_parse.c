@@ -109,7 +109,6 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
         config_free(&p.config);
     }
     config_file_free(&p.file);
-    string_list_free(&p.names);
     string_list_free(&p.unknown);
     free(p.file_name);
     free(p.settings.items);

@@ -25,33 +25,6 @@ const char *config_check_relay_name(struct config *, const char *item)
 
 /* --- What a setting needs. --- */
 
-/* Names with blanks between, the setting that each of them needs, and the fault if it is not there.
- * The first fault counts. A name of a client that nobody has verified says nothing, so it needs the
- * CA. */
-static const struct {
-    const char *names, *needs, *fault;
-} rules[] = {
-    {"cert", "key", "needs its key: --key=FILE"},
-    {"key", "cert", "needs its certificate: --cert=FILE"},
-    {"client-ca", "cert", "needs a certificate of ours: --cert=FILE and --key=FILE"},
-    {"client-names admin-names read-names relay-names", "client-ca",
-     "needs the CA whose certificates they are: --client-ca=FILE"},
-    {"upstream-ca upstream-cert upstream-key upstream-name", "upstream",
-     "is for a relay, which has --upstream"},
-    {"upstream-cert upstream-key upstream-name", "upstream-ca",
-     "needs the CA of the store: --upstream-ca=FILE, or system"},
-    {"upstream-cert", "upstream-key", "needs its key: --upstream-key=FILE"},
-    {"upstream-key", "upstream-cert", "needs its certificate: --upstream-cert=FILE"},
-    {"journal-ca journal-cert journal-key journal-server-name journal-user", "journal",
-     "is for --journal=etcd://..."},
-    {"journal-cert journal-key journal-server-name", "journal-ca",
-     "needs the CA of etcd: --journal-ca=FILE, or system"},
-    {"journal-cert", "journal-key", "needs its key: --journal-key=FILE"},
-    {"journal-key", "journal-cert", "needs its certificate: --journal-cert=FILE"},
-    {"journal-password-file", "journal-user", "goes with --journal-user=NAME"},
-    {"journal-user", "journal-password-file", "needs --journal-password-file=FILE"},
-};
-
 /* The last setting of that name; NULL if there is none, or its value is empty. */
 static const struct setting *find_given(const struct parse *p, const char *name)
 {
@@ -62,15 +35,11 @@ static const struct setting *find_given(const struct parse *p, const char *name)
 
 static bool check_needs(struct parse *p)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        char name[CONFIG_WORD_MAX];
+    for (size_t i = 0; i < config_need_count; i++) {
+        const struct setting *s = find_given(p, config_needs[i].name);
 
-        for (const char *rest = rules[i].names; config_next_word(&rest, name);) {
-            const struct setting *s = find_given(p, name);
-
-            if (s != NULL && find_given(p, rules[i].needs) == NULL)
-                return config_fail(p, s, "%s", rules[i].fault);
-        }
+        if (s != NULL && find_given(p, config_needs[i].needs) == NULL)
+            return config_fail(p, s, "%s", config_needs[i].fault);
     }
     return true;
 }

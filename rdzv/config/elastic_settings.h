@@ -19,7 +19,7 @@ enum rank_order {
     RANKS_TABLE,   /* by the table of domains, then by name */
 };
 
-extern const char *const rank_order_names[]; /* as the setting has them; config_options.c */
+extern const char *const rank_order_names[]; /* as the setting has them */
 
 /* Rules of a run about its nodes: steering.c of rdzv/rendezvous/. Each 0: there is none. */
 struct run_rules {
