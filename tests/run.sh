@@ -280,7 +280,7 @@ step etcd-differential $PYTHON tests/etcd/differential.py --requests 12000 --see
 step etcd-relay $PYTHON tests/etcd/differential.py --requests 5000 --seed "$SEED" --b relay
 step python-etcd $PYTHON tests/etcd/python_etcd.py
 step etcdctl $PYTHON tests/etcd/etcdctl.py
-step manifest $PYTHON tests/manifest/run_emit.py golden examples readme bad_input own_files restarts litgpt mlbatch
+step manifest $PYTHON tests/manifest/run_emit.py golden examples readme bad_input own_files restarts hooks litgpt mlbatch
 step manifest-many env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" RDZV_SEED="$SEED" RDZV_WALK="${RELEASES:+20000}" \
     $PYTHON tests/manifest/run_emit.py values store_pod walk matrix # thousands of starts of the tool: without sanitizers
 step manifest-check $PYTHON tests/manifest/check.py

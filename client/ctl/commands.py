@@ -72,8 +72,8 @@ OPTIONS = [
            "the reason, which is kept and shown with the order", "reason"),
     Option("in", "", "DURATION", "",
            "the time that the workers have to save their work (default: 120s)"),
-    Option("until", "", "NODES", "",
-           "end the hold when so many nodes are there", "until"),
+    Option("until", "", "WHEN", "",
+           "hold: end it when so many nodes are there; drain and evict: with gone, end it when such nodes are not", "until"),
     Option("ready", "", None, "",
            "ask /readyz, whether the store is ready, in place of /livez", "ready"),
     Option("ended", "", None, "",
@@ -233,17 +233,19 @@ COMMANDS = [
     Command("uncordon", "NODE", 1, 1, "", "reason", "let a node take part again",
             """Takes back a cordon or an eviction. NODE is the same name or pattern as before.""" + FOR_OPERATORS,
             ("uncordon node-7", "it joins again, or stays a spare if the round is full")),
-    Command("evict", "NODE", 1, 1, "", "reason yes", "take a node out of its round, and keep it out",
+    Command("evict", "NODE", 1, 1, "", "reason until yes", "take a node out of its round, and keep it out",
             """Does what cordon does, and a node that trains leaves its round: the other nodes end their workers in the
             same moment and meet again without it, and no restart is used up. A spare takes the place. The agent of the
             node lives on as a spare; that of torch before 2.3 ends.""" + FOR_OPERATORS,
             ("evict node-7 --reason 'ECC errors' --yes", "a bad node leaves at once")),
-    Command("drain", "NODE", 1, 1, "", "in wait reason", "take a node out once its workers have saved their work",
+    Command("drain", "NODE", 1, 1, "", "in until wait reason", "take a node out once its workers have saved their work",
             """Does what cordon does, and asks the workers for a checkpoint: they find the key rdzvd/drain, and set the key
             rdzvd/checkpointed to its id. Then, or at the latest after --in, the node is evicted. With --wait, rdzvctl
-            returns when no such node trains any more, as a hook needs that stops a pod or a machine.""" + FOR_OPERATORS,
+            returns when no such node trains any more, as a hook needs that stops a pod or a machine. With --until=gone, the
+            order ends when no agent of such a node is connected: a node that comes later under the same name takes part.""" +
+            FOR_OPERATORS,
             ("drain node-7 --in 5m --reason maintenance", "before node-7 is switched off"),
-            ("drain $(hostname) --wait", "in a hook on the node itself")),
+            ("drain $(hostname) --wait --until gone", "in a hook on the node itself")),
     Command("restart", "RUN", 1, 1, "runs", "reason yes", "let the nodes of a run meet again",
             """All agents of the run end their workers in the same moment, meet, and start new workers. No restart
             (--max-restarts) is used up.""" + FOR_OPERATORS,
@@ -328,7 +330,7 @@ TABLES = {
     "waits": "CLIENTS waiters count, WAIT FOR THE KEY key, VALUE what, WRITTEN BY written_by",
     "nodes": "NODE addr, PID pid number, ROLE role role, RANK rank number, FOR since age, HEARTBEAT heartbeat age, PEER peer",
     "rounds": "ROUND round count, NODES nodes count, TOOK seconds took, BEGAN began ago, WHY IT ENDED why",
-    "orders": "ORDER order, ABOUT - about, UNTIL NODES nodes count, MULTIPLE nodes_multiple count, INTERVAL grow_interval took, "
+    "orders": "ORDER order, ABOUT - about, UNTIL NODES nodes count, ENDS WHEN ends, MULTIPLE nodes_multiple count, INTERVAL grow_interval took, "
               "FOR since age, BY by, REASON reason",
 }
 

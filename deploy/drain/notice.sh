@@ -52,4 +52,4 @@ until found=$($cloud); do
     sleep "${EVERY:-2}"
 done
 echo "notice.sh: $cloud says: $found" >&2
-exec rdzvctl "$@" drain "$node" --in="${seconds}s" --reason="notice of $cloud"
+exec rdzvctl "$@" drain "$node" --in="${seconds}s" --until=gone --reason="notice of $cloud"

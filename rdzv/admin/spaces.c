@@ -119,9 +119,13 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
         (units_parse_duration(in, &order->in_ms) != UNITS_OK || order->in_ms > DRAIN_MOST_MS))
         return "Say ?in=DURATION, such as 120s, and 24h at most";
     read_text(r, "until", until);
-    if (until[0] != '\0' && (!slice_to_u64(slice_str(until), UNTIL_MOST, &order->until) ||
-                             order->until == 0 || order->verb != OPERATOR_HOLD))
-        return "Say ?order=hold&until=NODES, a number from 1 to 1000000";
+    order->ends_gone = strcmp(until, "gone") == 0 &&
+                       (order->verb == OPERATOR_DRAIN || order->verb == OPERATOR_EVICT);
+    if (until[0] != '\0' && !order->ends_gone &&
+        (!slice_to_u64(slice_str(until), UNTIL_MOST, &order->until) || order->until == 0 ||
+         order->verb != OPERATOR_HOLD))
+        return is_about_node ? "Say ?order=drain&until=gone, or the same of evict"
+                             : "Say ?order=hold&until=NODES, a number from 1 to 1000000";
     read_text(r, "rules", rules);
     order->has_rules = rules[0] != '\0';
     if (order->has_rules && run_rules_read(rules, &order->rules, NULL) != NULL)

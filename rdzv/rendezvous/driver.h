@@ -78,6 +78,7 @@ struct rendezvous_space {
     struct cordons drains;  /* those that are open drains; in the order in which they came */
     int64_t drain_id;       /* the newest of them, as its key and the confirmation have it */
     int64_t drain_due_us;   /* since 1970: all of them become evictions; 0: at once */
+    size_t ticks;           /* of operator_tick() */
 };
 
 static inline struct live_run *live_run_of(struct run_view *v)
@@ -151,6 +152,8 @@ void operator_end_hold(struct live_run *run);
 bool operator_is_drain(const struct run_record *record);
 /* The member "reason" of that order, and the bracket behind it. */
 struct slice operator_reason(const struct run_record *record);
+/* Once a second: an eviction that ends with its nodes is taken back when they have gone. */
+void operator_tick(struct rendezvous_space *home);
 /* All drains of the space become evictions. */
 void operator_evict_drained(struct rendezvous_space *home);
 

@@ -11,6 +11,7 @@
 #define NODE_KEY  OPERATOR_NODE_KEY
 #define RUN_KEY   RUN_ORDER_KEY "run/"
 #define RULES_KEY RUN_ORDER_KEY "rules/"
+#define ENDS_GONE "\"ends\":\"gone\"" /* in the text of an order; a reason has no bare quotes */
 
 static const char *const words[] = {
     [OPERATOR_CORDON] = "cordon",     [OPERATOR_EVICT] = "evict",     [OPERATOR_DRAIN] = "drain",
@@ -164,6 +165,8 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
         json_member_u64(&w, "nodes_multiple", put.port);
         json_member_seconds(&w, "grow_interval", put.number * 1000);
     }
+    if (o->ends_gone)
+        json_member_str(&w, "ends", "gone");
     json_member_str(&w, "reason", o->reason);
     writer_u8(&w, '}');
     if (w.len > w.cap)
@@ -289,6 +292,25 @@ struct operator_answer operator_order_node(struct engine_space *space,
     drain_update_keys(home);
     step_kept_out(home, o->verb == OPERATOR_EVICT);
     return (struct operator_answer){.status = 200};
+}
+
+/* One order a second, since each is compared with all nodes. */
+void operator_tick(struct rendezvous_space *home)
+{
+    struct operator_order end = {
+        .verb = OPERATOR_UNCORDON, .reason = "its nodes have gone", .by = "rdzvd"};
+    const struct run_record *record;
+    char name[OPERATOR_NAME_MAX + 1];
+
+    if (home->cordons.count == 0)
+        return;
+    strcpy(name, home->cordons.patterns[home->ticks++ % home->cordons.count]);
+    end.name = slice_str(name);
+    record = driver_find_record(home, NODE_KEY, end.name);
+    if (record != NULL && record->port == OPERATOR_EVICT &&
+        memmem(record->address.ptr, record->address.len, ENDS_GONE, strlen(ENDS_GONE)) != NULL &&
+        operator_count_nodes(home->space, end.name).all == 0)
+        operator_order_node(home->space, &end);
 }
 
 /* What the order cannot do is refused, in one sentence. NULL: it can. */

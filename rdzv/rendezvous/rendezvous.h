@@ -74,6 +74,7 @@ struct operator_order {
     const char *reason, *by;
     uint64_t in_ms; /* OPERATOR_DRAIN: the time that its workers have */
     uint64_t until; /* OPERATOR_HOLD: it ends when so many nodes are there; 0: by an order */
+    bool ends_gone; /* OPERATOR_EVICT, OPERATOR_DRAIN: it ends when no such node is there */
     bool has_rules; /* OPERATOR_RULES: these; else those of the settings */
     struct run_rules rules;
 };

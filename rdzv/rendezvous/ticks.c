@@ -88,5 +88,6 @@ void rendezvous_tick(struct rendezvous *r)
     TAILQ_FOREACH(home, &r->spaces, entry) {
         if (home->misses_drops && engine_takes_changes(r->engine))
             effects_drop_unused(home);
+        operator_tick(home);
     }
 }

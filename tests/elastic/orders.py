@@ -50,6 +50,9 @@ def only_operators_give_orders_and_wrong_ones_get_a_sentence():
                                           ("nodes/a", "hold", 400, "cordon, drain, evict or uncordon"),
                                           ("nodes/a", "drain&in=2x", 400, "?in=DURATION"),
                                           ("nodes/a", "drain&in=25h", 400, "24h at most"),
+                                          ("nodes/a", "drain&until=2", 400, "until=gone"),
+                                          ("nodes/a", "cordon&until=gone", 400, "until=gone"),
+                                          ("runs/job", "hold&until=gone", 400, "until=NODES"),
                                           ("nodes/" + 256 * "a", "cordon", 400, "by its host"),
                                           ("nodes/a/100/0", "cordon", 400, "by its host"),
                                           ("nodes/a", "uncordon", 404, "no such order"),
@@ -167,6 +170,21 @@ def a_drain_asks_the_workers_and_ends_with_their_confirmation_or_its_time():
             server.wait_log(r"event=drain_over space=default orders=1 reason=\"the time of the order is over")
             gives(server, "nodes/b", "uncordon")
             same(len(agents), 2, "agents")
+
+
+@case
+def an_order_until_gone_ends_with_its_nodes():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b"])
+        gives(server, "nodes/a", "drain", "&in=1ms&until=gone")
+        gives(server, "nodes/c", "evict", "&reason=%22ends%22:%22gone%22")
+        gives(server, "nodes/d", "evict", "&until=gone")
+        server.wait_log("event=operator_order space=default order=uncordon about=d .*by=rdzvd")
+        server.wait_log("event=drain_over")
+        same([o[:2] for o in orders(server)], [("evict", "a"), ("evict", "c")], "the agent of a is there")
+        agents[0].close()
+        server.wait_log("event=operator_order space=default order=uncordon about=a .*by=rdzvd")
+        same([o[:2] for o in orders(server)], [("evict", "c")], "it has gone")
 
 
 def decides(agent, most):

@@ -2,7 +2,7 @@
 """rdzv-manifest emit, list and explain, as a user runs them.
 
     run_emit.py [--update] [PART...]    parts: golden examples readme bad_input values own_files
-                                        store_pod litgpt mlbatch walk matrix
+                                        store_pod restarts hooks litgpt mlbatch walk matrix
 
 The tool is $RDZV_MANIFEST, else the one in build/; rdzvd, which judges the arguments that are
 emitted for it, $RDZVD. Needs python3-yaml. --update writes the files of golden/.
@@ -15,7 +15,7 @@ import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "emit"))
 
-PARTS = ["golden", "examples", "readme", "bad_input", "values", "own_files", "store_pod", "restarts", "litgpt", "mlbatch", "walk", "matrix"]
+PARTS = ["golden", "examples", "readme", "bad_input", "values", "own_files", "store_pod", "restarts", "hooks", "litgpt", "mlbatch", "walk", "matrix"]
 
 
 def main():

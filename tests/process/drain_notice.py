@@ -62,7 +62,7 @@ def check(cloud, folder):
                METADATA="http://127.0.0.1:%d" % server.server_port)
     done = subprocess.run([SCRIPT, cloud, "-s", "store:29400"], env=env, capture_output=True, text=True, timeout=60)
     server.shutdown()
-    wanted = "-s store:29400 drain node-7 --in=%s --reason=notice of %s\n" % (CLOUDS[cloud][2], cloud)
+    wanted = "-s store:29400 drain node-7 --in=%s --until=gone --reason=notice of %s\n" % (CLOUDS[cloud][2], cloud)
     most = max(len(texts) for texts in CLOUDS[cloud][0].values())
     if done.returncode != 0 or done.stdout != wanted or max(server.asked.values()) < most:
         raise AssertionError("%s: exit %d, %r, not %r, after %s\n%s" % (
