@@ -255,8 +255,8 @@ int main(int argc, char **argv)
         return error.exit_code;
     }
     switch (config.action) {
-    case CONFIG_HELP:
-        config_write_help(stdout, &config);
+    case CONFIG_HELP: /* called as etcd, it answers every Host header */
+        fputs(config.host_whitelist.count > 0 ? config_help_of_etcd : config_help, stdout);
         break;
     case CONFIG_VERSION:
         config_write_version(stdout, &config, RDZV_VERSION);

@@ -112,7 +112,7 @@ struct config_journal {
 enum config_action {
     CONFIG_RUN,
     CONFIG_CHECK,        /* config_write_check() to stdout, exit 0; or 1, and the log says why */
-    CONFIG_HELP,         /* config_write_help() to stdout, exit 0 */
+    CONFIG_HELP,         /* config_help to stdout, exit 0 */
     CONFIG_VERSION,      /* config_write_version() to stdout, exit 0 */
     CONFIG_CHECK_DATA,   /* read a data directory, say what is in it; exit 0 when it is whole */
     CONFIG_CHECK_HEALTH, /* ask the rdzvd at check_health; exit 0 when it answers 200 */
@@ -279,7 +279,8 @@ const char *config_format_address(const struct listen_spec *spec, char text[CONF
 /* 1 to 253 characters, letters, digits, `.`, `_`, `-`, and the first one a letter or digit. */
 bool config_space_name_ok(const char *name);
 
-void config_write_help(FILE *out, const struct config *config);
+/* What --help prints, and what it prints if the daemon is called as etcd. */
+extern const char config_help[], config_help_of_etcd[];
 void config_write_version(FILE *out, const struct config *config, const char *version);
 /* The settings in effect, as a YAML file that --config takes and that gives the same settings. */
 void config_write_effective(FILE *out, const struct config *config);

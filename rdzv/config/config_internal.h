@@ -65,7 +65,6 @@ struct option {
     enum option_owner owner;
     size_t offset, size;       /* in struct config */
     const char *initial;       /* the value where no other is given; NULL: 0, or none */
-    const char *unset;         /* what the help says of no value, if there is no initial one */
     uint64_t least, most;      /* most 0: as much as the type holds */
     const char *least_why;     /* why not less; NULL: plain to see */
     bool may_be_off;           /* `off` and 0 are legal, and mean 0 */
@@ -74,9 +73,7 @@ struct option {
     bool is_for_stores;        /* refused on a relay, which keeps no keys */
     bool is_for_files;         /* refused beside --journal, where no state is in files */
     config_check *check;       /* NULL: every text is fine */
-    const char *group;         /* of the help, where it begins; NULL: as the option before */
     const char *value_name;
-    const char *help; /* NULL: --help does not tell of it */
     /* OPTION_TEXT: what not to give it means. With it, an empty text is refused: a script whose
      * variable is not set must not switch off what keeps others out. NULL: it may be empty. */
     const char *left_out;

@@ -1,11 +1,9 @@
-/* What the daemon prints on stdout: help, version, and the settings in effect. */
+/* What the daemon prints on stdout: its version, and the settings in effect. */
 #include "proto/units.h"
 #include "proto/utf8.h"
 #include "rdzv/config/config_internal.h"
 
 #include <string.h>
-
-#define HELP_COLUMN 39
 
 /* Writes a text for YAML, in double quotes. All texts of a config are UTF-8. Characters that YAML
  * takes for the end of a line, or does not take at all, are escaped. */
@@ -40,29 +38,22 @@ static void write_list(FILE *out, const struct string_list *list)
     fputc(']', out);
 }
 
-/* The texts of an option; NULL: it has none. */
-static const struct string_list *list_of(const struct config *c, const struct option *o)
-{
-    const struct string_list *list = (const void *)((const char *)c + o->offset);
-
-    return option_kind_is_list(o->kind) && list->count > 0 ? list : NULL;
-}
-
 /* Writes the option as a line of YAML, unless there is nothing to say. */
 static void write_option(FILE *out, const struct config *c, const struct option *o)
 {
-    const struct string_list *list = list_of(c, o);
+    const struct string_list *list = (const void *)((const char *)c + o->offset);
+    bool has_items = option_kind_is_list(o->kind) && list->count > 0;
     char text[UNITS_TEXT_MAX];
     const char *string = NULL;
 
     if (o->kind == OPTION_TEXT)
         memcpy(&string, (const char *)c + o->offset, sizeof string);
-    if (!option_kind_is_number(o->kind) && string == NULL && list == NULL)
+    if (!option_kind_is_number(o->kind) && string == NULL && !has_items)
         return;
     fprintf(out, "%s: ", o->name);
     if (string != NULL)
         write_text(out, string);
-    else if (list != NULL)
+    else if (has_items)
         write_list(out, list);
     else
         fputs(config_format_number(c, o, text), out);
@@ -138,42 +129,6 @@ void config_write_check(FILE *out, const struct config *c, bool fits_machine)
         fprintf(out, ": %s\n", note->why);
     }
     config_write_effective(out, c);
-}
-
-void config_write_help(FILE *out, const struct config *config)
-{
-    fputs("Usage: rdzvd [--FLAG=VALUE ...]\n"
-          "\n"
-          "A rendezvous store: torch's c10d TCPStore and etcd's v2 API on one port.\n"
-          "Reads RDZVD_* variables like flags (RDZVD_DATA_DIR is --data-dir); a flag wins.\n"
-          "Accepts all flags of etcd 3.4, such as --advertise-client-urls and --cors, ETCD_*\n"
-          "variables and --config-file; called as `etcd` it starts as one.\n",
-          out);
-    for (size_t i = 0; i < config_option_count; i++) {
-        const struct option *o = &config_options[i];
-        const struct string_list *list = list_of(config, o); /* called as etcd, it has some */
-        const char *unset = list != NULL         ? list->items[0]
-                            : o->initial != NULL ? o->initial
-                                                 : o->unset;
-        int written;
-
-        if (o->help == NULL)
-            continue;
-        if (o->group != NULL)
-            fprintf(out, "\n%s:\n", o->group);
-        written = fprintf(out, "  --%s%s%s", o->name, o->value_name == NULL ? "" : "=",
-                          o->value_name == NULL ? "" : o->value_name);
-        fprintf(out, "%*s%s", written + 2 < HELP_COLUMN ? HELP_COLUMN - written : 2, "", o->help);
-        if (unset != NULL)
-            fprintf(out, " (%s)", unset);
-        fputc('\n', out);
-    }
-    fputs(
-        "\n"
-        "DURATION: 500ms, 30s, 1m30s, 2h; a number alone counts seconds.\n"
-        "SIZE: 64KiB, 8MiB, 4GiB, or kB, MB, GB for powers of 1000; a number alone counts bytes.\n"
-        "off means no limit, or never.\n",
-        out);
 }
 
 void config_write_version(FILE *out, const struct config *config, const char *version)

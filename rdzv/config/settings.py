@@ -6,7 +6,8 @@
 A setting is a flag, a line of a file and a variable. Its kind is that of enum option_kind, `member` one of struct config,
 and `takes` what --help shows for its value: the words of a choice, of which the first is true for a bool; DURATION|off may
 be off, and SIZE|auto may be auto. What else a row has, such as `least` and `left_out`, is explained in struct option of
-config_internal.h; `check` names a function without its config_check_. --help leaves out what has no help.
+config_internal.h; `check` names a function without its config_check_. --help leaves out what has no help; behind the help
+it shows the default, or `unset`; called as etcd, it shows `as_etcd`.
 """
 import sys
 
@@ -68,7 +69,7 @@ SETTINGS = [  # a text begins a group of --help
             "relays of SPACE need a certificate with this name", unset="no space does", check="relay_name"),
     setting("origins", "cors", "cors", "ORIGINS", check="url", owner="both"),  # etcd documents it
     setting("names", "host-whitelist", "host_whitelist", "NAMES", "Host headers to answer, * is any",
-            unset="any, on loopback its own", owner="both"),
+            unset="any, on loopback its own", as_etcd="*", owner="both"),
 
     "Keys and spaces",
     setting("text", "data-dir", "data_dir", "DIR", "keep all state in DIR, so that it outlives the process",
@@ -245,16 +246,42 @@ NEEDS = [
     ("journal-user", "journal-password-file", "needs --journal-password-file=FILE"),
 ]
 
+HELP_COLUMN = 39
+HELP = """Usage: rdzvd [--FLAG=VALUE ...]
+
+A rendezvous store: torch's c10d TCPStore and etcd's v2 API on one port.
+Reads RDZVD_* variables like flags (RDZVD_DATA_DIR is --data-dir); a flag wins.
+Accepts all flags of etcd 3.4, such as --advertise-client-urls and --cors, ETCD_*
+variables and --config-file; called as `etcd` it starts as one.
+%s
+DURATION: 500ms, 30s, 1m30s, 2h; a number alone counts seconds.
+SIZE: 64KiB, 8MiB, 4GiB, or kB, MB, GB for powers of 1000; a number alone counts bytes.
+off means no limit, or never.
+"""
+
+
+def help_text(as_etcd):
+    lines = ""
+    for s in SETTINGS:
+        if isinstance(s, str):
+            lines += "\n%s:\n" % s
+        elif s["help"] is not None:
+            flag = "  --" + s["name"] + ("=" + s["takes"] if s["takes"] else "")
+            default = s.get("as_etcd") if as_etcd else None
+            default = default or s.get("default", s.get("unset"))
+            lines += max(flag + "  ", flag.ljust(HELP_COLUMN), key=len) + s["help"] + (" (%s)\n" % default if default else "\n")
+    return HELP % lines
+
 
 # --- In C. ---
 
 # What is a text there, too, and what it is called.
-TEXTS = {"name": "name", "takes": "value_name", "help": "help", "group": "group", "default": "initial", "unset": "unset",
-         "least_why": "least_why", "left_out": "left_out", "own": "own"}
+TEXTS = {"name": "name", "takes": "value_name", "default": "initial", "least_why": "least_why", "left_out": "left_out",
+         "own": "own"}
 
 
 def quoted(text):
-    return '"%s"' % text.replace('"', '\\"')
+    return '"%s"' % text.replace('"', '\\"').replace("\n", "\\n")
 
 
 def members(s):
@@ -280,13 +307,9 @@ def members(s):
 
 
 def rows():
-    group = None
     for s in SETTINGS:
-        if isinstance(s, str):
-            group = s
-        else:
-            yield dict({"owner": "rdzvd"}, group=group, **s)
-            group = None
+        if not isinstance(s, str):
+            yield dict({"owner": "rdzvd"}, **s)
     for s in OF_ETCD:
         yield dict(s, owner="etcd")
     for name, own in ALIASES.items():
@@ -306,7 +329,10 @@ def main():
                 "const struct option_need config_needs[] = {\n")
         for names, needs, fault in NEEDS:
             f.writelines("    {%s, %s, %s},\n" % tuple(map(quoted, (name, needs, fault))) for name in names.split())
-        f.write("};\n\nconst size_t config_need_count = sizeof config_needs / sizeof *config_needs;\n")
+        f.write("};\n\nconst size_t config_need_count = sizeof config_needs / sizeof *config_needs;\n\n")
+        for name, as_etcd in ("config_help", False), ("config_help_of_etcd", True):
+            f.write("const char %s[] =\n%s;\n" % (name, "\n".join("    " + quoted(line) for line in
+                                                               help_text(as_etcd).splitlines(keepends=True))))
 
 
 if __name__ == "__main__":

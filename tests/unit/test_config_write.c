@@ -108,35 +108,22 @@ static void a_check_says_ok_and_tells_the_notes(void **state)
     config_free(&c);
 }
 
-/* Except those for support. */
-static void help_names_every_flag_of_ours(void **state)
+static void help_has_lines_that_fit_and_the_defaults(void **state)
 {
-    struct config c;
-    char *text = NULL;
-    size_t len;
-    FILE *out = open_memstream(&text, &len);
+    char *text = strdup(config_help);
 
     (void)state;
-    parse_well(&(struct start){.words = {"--help"}}, &c);
-    config_write_help(out, &c);
-    fclose(out);
-    for (size_t i = 0; i < config_option_count; i++) {
-        char flag[60], action[60];
-        bool has_help;
-
-        snprintf(flag, sizeof flag, "\n  --%s=", config_options[i].name);
-        snprintf(action, sizeof action, "\n  --%s ", config_options[i].name);
-        has_help = strstr(text, flag) != NULL || strstr(text, action) != NULL;
-        if (has_help != (config_options[i].help != NULL))
-            fail_msg("--%s has a help that is not there, or none", config_options[i].name);
-    }
-    assert_non_null(strstr(text, "  --idle-run-ttl=DURATION|off "));
+    assert_non_null(strstr(text, "\n  --idle-run-ttl=DURATION|off "));
+    assert_non_null(strstr(text, " an agent (1d)\n"));
+    assert_null(strstr(text, "--disable"));
+    assert_null(strstr(text, "--listen-client-urls="));
+    assert_non_null(strstr(text, "Host headers to answer, * is any (any, on loopback its own)\n"));
+    assert_non_null(strstr(config_help_of_etcd, "Host headers to answer, * is any (*)\n"));
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {
         if (strlen(line) > 110)
             fail_msg("a line of %zu columns: %s", strlen(line), line);
     }
     free(text);
-    config_free(&c);
 }
 
 static void the_version_is_one_line_or_etcds_four(void **state)
@@ -170,7 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_in_effect_read_back),
         cmocka_unit_test(a_check_says_ok_and_tells_the_notes),
-        cmocka_unit_test(help_names_every_flag_of_ours),
+        cmocka_unit_test(help_has_lines_that_fit_and_the_defaults),
         cmocka_unit_test(the_version_is_one_line_or_etcds_four),
     };
 
