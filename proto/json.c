@@ -7,54 +7,19 @@
 
 #include "proto/utf8.h"
 
-/* What is written in the place of a character. */
-struct escape {
-    char text[7];
-    uint8_t len; /* 0: the character stands for itself; NOT_ASCII: see below */
-};
-
-#define NOT_ASCII 0xff /* part of a longer character, or invalid */
-
-#define LETTER(l)   .text = "\\" l, .len = 2
-#define NUMBER(hex) .text = "\\u" hex, .len = 6
-
-/* By first byte. */
-static const struct escape escapes[256] = {
-    [0x00] = {NUMBER("0000")}, [0x01] = {NUMBER("0001")},
-    [0x02] = {NUMBER("0002")}, [0x03] = {NUMBER("0003")},
-    [0x04] = {NUMBER("0004")}, [0x05] = {NUMBER("0005")},
-    [0x06] = {NUMBER("0006")}, [0x07] = {NUMBER("0007")},
-    [0x08] = {NUMBER("0008")}, ['\t'] = {LETTER("t")},
-    ['\n'] = {LETTER("n")},    [0x0b] = {NUMBER("000b")},
-    [0x0c] = {NUMBER("000c")}, ['\r'] = {LETTER("r")},
-    [0x0e] = {NUMBER("000e")}, [0x0f] = {NUMBER("000f")},
-    [0x10] = {NUMBER("0010")}, [0x11] = {NUMBER("0011")},
-    [0x12] = {NUMBER("0012")}, [0x13] = {NUMBER("0013")},
-    [0x14] = {NUMBER("0014")}, [0x15] = {NUMBER("0015")},
-    [0x16] = {NUMBER("0016")}, [0x17] = {NUMBER("0017")},
-    [0x18] = {NUMBER("0018")}, [0x19] = {NUMBER("0019")},
-    [0x1a] = {NUMBER("001a")}, [0x1b] = {NUMBER("001b")},
-    [0x1c] = {NUMBER("001c")}, [0x1d] = {NUMBER("001d")},
-    [0x1e] = {NUMBER("001e")}, [0x1f] = {NUMBER("001f")},
-    ['"'] = {LETTER("\"")},    ['&'] = {NUMBER("0026")},
-    ['<'] = {NUMBER("003c")},  ['>'] = {NUMBER("003e")},
-    ['\\'] = {LETTER("\\")},   [0x80 ... 0xff] = {.len = NOT_ASCII},
-};
-
-static const struct escape no_character = {NUMBER("fffd")}, line_separator = {NUMBER("2028")},
-                           paragraph_separator = {NUMBER("2029")};
-
-/* The replacement of a character above 0x7f; NULL: none. *len is the character's length. */
-static const struct escape *find_escape(struct slice text, size_t *len)
+/* Writes the escape of a character: \n, \u001f. Returns its length. */
+static size_t write_escape(uint32_t point, uint8_t *out)
 {
-    uint32_t point = 0;
+    static const char hex[] = "0123456789abcdef";
+    char letter = point == '\n' ? 'n' : point == '\r' ? 'r' : point == '\t' ? 't' : 'u';
 
-    *len = utf8_decode(text, &point);
-    if (*len == 0) {
-        *len = 1;
-        return &no_character;
-    }
-    return point == 0x2028 ? &line_separator : point == 0x2029 ? &paragraph_separator : NULL;
+    out[0] = '\\';
+    out[1] = point == '"' || point == '\\' ? (uint8_t)point : (uint8_t)letter;
+    if (out[1] != 'u')
+        return 2;
+    for (unsigned i = 0; i < 4; i++)
+        out[2 + i] = (uint8_t)hex[point >> (12 - 4 * i) & 0xf];
+    return 6;
 }
 
 /* --- Eight bytes at a time. --- */
@@ -87,30 +52,33 @@ _Static_assert(('<' | 0x02) == '>' && ('"' | 0x04) == '&', "they differ in that 
 /* Room for the longest escape of a character, and for a whole word written in its place. */
 #define ROOM WORD
 
+/* The length of the character that begins here; *point is U+FFFD if the byte begins none. */
+static size_t character_len(struct slice text, uint32_t *point)
+{
+    size_t len = utf8_decode(text, point);
+
+    if (len == 0)
+        *point = 0xfffd;
+    return len > 0 ? len : 1;
+}
+
 /* One character. *at and *out move behind it. */
 static inline void write_character(struct slice text, size_t *at, uint8_t **out)
 {
-    const struct escape *e = &escapes[text.ptr[*at]];
-    size_t len = 1;
+    const uint8_t *from = text.ptr + *at;
+    uint32_t point = *from;
+    size_t len = point < 0x80 ? 1 : character_len(slice_from(text, *at), &point);
+    bool is_plain = point >= 0x20 && point != '"' && point != '\\' && point != '&' &&
+                    point != '<' && point != '>' && point != 0x2028 && point != 0x2029 &&
+                    (point != 0xfffd || len > 1);
 
-    if (e->len == 0) {
-        *(*out)++ = text.ptr[(*at)++];
-        return;
-    }
-    if (e->len == NOT_ASCII)
-        e = find_escape((struct slice){text.ptr + *at, text.len - *at}, &len);
-    if (e == NULL) {
-        for (size_t i = 0; i < len; i++)
-            (*out)[i] = text.ptr[*at + i];
-        *out += len;
-    } else {
-        memcpy(*out, e, ROOM); /* the next write covers the excess bytes */
-        *out += e->len;
-    }
     *at += len;
+    if (!is_plain)
+        *out += write_escape(point, *out);
+    else
+        for (; len > 0; len--)
+            *(*out)++ = *from++;
 }
-
-_Static_assert(sizeof(struct escape) == ROOM, "an escape is copied whole");
 
 size_t json_text_part(struct writer *w, struct slice text, size_t at)
 {
