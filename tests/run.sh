@@ -331,6 +331,11 @@ if [ "$ALL" = yes ]; then
 else # one that is short
     job_step torch-chaos $PYTHON tests/torch/chaos.py --torch 1.13.1 --torch 2.13.0 --seed 60109 --jobs 2
 fi
+if [ "$ALL" = yes ]; then
+    job_step torch-chaos-orders $PYTHON tests/torch/chaos.py --orders --torch 1.13.1 --torch 2.6 --torch 2.13.0 --torch 2.14 --seed "$SEED" --count 5 --jobs 4
+else
+    job_step torch-chaos-orders $PYTHON tests/torch/chaos.py --orders --torch 2.13.0 --seed 2 --jobs 1
+fi
 [ "$ALL" = no ] || job_step torch-chaos-relays $PYTHON tests/torch/chaos.py --relays --torch 1.13.1 --torch 2.13.0 --seed "$SEED" --count 10 --jobs 4
 [ "$LIST" = no ] || exit 0
 

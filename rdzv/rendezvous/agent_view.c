@@ -131,8 +131,8 @@ static size_t count_others(struct step *s, struct agent *a, enum place place,
         return others_as_completed(v, own);
     case PLACE_OUTSIDE:
         return v->participants;
-    case PLACE_ASIDE:
-        return steering_others(s->run, a);
+    case PLACE_ASIDE: /* if it may still train, it leaves the list first: see steering.c */
+        return own != NULL && a->has_left != 0 ? 0 : steering_others(s->run, a);
     default:
         return 0;
     }

@@ -62,9 +62,8 @@ static bool is_due(const struct step *s)
     const struct run_view *v = &run->view;
 
     return v->is_state && !v->unread && v->state.complete && v->participants != 0 &&
-           (v->state.closed
-                ? run->failed
-                : !run_is_finishing(run, v->state.round) || run->meeting.phase == MEETING_OPEN) &&
+           (run->meeting.phase == MEETING_OPEN ||
+            (v->state.closed ? run->failed : !run_is_finishing(run, v->state.round))) &&
            meeting_waiting(s) != NULL;
 }
 

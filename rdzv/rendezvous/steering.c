@@ -13,7 +13,7 @@
  * MAX is in no message, and is measured: an agent in no list that is shown a complete round of k
  * others asks for the wait list if k is below MAX, else for the redundancy list. Neither is done
  * until both bounds meet. A measurement takes a request for each halving, and no other agent sees
- * any of it.
+ * any of it. The heartbeat of an agent that still trains is no measurement.
  *
  * Before 2.3 there is no redundancy list: a node that is kept out is shown a full round, and its
  * agent ends when its join_timeout is over.

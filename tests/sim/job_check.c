@@ -302,7 +302,8 @@ static bool is_settled(const struct job *job)
         const struct torch_node who = {.addr = slice_str(p->name), .pid = 100};
         const struct torch_node *node = torch_state_find(s, &who);
 
-        if (!net_is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent)))
+        if (!net_is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent) &&
+                                     !job->run->run.awaits_others)) /* it may end at once */
             return false;
         alive += model_agent_is_alive(&p->agent);
         train += p->training;

@@ -2,7 +2,7 @@
 1 to 4 nodes, each in a pod of its own (netns.py), the store in another.
 
     chaos.py [--seed N] [--count N] [--faults N] [--torch NAME]... [--jobs N] [--logs DIR] [--tell]
-             [--joins] [--relays] [--loopback] [--rdzvd_arg=--FLAG=VALUE]...
+             [--orders] [--joins] [--relays] [--loopback] [--rdzvd_arg=--FLAG=VALUE]...
 
 Of nodes that are lost and not replaced no store knows that they do not come back, so rdzvd has
 --regroup-wait=4s, and --expect for the first round. The seed chooses how many nodes begin, which
@@ -10,10 +10,12 @@ faults happen, and when: also in the middle of a rendezvous, and while another f
 sequence has seed + n. 2.6 gets what README.md says against torch's faults A and B, since any
 sequence may meet them. With --relays each pod has a relay, and the store a data directory: the store is killed and
 started again; relays are killed as well, and then their agents end. With --joins nodes join and nothing else happens,
-up to 8 nodes, and no agent has a restart (--max-restarts=0).
+up to 8 nodes, and no agent has a restart (--max-restarts=0). With --orders about half of what happens is an operator's
+word (verbs.py), there may be one node more than MAX, and some jobs end by `rdzvctl close`.
 
-Checked: when nothing has happened for a while, one world of all agents that live trains, and says
-how soon; no two worlds train at once; no agent ends of itself; the job ends with 0.
+Checked: when nothing has happened for a while, one world of all agents that live, and may train, trains, and says
+how soon; no two worlds train at once; each rank is there once; a node keeps its rank; nodes that meet by an order or for
+a new node use no restart; no agent ends of itself; the job ends with 0.
 """
 
 import argparse
@@ -32,6 +34,7 @@ import time
 
 import netns
 import torches
+import verbs
 from job import STOP, JobFailed, out
 from pods import PodDurable, PodJob, PodRdzvd, PodRun, rdzvd_binary
 from repair import full_names
@@ -74,12 +77,17 @@ class Sequence(PodRun):
         super().__init__(options, "chaos", torch, "sequence", seed)
         self.begin_with = 2 + self.random.randrange(MOST - 1)
         self.most = MOST_JOINED if options.joins else MOST
+        if options.orders and not torch.is_1x:
+            self.most = MOST + 1  # one is a spare
         self.told = []
         self.later, self.count = [], 0  # what ends a fault, by time; pods so far
         self.names = set()  # of pods, but the first
-        self.job = None
+        self.job = self.store_pod = None
         self.idle = set()  # agents that stand still or are cut off
         self.ending = {}  # agents that were told to end, and when the time for that is over
+        self.operator = verbs.Operator(self)
+        self.is_rough = True  # workers may have failed since the last world
+        self.restarts = {}  # of the agents of that one
 
     # -------------------------------------------------------- the scene
 
@@ -153,6 +161,10 @@ class Sequence(PodRun):
         self.ending.clear()
         return killed
 
+    def trains_alone(self):
+        worlds = self.job.worlds()
+        return bool(worlds) and worlds[-1].size < 2
+
     def any_agent(self):
         """A random live agent without a current fault, or None."""
         agents = [a for a in self.live() if a not in self.idle]
@@ -160,25 +172,75 @@ class Sequence(PodRun):
 
     # -------------------------------------------------------- checks
 
-    def settle(self, what):
-        """Waits until all faults have ended and one world of all live agents trains."""
-        if self.later:
-            self.pause(max(t for t, *_ in self.later) - time.monotonic() + 0.01)
-        names, begin = {a.name for a in self.live()}, time.time()
-        size = len(names)
-        begin = self.end_told() or begin
+    def await_world(self, begin):
+        """One of all live agents that may train, which has done a step since."""
+        def seen():
+            return [w for w in self.job.worlds() if w.began and w.stepped(begin) and
+                    self.operator.allows(w, MOST if self.options.orders else self.most)]
         self.job.deadline = time.monotonic() + QUIET_SECONDS + LOADING_SECONDS
-        world = self.job.wait_world(size, begin, of=names)
+        try:
+            self.job.wait(seen, "a world of %s" % sorted(self.operator.inside()))
+        except JobFailed as error:
+            error.args = ("%s; there were: %s" % (error, ", ".join(map(str, self.job.worlds()))),)
+            raise
+        return seen()[-1]
+
+    def settle(self, what):
+        """Waits until all faults have ended and one world of all live agents trains that may."""
+        while self.later:
+            self.pause(max(0, max(t for t, *_ in self.later) - time.monotonic() + 0.01))
+        if self.operator.size(len(self.operator.inside()), self.most) == 0:
+            self.operator.take_back()
+        begin = time.time()
+        begin = self.end_told() or begin
+        world = self.await_world(begin)
         took = max(0, world.began - world.loading - begin)
-        self.note("a world of %d trains, %.1f s after %s" % (size, took, what))
+        self.note("a world of %d trains, %.1f s after %s" % (world.size, took, what))
         if took > QUIET_SECONDS:
-            raise JobFailed("it took %.1f s until all %d trained" % (took, size), "slow")
+            raise JobFailed("it took %.1f s until all %d trained" % (took, world.size), "slow")
         self.seconds.append(took)
+        self.check_restarts(world)
+        return world
+
+    def check_restarts(self, world):
+        """Of agents that are still there: without a fault, none has used one."""
+        restarts = {e["by"]: e["restart"] for e in self.job.events
+                    if e["event"] == "start" and e["id"] == world.name}
+        used = {name: (self.restarts[name], now) for name, now in restarts.items()
+                if self.restarts.get(name, now) != now}
+        if used and not self.is_rough:
+            raise JobFailed("a meeting has used restarts: %s" % used, "restarts")
+        self.restarts, self.is_rough = restarts, False
+
+    def check_ranks(self):
+        for world in self.job.worlds():
+            starts = [e for e in self.job.events if e["event"] == "start" and e["id"] == world.name]
+            ranks = [int(e["rank"]) for e in starts]
+            if len(set(ranks)) != len(ranks) or not set(ranks) <= set(range(world.size)):
+                raise JobFailed("ranks of world %s: %s" % (world, ranks), "ranks")
+        killed = self.options.relays and any("rdzvd is killed" in text for text in self.told)
+        verbs.check_log(self.store.log(), not self.options.loopback and not killed)
+
+    def end_job(self):
+        """All agents that may train take part in the end; spares would end with an error."""
+        closes = self.options.orders and self.random.random() < 0.15
+        if closes:
+            self.operator.close()
+            return
+        if self.options.orders:
+            self.operator.take_back()
+            world = self.settle("all orders were taken back")
+            for agent in self.live():
+                if agent.name not in world.agents:
+                    self.job.kill_pod(agent)
+        size = len(self.live())
+        self.job.deadline = time.monotonic() + QUIET_SECONDS + LOADING_SECONDS
+        self.job.finish(size)
 
     def go_through(self):
         count = self.begin_with
         self.job = PodJob(self.torch, self.store.endpoint, os.path.join(self.folder, "job"),
-                          "training", "1:%d" % self.most, last_call_s=None,
+                          verbs.RUN, "1:%d" % (MOST if self.options.orders else self.most), last_call_s=None,
                           max_restarts=0 if self.options.joins else 1000,
                           shares=self.torch.name not in FAULTY)
         self.job.relays = self.options.relays
@@ -196,16 +258,23 @@ class Sequence(PodRun):
             what = self.one_fault()
             if left == 0 or self.random.random() < 0.4:
                 self.settle(what)
-        size = len(self.live())
-        self.job.deadline = time.monotonic() + QUIET_SECONDS + LOADING_SECONDS
-        self.job.finish(size)
+        self.end_job()
         self.job.check_apart()
+        self.check_ranks()
 
     def one_fault(self):
         while True:
-            names = [JOIN] if self.options.joins else list(FAULTS)
-            name = self.random.choices(names, [FAULTS[n][0] for n in names])[0]
-            if (name not in OF_RELAYS or self.options.relays) and FAULTS[name][1](self):
+            faults = FAULTS
+            if self.options.orders and self.random.random() < 0.5:
+                faults = verbs.ORDERS
+            names = [JOIN] if self.options.joins else list(faults)
+            name = self.random.choices(names, [faults[n][0] for n in names])[0]
+            if name in OF_RELAYS and not self.options.relays:
+                continue
+            if faults is verbs.ORDERS and self.store in self.idle:
+                continue
+            if faults[name][1](self):
+                self.is_rough = self.is_rough or (faults is FAULTS and name != JOIN)
                 return name
 
     # -------------------------------------------------------- running
@@ -213,8 +282,9 @@ class Sequence(PodRun):
     def work(self):
         self.network = (netns.Loopback if self.options.loopback else netns.Network)(self.folder)
         try:
-            pod = self.network.pod("store")
-            flags = ["--expect=%d" % self.begin_with, "--regroup-wait=4s", *self.options.rdzvd_args]
+            pod = self.store_pod = self.network.pod("store")
+            flags = ["--expect=%d" % self.begin_with, "--regroup-wait=4s",
+                     "--listen=" + self.operator.socket, *self.options.rdzvd_args]
             if self.torch.name in FAULTY:
                 flags.append("--close-needs-all=on")
             self.store = (PodDurable(pod, self.folder, *flags) if self.options.relays
@@ -239,7 +309,7 @@ class Sequence(PodRun):
     def again_command(self):
         words = [sys.executable, os.path.abspath(__file__), "--seed", str(self.seed), "--torch",
                  self.torch.name, "--faults", str(self.options.faults), "--tell"]
-        words += [w for w in ("--loopback", "--relays", "--joins") if getattr(self.options, w[2:])]
+        words += [w for w in ("--loopback", "--relays", "--joins", "--orders") if getattr(self.options, w[2:])]
         words += ["--rdzvd_arg=" + a for a in self.options.rdzvd_args]
         return "RDZVD=%s %s" % (rdzvd_binary(), " ".join(words))
 
@@ -318,6 +388,8 @@ def frozen(s):
     agent = s.any_agent()
     if agent is None:
         return False
+    if s.options.orders and s.trains_alone():
+        return False
     seconds, workers = s.random.uniform(1, LONG), s.random.random() < 0.5
     s.note("%s%s stands still for %.1f s" % (
         agent.name, " with its workers" if workers else "", seconds))
@@ -332,7 +404,7 @@ def cut(s):
     agent = s.any_agent()
     if agent is None or not hasattr(agent.pod, "network") or len(s.live()) < 2:
         return False
-    if s.job.worlds() and s.job.worlds()[-1].size < 2:
+    if s.trains_alone():
         return False
     if not agent.pod.is_connected(s.store.port):
         return False  # torch's fault D
@@ -411,6 +483,7 @@ def main():
     parser.add_argument("--logs", help="a folder for all logs, kept")
     parser.add_argument("--tell", action="store_true", help="say what goes on")
     parser.add_argument("--joins", action="store_true", help="nodes join, without restarts")
+    parser.add_argument("--orders", action="store_true", help="orders of an operator among the faults")
     parser.add_argument("--relays", action="store_true", help="a relay in each pod")
     parser.add_argument("--loopback", action="store_true", help="127.0.0.x, no namespaces")
     parser.add_argument("--rdzvd_arg", action="append", dest="rdzvd_args", default=[],
