@@ -73,7 +73,7 @@ enum agent_held {
  * monotonic; 0: not known. */
 struct agent_pace {
     uint64_t round;       /* by view.completions; all times down to wrote_ms are of that round */
-    uint64_t seen_ms;     /* then it saw that the round is complete */
+    uint64_t seen_ms;     /* then it saw that the round is complete, or asked for a key of it */
     uint64_t shifted_ms;  /* since then its heartbeats come later */
     uint8_t shifts;       /* so many times */
     uint64_t asked_ms;    /* time of the last GET, if no write has followed yet */

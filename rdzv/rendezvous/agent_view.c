@@ -349,6 +349,7 @@ void agent_view_note_asked(struct step *s, struct agent *a, int64_t round)
         return;
     note_seen(s, a);
     a->has_ranks_of = v->completions;
+    a->pace.seen_ms = s->now->ms;
 }
 
 /* --- Answers. --- */

@@ -62,6 +62,13 @@ void driver_update_due(struct live_run *run)
     driver_set_due(run, ms > next_ms ? ms : next_ms);
 }
 
+static void on_waker(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    driver_step(arg, (struct policy_event){.kind = RUN_TICK});
+}
+
 struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key)
 {
     struct run_view *found = run_views_find(&home->runs, key);
@@ -79,6 +86,7 @@ struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key
     run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
              engine_now_ms(r->engine));
     run->home = home;
+    evtimer_assign(&run->waker, r->net->base, on_waker, run);
     run->run.orders.cordons = &home->cordons;
     run->run.orders.drains = &home->drains;
     run->history.stats = &r->engine->stats;
@@ -97,6 +105,7 @@ void driver_free_run(struct live_run *run)
     struct rendezvous_space *home = run->home;
 
     probe_cancel(run->probe);
+    evtimer_del(&run->waker);
     if (run->port != NULL)
         listen_close_one(run->port);
     if (home->shared == run)
@@ -308,10 +317,16 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
     return verdict;
 }
 
+/* A tick would be up to a second late for a poll that is held for a time. */
 static void leave(struct live_run *run)
 {
+    static const struct timeval soon = {.tv_usec = 200000};
+
     if (run->run.view.unread)
         step(run, (struct policy_event){.kind = RUN_CHANGED});
+    if (run->run.held[HELD_GATHERED] + run->run.held[HELD_SHIFTED] != 0 &&
+        !evtimer_pending(&run->waker, NULL))
+        net_add_event(&run->waker, &soon);
     run->steps--;
     if (!driver_free_if_unused(run))
         driver_update_due(run);

@@ -44,6 +44,7 @@ struct live_run {
     struct run run; /* the first member; its key's bytes follow this struct */
     struct rendezvous_space *home;
     struct expiry_node due; /* in rdzv->due */
+    struct event waker;     /* while polls are held for less than a tick: see leave() */
     struct probe *probe;    /* asks whether agent 0 hosts a store */
     struct listener *port;  /* of its own; NULL: none */
     bool has_rules;         /* of its own: run.rules */

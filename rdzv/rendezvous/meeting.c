@@ -81,6 +81,18 @@ static bool is_awaited(const struct run *run, const struct agent *a)
     return node != NULL && node->participant;
 }
 
+/* A node that was taken out of the round may still train, and come back into it. */
+static bool may_any_return(const struct run *run)
+{
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        if (a->nodes != 0 && !is_awaited(run, a))
+            return true;
+    }
+    return !TAILQ_EMPTY(&run->gone);
+}
+
 /* --- How long agents are waited for. --- */
 
 /* If the interval of an agent is not known, the longest one of the others counts, and at least
@@ -96,15 +108,15 @@ static uint64_t usual_ms(const struct run *run, const struct agent *a, uint64_t 
 }
 
 /* The agent waits for the answer to its poll, and does not poll its workers. If the thread of the
- * heartbeat holds the agent's lock instead, the thread of the workers waits for the lock after its
- * usual time between two polls. */
+ * heartbeat holds the agent's lock instead, the thread of the workers waits for the lock once its
+ * next poll is due. The workers of a node that is alone in the round fail for no other node. */
 static bool is_gathered(const struct run *run, const struct agent *a, uint64_t now_ms)
 {
     uint64_t wait_ms = usual_ms(run, a, now_ms);
 
     return a->held == HELD_GATHERED &&
-           (!a->pace.may_beat ||
-            (wait_ms != 0 && clock_elapsed_ms(a->held_since_ms, now_ms) >= wait_ms));
+           (!a->pace.may_beat || (run->view.participants == 1 && !may_any_return(run)) ||
+            (wait_ms != 0 && pace_is_due(a, wait_ms, now_ms)));
 }
 
 /* `next` is the first agent that was not gathered at the step before. So all steps of one meeting
@@ -124,11 +136,14 @@ static bool has_asked(const struct run *run, const struct agent *a)
     return a->pace.round == run->view.completions && a->pace.asked_ms != 0;
 }
 
+/* If a node is lost for good, the workers of the others hang or have failed: so then an interval
+ * counts as known, and an agent whose own one is not known gets torch's former default. */
 static void note_usual(struct run *run, uint64_t now_ms)
 {
     const struct agent *a;
 
-    run->meeting.usual_ms = 0;
+    run->meeting.usual_ms =
+        loss_lacks_participants(run, &run->view.state) && !may_any_return(run) ? 1 : 0;
     TAILQ_FOREACH(a, &run->agents, entry) {
         uint64_t own_ms = pace_interval_ms(a, now_ms);
 

@@ -30,6 +30,12 @@
 #define SHIFTS   2
 /* The longest interval between polls that is waited for in full. */
 #define PROVEN_MS 35000
+/* Torch keeps an answer for a second, and a busy machine polls later by SLACK_MS. An agent that has
+ * its ranks starts its workers, and only then waits for its interval. */
+#define CACHE_MS  1000
+#define SLACK_MS  500
+#define SPAWN_MS  2000
+#define WAKING_MS 200
 
 static uint64_t beat_ms(const struct agent_pace *p)
 {
@@ -90,11 +96,6 @@ void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
     p->asked_ms = now_ms;
 }
 
-void pace_note_held(struct agent *a, uint64_t now_ms)
-{
-    a->pace.may_beat = pace_may_beat(&a->pace, now_ms);
-}
-
 void pace_note_released(struct agent *a, uint64_t now_ms)
 {
     a->pace.polled_ms = a->pace.may_beat ? 0 : now_ms;
@@ -117,12 +118,43 @@ static bool is_proven(const struct agent *a, uint8_t shifts, uint64_t now_ms)
     return p->shifts >= shifts && clock_elapsed_ms(p->shifted_ms, until_ms) >= PROVEN_MS;
 }
 
+static uint64_t known_ms(const struct agent *a, uint64_t now_ms)
+{
+    return a->pace.interval_ms != 0 || !is_proven(a, SHIFTS, now_ms) ? a->pace.interval_ms
+                                                                     : TORCH_HEARTBEAT_MS;
+}
+
+/* The next round has the same interval. */
+void pace_note_held(struct agent *a, uint64_t now_ms)
+{
+    a->pace.may_beat = pace_may_beat(&a->pace, now_ms);
+    a->pace.interval_ms = known_ms(a, now_ms);
+}
+
 /* Before torch 2.4, the default is 5 s. */
 uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms)
 {
-    if (a->pace.interval_ms != 0)
-        return a->pace.interval_ms;
-    return !a->pings || is_proven(a, SHIFTS, now_ms) ? TORCH_HEARTBEAT_MS : 0;
+    uint64_t ms = known_ms(a, now_ms);
+
+    return ms == 0 && !a->pings ? TORCH_HEARTBEAT_MS : ms;
+}
+
+static uint64_t later(uint64_t ms, uint64_t other_ms)
+{
+    return ms > other_ms ? ms : other_ms;
+}
+
+/* Since the last write, a poll of the thread of the workers has sent a GET of its own, unless it
+ * came within CACHE_MS. So its next poll comes an interval after one of these at the latest. */
+bool pace_is_due(const struct agent *a, uint64_t interval_ms, uint64_t now_ms)
+{
+    const struct agent_pace *p = &a->pace;
+    uint64_t last_ms =
+        later(later(p->wrote_ms + CACHE_MS, p->polled_ms) + SLACK_MS, p->seen_ms + SPAWN_MS);
+
+    if (p->wrote_ms == 0 || last_ms > a->held_since_ms)
+        last_ms = a->held_since_ms;
+    return now_ms >= later(last_ms + interval_ms, a->held_since_ms + WAKING_MS);
 }
 
 bool pace_is_unknown(const struct agent *a)
@@ -141,8 +173,7 @@ static uint64_t last_beat_ms(const struct run *run, const struct agent *a, uint6
 
 void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms)
 {
-    uint64_t usual_ms = a->pings ? pace_interval_ms(a, now_ms) : a->pace.interval_ms;
-    uint64_t wrote_ms = last_beat_ms(run, a, now_ms);
+    uint64_t usual_ms = known_ms(a, now_ms), wrote_ms = last_beat_ms(run, a, now_ms);
 
     a->pace = (struct agent_pace){.round = run->view.completions,
                                   .seen_ms = now_ms,
@@ -158,10 +189,10 @@ bool pace_should_hold(struct step *s, struct agent *a)
 {
     struct agent_pace *p = &a->pace;
 
-    if (s->run->view.state.closed || run_is_finishing(s->run, s->run->view.state.round) ||
-        p->interval_ms != 0 || p->asked_ms == 0 || p->wrote_ms == 0 ||
-        !pace_may_beat(p, s->now->ms) || p->shifts == SHIFTS ||
-        (p->shifts != 0 && !is_proven(a, p->shifts, s->now->ms)))
+    if (s->run->meeting.phase != MEETING_NONE || s->run->view.state.closed ||
+        run_is_finishing(s->run, s->run->view.state.round) || p->interval_ms != 0 ||
+        p->asked_ms == 0 || p->wrote_ms == 0 || !pace_may_beat(p, s->now->ms) ||
+        p->shifts == SHIFTS || (p->shifts != 0 && !is_proven(a, p->shifts, s->now->ms)))
         return false;
     agent_hold(s, a, HELD_SHIFTED);
     return true;

@@ -185,6 +185,8 @@ void loss_on_rejoin(struct step *s);
 /* A node that was presumed dead is in its round again, in `next`: if no participant is missing, and
  * no agent has seen the mark, the mark goes. */
 void loss_take_back(const struct run *run, struct torch_state *next);
+/* True: this round was completed with more nodes. */
+bool loss_lacks_participants(const struct run *run, const struct torch_state *state);
 /* The daemon was started again: if no agent is to come back, the mark is taken away. */
 void loss_on_start(struct step *s, bool agents_return);
 /* All who come back have done so: nodes whose agents are not connected are lost. */
@@ -318,6 +320,8 @@ void pace_note_back(struct agent *a);
 bool pace_is_unknown(const struct agent *a);
 /* The usual time between two polls; 0: not known. */
 uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms);
+/* Its GET is held, and may be that of a heartbeat: by now, the thread of the workers waits, too. */
+bool pace_is_due(const struct agent *a, uint64_t interval_ms, uint64_t now_ms);
 /* The agent polls. True: its interval is unknown, and rdzvd holds this poll to find the interval
  * out. */
 bool pace_should_hold(struct step *s, struct agent *a);

@@ -174,6 +174,18 @@ static void note_returned(void)
     model_returned(&sim.space);
 }
 
+/* A poll is held for a time. */
+static bool is_any_held(void)
+{
+    for (size_t k = 0; k < sim.job_count; k++) {
+        const struct run *run = &sim.jobs[k].run->run;
+
+        if (run->held[HELD_GATHERED] + run->held[HELD_SHIFTED] != 0)
+            return true;
+    }
+    return false;
+}
+
 void daemon_run(void)
 {
     end_stall();
@@ -189,4 +201,6 @@ void daemon_run(void)
         model_tick(&sim.space);
         sim.tick_ms = sim_now() + 1000;
     }
+    if (is_any_held() && sim.tick_ms > sim_now() + 200)
+        sim.tick_ms = sim_now() + 200;
 }

@@ -335,17 +335,123 @@ static void what_may_be_the_get_of_a_heartbeat_counts_later(void **state)
 
     train(s, 2);
     scene_pass(s, 1000);
+    scene_poll(s, &s->agents[1]);
     beat(s, 0);
     scene_pass(s, 900); /* the heartbeat of "b" is due */
     come(s);
     assert_true(is_held(s, 1));
     assert_true(is_held(s, 0));
-    tick(s, 999);
+    tick(s, 599);
+    assert_false(scene_has(s, POLICY_RESUME, &s->agents[0]));
+    tick(s, 1); /* 1 s after its last look, and 500 ms */
+    assert_int_equal(scene_note(s, NOTE_MEETING)->late, 0);
+    assert_true(is_released(s, 0));
+    assert_true(is_called(s, 1));
+}
+
+/* Agents whose looks hide behind their heartbeats: both come each 5 s. */
+static void train_slowly(struct scene *s, size_t count, bool pings)
+{
+    scene_meet(s, count);
+    for (size_t i = 0; i < count; i++) {
+        read_ranks(s, i, 0);
+        s->agents[i].pings = pings;
+    }
+}
+
+static void a_look_behind_a_heartbeat_comes_within_a_second(void **state)
+{
+    struct scene *s = *state;
+
+    train_slowly(s, 2, false);
+    for (int second = 0; second < 20; second += 5) {
+        scene_pass(s, 5000);
+        beat(s, 0);
+        beat(s, 1);
+    }
+    come(s);
+    scene_pass(s, 5000);
+    assert_true(is_held(s, 0));
+    assert_true(is_held(s, 1));
+    tick(s, 1499);
     assert_false(scene_has(s, POLICY_RESUME, &s->agents[0]));
     tick(s, 1);
     assert_int_equal(scene_note(s, NOTE_MEETING)->late, 0);
     assert_true(is_released(s, 0));
     assert_true(is_called(s, 1));
+}
+
+/* Its workers may have needed some time to start. */
+static void the_first_look_of_a_round_comes_within_two_seconds(void **state)
+{
+    struct scene *s = *state;
+
+    train_slowly(s, 2, false);
+    come(s);
+    scene_pass(s, 5000);
+    assert_true(is_held(s, 0));
+    assert_true(is_held(s, 1));
+    tick(s, 1999);
+    assert_false(scene_has(s, POLICY_RESUME, &s->agents[0]));
+    tick(s, 1);
+    assert_true(is_released(s, 0));
+    assert_true(is_called(s, 1));
+}
+
+/* The workers of the others hang or have failed. */
+static void after_a_loss_an_unknown_interval_is_that_of_heartbeats(void **state)
+{
+    struct scene *s = *state;
+
+    train_slowly(s, 3, true);
+    scene_disconnect(s, &s->agents[2]);
+    scene_pass(s, 5000);
+    assert_true(is_held(s, 0));
+    assert_true(is_held(s, 1));
+    tick(s, 2000);
+    assert_true(is_released(s, 0));
+    assert_true(is_called(s, 1));
+}
+
+/* No other workers can fail, so its heartbeat may show it the node that waits. */
+static void a_node_that_is_left_alone_is_answered_at_once(void **state)
+{
+    struct scene *s = *state;
+
+    for (int may_return = 0; may_return < 2; may_return++) {
+        train_slowly(s, 2, true);
+        scene_event(s, AGENT_AWAY, &s->agents[1]);
+        scene_event(s, AGENT_GONE, &s->agents[1]);
+        if (!may_return)
+            scene_disconnect(s, &s->agents[1]);
+        assert_int_equal(scene_participants(s), 1);
+        scene_pass(s, 5000);
+        if (may_return)
+            assert_true(is_held(s, 0));
+        else
+            assert_true(is_called(s, 0));
+        scene_renew(s);
+    }
+}
+
+/* What 75 s without a look have shown: two heartbeats were put off meanwhile. */
+static void the_next_round_knows_the_interval(void **state)
+{
+    struct scene *s = *state;
+
+    train_slowly(s, 1, true);
+    for (int beats = 0; beats < 17; beats++) {
+        scene_pass(s, 5000);
+        if (is_held(s, 0)) {
+            tick(s, 1100);
+            scene_poll(s, &s->agents[0]);
+        }
+        beat(s, 0);
+    }
+    come(s);
+    scene_pass(s, 5000);
+    assert_true(is_called(s, 0));
+    assert_int_equal(s->agents[0].pace.interval_ms, 5000);
 }
 
 /* A heartbeat each 5 s makes no look of every 5 s. */
@@ -511,6 +617,11 @@ int main(void)
         TEST(it_is_waited_for_as_long_as_it_usually_takes),
         TEST(a_slow_agent_gets_its_time),
         TEST(what_may_be_the_get_of_a_heartbeat_counts_later),
+        TEST(a_look_behind_a_heartbeat_comes_within_a_second),
+        TEST(the_first_look_of_a_round_comes_within_two_seconds),
+        TEST(after_a_loss_an_unknown_interval_is_that_of_heartbeats),
+        TEST(a_node_that_is_left_alone_is_answered_at_once),
+        TEST(the_next_round_knows_the_interval),
         TEST(a_get_that_a_heartbeat_follows_is_no_look),
         TEST(one_short_time_between_two_writes_is_no_interval),
         TEST(two_short_times_in_a_row_are_the_interval),
