@@ -164,6 +164,22 @@ static void the_node_that_waits_leaves_while_the_looks_are_answered(void **state
     assert_true(is_called(s, 0));
 }
 
+/* The workers of the agent that has seen it have ended. */
+static void the_run_is_closed_while_the_looks_are_answered(void **state)
+{
+    struct scene *s = *state;
+    struct agent *new;
+
+    s->settings.close_from_members = false;
+    train(s, 2);
+    new = come(s);
+    assert_true(is_held(s, 0));
+    assert_true(is_called(s, 1));
+    scene_cas(s, new, scene_get(s, ""), scene_closing(s, scene_get(s, "")));
+    assert_true(s->run.view.state.closed);
+    assert_true(is_called(s, 0));
+}
+
 static void the_node_that_waits_leaves_before(void **state)
 {
     struct scene *s = *state;
@@ -607,6 +623,7 @@ int main(void)
         TEST(a_look_that_comes_again_stays_held),
         TEST(so_do_the_survivors_of_a_loss),
         TEST(the_node_that_waits_leaves_while_the_looks_are_answered),
+        TEST(the_run_is_closed_while_the_looks_are_answered),
         TEST(the_node_that_waits_leaves_before),
         TEST(after_a_start_the_first_look_is_not_held),
         TEST(the_next_round_has_its_own_meeting),
