@@ -24,25 +24,20 @@ static size_t write_escape(uint32_t point, uint8_t *out)
 
 /* --- Eight bytes at a time. --- */
 
-#define WORD       8
-#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
-#define TOP_BITS   EACH(0x80)
+#define WORD 8
 
-/* Sets the top bit of the first byte below `limit`, which is at most 0x80. */
-static inline uint64_t find_below(uint64_t word, uint8_t limit)
+typedef uint8_t word_bytes __attribute__((vector_size(WORD)));
+typedef int8_t word_signed __attribute__((vector_size(WORD)));
+
+/* True when each of the eight bytes is ASCII that JSON writes unchanged; a byte of 0x80 or more is
+ * below 0 if it has a sign. `<` and `>` differ in one bit, as `"` and `&` do, so one comparison
+ * finds both characters of a pair. */
+static inline bool has_plain_bytes(word_bytes word)
 {
-    return (word - EACH(limit)) & ~word;
-}
+    word_signed found = (word_signed)((word_signed)word < 0x20) | ((word | 0x02) == '>') |
+                        ((word | 0x04) == '&') | (word == '\\');
 
-/* True when each of the eight bytes is ASCII that JSON writes unchanged. `<` and `>` differ in one
- * bit, as `"` and `&` do, so one comparison finds both characters of a pair. */
-static inline bool has_plain_bytes(uint64_t word)
-{
-    uint64_t found =
-        word | find_below(word, 0x20) | find_below((word | EACH(0x02)) ^ EACH('>'), 1) |
-        find_below((word | EACH(0x04)) ^ EACH('&'), 1) | find_below(word ^ EACH('\\'), 1);
-
-    return (found & TOP_BITS) == 0;
+    return (uint64_t)found == 0;
 }
 
 _Static_assert(('<' | 0x02) == '>' && ('"' | 0x04) == '&', "they differ in that bit alone");
@@ -92,11 +87,12 @@ size_t json_text_part(struct writer *w, struct slice text, size_t at)
         size_t left = text.len - at, behind;
 
         for (; left >= WORD && end - out >= WORD; left -= WORD, at += WORD, out += WORD) {
-            uint64_t word = bytes_get_u64(text.ptr + at);
+            word_bytes word;
 
+            memcpy(&word, text.ptr + at, WORD);
             if (!has_plain_bytes(word))
                 break;
-            bytes_put_u64(out, word);
+            memcpy(out, &word, WORD);
         }
         behind = left < WORD ? text.len : at + WORD;
         while (at < behind && end - out >= ROOM)

@@ -72,7 +72,7 @@ void c10d_list_keys(struct conn *c, const struct c10d_request *)
         return;
     c10d_reply_i64(c, (int64_t)list->count);
     for (size_t i = 0; i < list->chunk_count; i++)
-        conn_put_blob(c, list->chunks[i]);
+        conn_put_part(c, list->chunks[i], blob_slice(list->chunks[i]));
     conn_charge(c, list->size);
     c10d_end_long(c);
 }

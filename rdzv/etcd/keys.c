@@ -126,6 +126,7 @@ static bool get_job_send(struct get_job *j, const struct http_request *r, struct
 
     if (last && !j->begun) {
         reply.shared = piece;
+        reply.body = blob_slice(piece);
         reply_send(r, &reply);
         return true;
     }
@@ -331,12 +332,14 @@ static void reply_changed(const struct http_request *r, const struct etcd_reques
         reply_send(r, &reply);
         return;
     }
-    reply.shared = tree_event_json(e);
-    if (reply.shared != NULL)
-        reply_send(r, &reply);
-    else /* the change is made, and no error may deny it */
+    reply.shared = tree_event_chunk(e);
+    if (reply.shared == NULL) { /* the change is made, and no error may deny it */
         conn_drop(r->conn, DROP_NO_MEMORY, "no memory for its answers, see --memory-limit",
                   r->path);
+        return;
+    }
+    reply.body = tree_chunk_json(reply.shared);
+    reply_send(r, &reply);
 }
 
 /* Most values are sent as they are. False: memory is short. */

@@ -160,8 +160,7 @@ void reply_send(const struct http_request *r, const struct reply *reply)
     write_head(&w, r, reply);
     if (reply->status != 204 && reply->status != 304 &&
         !(reply->status == 301 && r->head->method == HTTP_HEAD))
-        header_u64(
-            &w, "Content-Length: ", reply->shared != NULL ? reply->shared->len : reply->body.len);
+        header_u64(&w, "Content-Length: ", reply->body.len);
     assert(w.len + 2 <= w.cap);
     if (reply->location.len != 0) {
         conn_put(r->conn, head, w.len);
@@ -173,7 +172,7 @@ void reply_send(const struct http_request *r, const struct reply *reply)
     writer_str(&w, "\r\n");
     conn_put(r->conn, head, w.len);
     if (r->head->method != HTTP_HEAD && reply->shared != NULL)
-        conn_put_blob(r->conn, reply->shared);
+        conn_put_part(r->conn, reply->shared, reply->body);
     else if (r->head->method != HTTP_HEAD)
         conn_put(r->conn, reply->body.ptr, reply->body.len);
     if (head != small)
@@ -208,7 +207,7 @@ void reply_stream_put(struct conn *c, bool chunked, struct blob *b)
     snprintf(size, sizeof size, "%zx\r\n", b->len);
     if (chunked)
         conn_put(c, size, strlen(size));
-    conn_put_blob(c, b);
+    conn_put_part(c, b, blob_slice(b));
     if (chunked)
         conn_put(c, "\r\n", 2);
 }
@@ -359,6 +358,7 @@ void reply_body_send(const struct http_request *r, const struct reply *reply, st
         reply_send(r, &whole);
     } else {
         whole.shared = b->blob;
+        whole.body = blob_slice(b->blob);
         reply_send(r, &whole);
     }
     reply_body_drop(b);

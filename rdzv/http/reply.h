@@ -107,8 +107,9 @@ struct reply {
     bool no_store;         /* Cache-Control: no-store */
     const char *headers;   /* more of them, whole lines; NULL: none */
     struct slice location; /* of a 301; empty: none */
-    struct slice body;     /* copied; a HEAD gets its length and not the bytes */
-    struct blob *shared;   /* the body instead of `body`, sent by reference when it is large */
+    struct slice body;     /* a HEAD gets its length and not the bytes */
+    struct blob *shared;   /* holds the body, which is sent by reference when it is large; NULL: it
+                              is copied */
 };
 
 #define HTTP_JSON "application/json"

@@ -51,7 +51,7 @@ static void watch_stream_put(const struct watch_stream *s, struct conn *c, struc
         conn_share(c, chunk);
         return;
     }
-    json = watch_json(chunk);
+    json = tree_chunk_json(chunk);
     conn_put(c, json.ptr, json.len);
 }
 

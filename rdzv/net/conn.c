@@ -416,10 +416,10 @@ uint8_t *conn_reserve(struct conn *c, size_t len)
     return at;
 }
 
-void conn_put_blob(struct conn *c, struct blob *b)
+void conn_put_part(struct conn *c, struct blob *b, struct slice bytes)
 {
     conn_note_output(c);
-    outq_put_blob(&c->out, &conn_net(c)->pool, b);
+    outq_put_part(&c->out, &conn_net(c)->pool, b, bytes);
     check_output(c);
 }
 

@@ -202,9 +202,9 @@ void conn_free(struct conn *c);
 
 void conn_put(struct conn *c, const void *bytes, size_t len);
 uint8_t *conn_reserve(struct conn *c, size_t len); /* at most OUTQ_RESERVE_MAX, written now */
-void conn_put_blob(struct conn *c, struct blob *b);
-void conn_share(struct conn *c, struct blob *b);         /* outq_share() */
-void conn_share_counted(struct conn *c, struct blob *b); /* outq_share_counted() */
+void conn_put_part(struct conn *c, struct blob *b, struct slice bytes); /* outq_put_part() */
+void conn_share(struct conn *c, struct blob *b);                        /* outq_share() */
+void conn_share_counted(struct conn *c, struct blob *b);                /* outq_share_counted() */
 
 /* The backend has a notice to send, which depends on the changes so far. */
 void conn_note_output(struct conn *c);

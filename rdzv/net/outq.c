@@ -241,11 +241,16 @@ static void outq_add_shared(struct outq *q, struct out_pool *pool, enum part_kin
     p->end += (uint32_t)sizeof b;
 }
 
-static void share_piece(struct outq *q, struct out_pool *pool, struct blob *b, struct slice bytes)
+void outq_put_part(struct outq *q, struct out_pool *pool, struct blob *b, struct slice bytes)
 {
     struct out_piece piece = {.blob = b, .bytes = bytes};
-    struct out_part *p = q->broken ? NULL : part_with(q, pool, PART_PIECES, sizeof piece);
+    struct out_part *p;
 
+    if (bytes.len < SHARE_FROM) {
+        outq_put(q, pool, bytes.ptr, bytes.len);
+        return;
+    }
+    p = q->broken ? NULL : part_with(q, pool, PART_PIECES, sizeof piece);
     if (p == NULL)
         return;
     blob_ref(b);
@@ -314,10 +319,10 @@ void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t
 
         if (s.len > len)
             s.len = len;
-        if (of == NULL || s.len < SHARE_FROM)
+        if (of == NULL)
             outq_put(to, pool, s.ptr, s.len);
         else
-            share_piece(to, pool, of, s);
+            outq_put_part(to, pool, of, s);
         len -= s.len;
         outq_sent(from, pool, s.len);
     }

@@ -2,7 +2,6 @@
 #include "store/tree/watch.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #include "store/change/change.h"
 
@@ -47,68 +46,66 @@ void tree_event_unref(struct tree_event *e)
         return;
     blob_unref(e->value);
     blob_unref(e->prev_value);
-    blob_unref(e->json);
     blob_unref(e->chunk);
     account_free(ACCOUNT_HISTORY, e, sizeof *e + e->node.key.len);
 }
 
-struct blob *tree_event_json(struct tree_event *e)
+/* The members of an event beside its keys and values. */
+#define EVENT_ROOM 512
+
+#define SIZE_LINE "00000000\r\n" /* of a chunk, of any length: the JSON comes behind it */
+#define SIZE_LEN  (sizeof SIZE_LINE - 1)
+
+static void write_chunk(struct writer *w, const struct tree_event *e)
 {
-    const struct etcd_node *prev = e->has_prev ? &e->prev : NULL;
+    size_t at = SIZE_LEN - 2, len;
+
+    writer_put(w, SIZE_LINE, SIZE_LEN);
+    etcd_write_event(w, e->action, &e->node, e->has_prev ? &e->prev : NULL);
+    len = w->len - SIZE_LEN;
+    writer_put(w, "\r\n", 2);
+    for (; w->len <= w->cap && len != 0; len /= 16)
+        w->ptr[--at] = (uint8_t) "0123456789abcdef"[len % 16];
+}
+
+/* Most texts need no escapes, and fit into the room that is guessed. */
+struct blob *tree_event_chunk(struct tree_event *e)
+{
+    size_t room = EVENT_ROOM + 2 * e->node.key.len + e->node.value.len + e->prev.value.len;
     uint8_t small[1024];
     struct writer w = {.ptr = small, .cap = sizeof small};
 
-    if (e->json != NULL)
-        return e->json;
-    etcd_write_event(&w, e->action, &e->node, prev);
-    if (w.len <= w.cap) {
-        e->json = blob_new(ACCOUNT_HISTORY, (struct slice){small, w.len});
-        return e->json;
-    }
-    e->json = blob_alloc(ACCOUNT_HISTORY, w.len); /* the length is known now */
-    if (e->json == NULL)
-        return NULL;
-    w = (struct writer){.ptr = e->json->bytes, .cap = w.len};
-    etcd_write_event(&w, e->action, &e->node, prev);
-    return e->json;
-}
-
-struct blob *tree_event_chunk(struct tree_event *e)
-{
-    struct slice json;
-    struct writer w;
-    char size[20];
-
     if (e->chunk != NULL)
         return e->chunk;
-    json = blob_slice(tree_event_json(e));
-    if (json.len == 0)
-        return NULL;
-    snprintf(size, sizeof size, "%zx\r\n", json.len);
-    e->chunk = blob_alloc(ACCOUNT_HISTORY, strlen(size) + json.len + 2);
-    if (e->chunk == NULL)
-        return NULL;
-    w = (struct writer){.ptr = e->chunk->bytes, .cap = e->chunk->len};
-    writer_str(&w, size);
-    writer_slice(&w, json);
-    writer_str(&w, "\r\n");
+    if (room <= sizeof small) {
+        write_chunk(&w, e);
+        room = w.len;
+    }
+    if (room <= sizeof small)
+        return e->chunk = blob_new(ACCOUNT_HISTORY, (struct slice){small, room});
+    while ((e->chunk = blob_alloc(ACCOUNT_HISTORY, room)) != NULL) {
+        w = (struct writer){.ptr = e->chunk->bytes, .cap = room};
+        write_chunk(&w, e);
+        if (w.len <= room) {
+            blob_leave_spare(e->chunk, room - w.len);
+            break;
+        }
+        blob_unref(e->chunk);
+        room = w.len;
+    }
     return e->chunk;
 }
 
-struct slice watch_json(const struct blob *chunk)
+struct slice tree_chunk_json(const struct blob *chunk)
 {
-    const uint8_t *end_of_size = memchr(chunk->bytes, '\n', chunk->len);
-    size_t start = (size_t)(end_of_size + 1 - chunk->bytes);
-
-    return (struct slice){chunk->bytes + start, chunk->len - start - 2};
+    return (struct slice){chunk->bytes + SIZE_LEN, chunk->len - SIZE_LEN - 2};
 }
 
-/* From now on, only subscriptions with unsent texts hold these. */
+/* From now on, only subscriptions with unsent texts hold the chunk. */
 static void tree_event_release(struct tree_event *e)
 {
-    blob_leave(e->json, ACCOUNT_WATCHES);
     blob_leave(e->chunk, ACCOUNT_WATCHES);
-    e->json = e->chunk = NULL;
+    e->chunk = NULL;
 }
 
 /* --- Telling. --- */
@@ -237,7 +234,7 @@ static void watch_forget(struct watch_hub *h, uint64_t index)
 
 bool watch_forget_oldest(struct watch_hub *h)
 {
-    if (h->fresh != NULL && (h->fresh->json != NULL || h->fresh->chunk != NULL)) {
+    if (h->fresh != NULL && h->fresh->chunk != NULL) {
         tree_event_release(h->fresh);
         return true;
     }

@@ -27,9 +27,7 @@ struct tree_event {
     struct etcd_node prev;
     struct blob *value;
     struct blob *prev_value;
-    /* Rendered when first asked for; let go when the next event comes. */
-    struct blob *json;
-    struct blob *chunk;
+    struct blob *chunk; /* rendered when first asked for; let go when the next event comes */
     uint8_t key[];
 };
 
@@ -39,13 +37,11 @@ struct tree_event *tree_event_new(struct reserve *reserve, enum etcd_action acti
 struct tree_event *tree_event_ref(struct tree_event *e);
 void tree_event_unref(struct tree_event *e);
 
-/* The event as JSON with a newline, borrowed from the event; NULL when memory is short. */
-struct blob *tree_event_json(struct tree_event *e);
-
-/* What watches get: the JSON as one chunk of HTTP's chunked encoding, which nearly all clients
- * take, so that they share one copy. watch_json() returns the JSON in it. */
+/* The event as one chunk of HTTP's chunked encoding, borrowed from the event; NULL when memory is
+ * short. Nearly all watches take the chunk as it is, so they share one copy, and the answer to the
+ * change shares the JSON in it, which ends in a newline. */
 struct blob *tree_event_chunk(struct tree_event *e);
-struct slice watch_json(const struct blob *chunk);
+struct slice tree_chunk_json(const struct blob *chunk);
 
 struct watch_point;
 

@@ -54,10 +54,10 @@ static void compare_trees(struct tree *a, struct tree *b)
     CHECK(a->cuts != 0 || b->cuts != 0 || a->expiry.count == b->expiry.count);
     CHECK(a->hub.oldest == b->hub.oldest);
     CHECK((x == NULL) == (y == NULL));
-    if (x != NULL && (x->refresh != y->refresh ||
-                      !slice_equal(blob_slice(tree_event_json(x)), blob_slice(tree_event_json(y)))))
-        fail("another event\n  store:   %.*s\n  replica: %.*s", (int)x->json->len,
-             (const char *)x->json->bytes, (int)y->json->len, (const char *)y->json->bytes);
+    if (x != NULL && (x->refresh != y->refresh || !slice_equal(blob_slice(tree_event_chunk(x)),
+                                                               blob_slice(tree_event_chunk(y)))))
+        fail("another event\n  store:   %.*s\n  replica: %.*s", (int)x->chunk->len,
+             (const char *)x->chunk->bytes, (int)y->chunk->len, (const char *)y->chunk->bytes);
 }
 
 /* After a batch: the key or node that a change touched is equal in the store and in its replica. */

@@ -13,10 +13,10 @@ static void check_change(struct sim *sim, size_t space, const struct store_resul
     if ((int)t->code != expected->code)
         fail("code %d, expected %d %s", (int)t->code, expected->code, expected->text);
     if (t->code == ETCD_OK) {
-        struct blob *b = tree_event_json(t->event);
+        struct blob *b = tree_event_chunk(t->event);
 
         CHECK(b != NULL);
-        text = blob_slice(b);
+        text = tree_chunk_json(b);
     }
     if (!slice_is(text, expected->text))
         fail("code %d\n  store: %.*s\n  model: %s", (int)t->code, (int)text.len,
@@ -190,7 +190,7 @@ void take_events(struct sim *sim, struct watching *w)
         if (count == expected->told_count)
             fail("a watch on %s was told too much: %.*s", expected->path, (int)b->len,
                  (const char *)b->bytes);
-        if (!slice_is(watch_json(b), expected->told[count]))
+        if (!slice_is(tree_chunk_json(b), expected->told[count]))
             fail("a watch on %s was told of\n  %.*sand not of\n  %s", expected->path, (int)b->len,
                  (const char *)b->bytes, expected->told[count]);
         blob_unref(b);

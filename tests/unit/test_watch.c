@@ -112,7 +112,7 @@ static const char *told(struct watch *watch)
     text[0] = '\0';
     while ((b = subscription_next(&watch->subscription)) != NULL) {
         char action[32] = "?", key[256] = "?", copy[2048];
-        struct slice json = watch_json(b);
+        struct slice json = tree_chunk_json(b);
         const char *index;
 
         assert_in_range(json.len, 1, sizeof copy - 1);
@@ -158,7 +158,7 @@ static void all_watches_share_one_copy(void **state)
         chunks[i] = subscription_next(&watches[i]->subscription);
     assert_ptr_equal(chunks[0], chunks[1]);
     assert_ptr_equal(chunks[0], chunks[2]);
-    snprintf(size, sizeof size, "%zx\r\n{", watch_json(chunks[0]).len);
+    snprintf(size, sizeof size, "%08zx\r\n{", tree_chunk_json(chunks[0]).len);
     assert_memory_equal(chunks[0]->bytes, size, strlen(size));
     assert_memory_equal(chunks[0]->bytes + chunks[0]->len - 4, "}\n\r\n", 4);
     make(&w, "SET /a/b");

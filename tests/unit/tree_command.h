@@ -110,13 +110,14 @@ static inline void must_not(struct fixture *w, operation op, const char *path, c
 
 static inline void expect_event(const struct tree_result *r, const char *json)
 {
-    struct blob *b = tree_event_json(r->event);
+    struct blob *b = tree_event_chunk(r->event);
+    struct slice s;
 
     assert_non_null(b);
-    if (b->len != strlen(json) || memcmp(b->bytes, json, b->len) != 0)
-        print_error("%.*sexpected\n%s", (int)b->len, (const char *)b->bytes, json);
-    assert_int_equal(b->len, strlen(json));
-    assert_memory_equal(b->bytes, json, b->len);
+    s = tree_chunk_json(b);
+    if (!slice_is(s, json))
+        print_error("%.*sexpected\n%s", (int)s.len, (const char *)s.ptr, json);
+    assert_true(slice_is(s, json));
 }
 
 static inline void expect_get(struct fixture *w, const char *path, bool recursive, bool sorted,
