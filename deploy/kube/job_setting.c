@@ -327,14 +327,18 @@ static bool is_name_of_pod(const struct job_value *endpoint)
            text_is(field, "status.podIP", "metadata.name") && strcspn(text + 1, ".-$`:") == len - 1;
 }
 
-/* `accelerate launch` makes the endpoint of two options of its own, whatever the variables say. */
+/* `accelerate launch` makes the endpoint of two options of its own, whatever the variables say.
+ * With
+ * --same_network, they are a master, which c10d does not read. */
 static void set_from_accelerate(struct job_view *v, struct job_run *r)
 {
     const struct job_setting *host = &r->settings[TORCHRUN_MASTER_ADDR];
     const struct job_setting *port = &r->settings[TORCHRUN_MASTER_PORT];
     struct job_setting s = *host;
 
-    if (host->flag == NULL)
+    if (host->flag == NULL ||
+        ANY(FOREACH(const struct torchrun_flag, f, r->args->flags, r->args->count),
+            text_is(f->flag.text, "--same_network", "--same-network")))
         return;
     s.written.text = NULL;
     s.weaker = NULL;

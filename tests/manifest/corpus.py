@@ -6,8 +6,9 @@
 corpus.txt lists the right results for every file of ../shared/corpus/manifests, as a reader of the file judged them:
 the rules with findings, and the changes of rewrite. For each file and for the bundle of all files, the output of
 rewrite must have no new fault, and a second rewrite must change nothing. These tests run with YAML, CRLF, JSON and
-Lists. wild/ holds small manifests of the same kinds, so that a clone without ../shared tests the same; their
-expectations stand in their comments. $RDZV_MANIFEST names the tool.
+Lists. ../shared/corpus/faults-3/field has shapes of public reports; its README.md says the right answer for each. wild/
+holds small manifests of the same kinds, so that a clone without ../shared tests the same; their expectations stand in
+their comments. $RDZV_MANIFEST names the tool.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from manifests import HERE, MANIFEST, SHARED, check, read, yaml
 WILD = os.path.join(HERE, "wild")
 TABLE = os.path.join(HERE, "corpus.txt")
 CORPUS = os.path.join(SHARED, "corpus", "manifests")
+FAULTS = os.path.join(SHARED, "corpus", "faults-3")
 
 # What rewrite says of each kind of change.
 SAID = {"etcd": r" was etcd: ", "c10d": r" meets at this etcd: rewrite moves it to c10d",
@@ -84,6 +86,82 @@ def corpus_is_judged_right():
             wrong.append("%s: check finds %s, and not %s" % (name, sorted(found), sorted(rules)))
         if did != change:
             wrong.append("%s: rewrite: %s, and not %s" % (name, did, change))
+    check(not wrong, "\n".join(wrong))
+    return None
+
+
+# ------------------------------------------------------------ shapes of public reports
+
+# Of each file of field/: how severe a finding of that rule is, and words of its message or remedy; `-`: there is none.
+# A second row is of the file with one change.
+FIELD = [
+    ("etcd-bitnami-no-v2", "error", "etcd-no-v2", "serves its v2 API only with --enable-v2"),
+    ("job-accelerate-launch", "error", "rdzv-id-missing", "no rendezvous id"),
+    ("job-accelerate-launch", "error", "rdzv-is-host", "is_host is not set"),
+    ("job-accelerate-launch", "error", "rdzv-endpoint-localhost", "loopback", "--multi_gpu", "--multi_gpu --same_network"),
+    ("job-conf-twice", "warning", "option-env-conflict", "--rdzv_conf is given twice: torchrun takes the last one only"),
+    ("job-conf-twice", "warning", "rdzv-conf-unknown", "`timeout`"),
+    ("job-fallback-localhost", "error", "rdzv-endpoint-localhost", "loopback"),
+    ("job-random-id-per-pod", "error", "rdzv-id-differs", "each pod has an id of its own: `$RANDOM`"),
+    ("jobset-static-id123", "-", None, None),  # one group, which meets at its first pod: the id does no harm
+    ("jobset-static-id123", "error", "rdzv-id-shared", "2 groups of JobSet pytorch", "  - name: workers",
+     "  - name: workers\n    replicas: 2"),
+    ("jobset-two-replicas-one-id-at-rdzvd", "error", "rdzv-id-shared", "the rendezvous id `sweep` is that of 2 groups"),
+    ("lws-torchrun-two-groups", "error", "nnodes-too-many", "at least 5 nodes, but there are 4 pods"),  # each at its own leader
+    ("lws-two-groups-one-id-at-rdzvd", "error", "rdzv-id-shared", "the rendezvous id `llama` is that of 2 groups"),
+    ("pods-hostname-endpoint", "error", "rdzv-endpoint-localhost", "the endpoint is each pod itself"),
+    ("ptj-elastic-etcd-no-id", "error", "rdzv-id-missing", "no rendezvous id"),
+    ("ptj-elastic-etcd-no-id", "warning", "option-env-conflict", "PET_NNODES=1:64"),
+    ("ptj-elastic-master-and-workers", "error", "elastic-policy-field",
+     "3 pods start torchrun, and at most 2 can take part: with elasticPolicy, leave out the Master"),
+    ("ptj-elastic-with-launch", "error", "elastic-policy-field", "with elasticPolicy, leave out the Master"),
+    ("ptj-fixed-size-onfailure-no-restarts", "warning", "restarts-none", "torchrun has no restarts"),
+    ("ptj-istio-without-torchrun", "error", "istio-injected", "between these pods and the store"),
+    ("volcano-c10d-worker0-hosts", "warning", "rdzv-hosted-by-worker", "the store is in a training pod"),
+    ("volcano-torchx-ddp", "warning", "rdzv-hosted-by-worker", "the store is in a training pod"),
+]
+
+
+FIELD_REFUSED = {"lws-torchrun-two-groups": "has 2 groups of pods, which would meet at one store under one id"}
+
+
+def right_answers():
+    """Of each file of field/ the right answer, as the table in README.md has it."""
+    with open(os.path.join(FAULTS, "README.md"), encoding="utf-8") as f:
+        rows = [line.split(" | ") for line in f if line.startswith("| `field/")]
+    return {name: row[-1].rstrip(" |\n") for row in rows for name in re.findall(r"`field/([^`]+)\.yaml`", row[0])}
+
+
+def field_is_judged_right():
+    """If README.md says `error`, `warning` or `found`, there is such a finding; if `moves`, rewrite leaves no error. What
+    rewrite changes must have no new fault."""
+    folder, wrong = os.path.join(FAULTS, "field"), []
+    if not os.path.isdir(folder):
+        return "skip: ../shared is not there"
+    right = right_answers()
+    names = {f[:-len(".yaml")] for f in os.listdir(folder)}
+    check(names == set(right) == {row[0] for row in FIELD}, "field/, README.md and FIELD differ")
+    for name, severity, rule, words, *change in FIELD:
+        data = read(os.path.join(folder, name + ".yaml")).decode()
+        if change:
+            check(change[0] in data, "%s has no %r" % (name, change[0]))
+            data = data.replace(*change)
+        found = json.loads(run("check", "-o", "json", "-", data=data.encode())[1])["findings"]
+        texts = ["%s %s %s" % (f["severity"], f["rule"], f["message"]) for f in found]
+        if rule is None and found or rule and not any(t.startswith(severity + " " + rule) and words in t for t in texts):
+            wrong.append("%s%s: not %s %s %r, but\n%s" % (name, change, severity, rule, words, "\n".join(texts)))
+        said = right[name].split()[0].rstrip(":,")
+        if not change and rule and said in ("error", "warning") and not any(t.startswith(said) for t in texts):
+            wrong.append("%s: README.md says %r" % (name, right[name]))
+        did, result, err = rewritten(data.encode())
+        if said == "moves" and (did == "same" or findings(result)):
+            wrong.append("%s: rewrite: %s\n%s" % (name, did, err))
+    for name in sorted(names):
+        data = read(os.path.join(folder, name + ".yaml"))
+        if name in FIELD_REFUSED:
+            check(FIELD_REFUSED[name] in rewritten(data)[2], name, rewritten(data))
+        else:
+            rewrite_settles(name, data)
     check(not wrong, "\n".join(wrong))
     return None
 
@@ -189,7 +267,7 @@ def wild_is_judged_right():
     check(not wrong, "\n".join(wrong))
 
 
-TESTS = [wild_is_judged_right, wild_settles, corpus_is_judged_right, corpus_settles,
+TESTS = [wild_is_judged_right, wild_settles, corpus_is_judged_right, field_is_judged_right, corpus_settles,
          corpus_settles_as_one_bundle]
 
 

@@ -236,6 +236,9 @@ FAULTS = [
     ("accelerate at a pod", "rdzv-hosted-by-worker", [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d "
                                                             "--main_process_ip=a-w-0.a --main_process_port=1 t.py")],
      [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d --main_process_ip=s.x --main_process_port=1 t.py")]),
+    ("accelerate that passes c10d a master", "rdzv-endpoint-localhost", [volcano(
+        "accelerate launch --same_network --num_machines=2 --rdzv_backend=c10d --main_process_ip=s.x --main_process_port=1 t.py")],
+     [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d --main_process_ip=s.x --main_process_port=1 t.py")]),
     ("Istio before a Master without torchrun", "istio-injected", [ISTIO, torchjob(["python", "t.py"], master=1)],
      [ISTIO, torchjob(["python", "t.py"], workers=1)]),
     ("a master and a worker, of nodes that are not known", "rdzv-hosted-by-worker",
