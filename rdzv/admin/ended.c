@@ -99,7 +99,8 @@ void status_end_run(struct live_run *run, const struct note *note, int64_t at_us
     uint8_t report[REPORT_MAX];
     struct writer w = {.ptr = report, .cap = sizeof report};
     const struct history_round *last = TAILQ_FIRST(&run->history.rounds);
-    char missing[NAMED * NODE_TEXT_MAX] = "", why[HISTORY_WHY_MAX];
+    char missing[NAMED * NODE_TEXT_MAX] = "", text[HISTORY_WHY_MAX];
+    const char *why = history_why(last, note->reason, text);
 
     first_failure_log(run, 0);
     json_open(&w, '{');
@@ -113,7 +114,7 @@ void status_end_run(struct live_run *run, const struct note *note, int64_t at_us
                         goodput_spent_us(&run->history.goodput, GOODPUT_TRAINS, at_us));
     json_member_i64(&w, "rounds", rounds);
     json_member_u64(&w, "nodes", torch_state_participants(&v->last_completed));
-    json_member_str(&w, "why", history_why(last, note->reason, why));
+    json_member_str(&w, "why", why);
     json_member_str(&w, "node", note->by_node);
     write_missing(&w, &run->history, note->end, missing);
     writer_u8(&w, '}');
@@ -121,7 +122,7 @@ void status_end_run(struct live_run *run, const struct note *note, int64_t at_us
               log_str("space", run->home->space->store->name), log_bytes("run", v->id),
               log_str("end", note->end), log_str("by", note->by_node), log_i64("rounds", rounds),
               log_i64("seconds", began_us == 0 ? 0 : (at_us - began_us) / 1000000),
-              log_str("missing", missing), log_str("reason", note->reason));
+              log_str("missing", missing), log_str("reason", why));
     if (w.len > w.cap || v->id.len > RUN_ID_MAX)
         return;
     keep_hosts(run, strcmp(note->end, "done") == 0 && run->run.settings->ended_job_ttl_ms != 0,

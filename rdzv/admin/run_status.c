@@ -244,25 +244,25 @@ void run_status_hint(struct hints *h, const char *format, ...)
 static void hint_failed(const struct run_facts *f, struct hints *h)
 {
     const char *failed = f->history->failed;
-    char words[NODE_TEXT_MAX];
+    const struct history_round *r = TAILQ_FIRST(&f->history->rounds);
+    char words[NODE_TEXT_MAX], first[NODE_TEXT_MAX] = "";
 
+    if (r != NULL && r->first_at != NULL)
+        snprintf(first, sizeof first, "rank %u%.240s ended first; ", r->first_rank, r->first_at);
     run_status_hint(
         h,
-        "workers of %s failed, and its agent had no restart left: it closed the run for all "
-        "nodes; its log says why they failed",
-        failed == NULL ? "a node" : node_words(failed, words));
-    if (agents_of(f) > 0 && f->run->settings->end_failed_runs)
+        "%sworkers of %s failed, and its agent had no restart left: it closed the run for all "
+        "nodes; the log of the first one says why",
+        first, failed == NULL ? "a node" : node_words(failed, words));
+    if (agents_of(f) > 0)
         run_status_hint(
             h,
-            "agents that still end their workers: %zu; when they have ended, agents that are "
-            "started again begin the run anew; torchrun --max-restarts starts workers again "
-            "without that",
-            agents_of(f));
-    else if (agents_of(f) > 0)
-        run_status_hint(
-            h,
-            "agents that still run: %zu (--end-failed-runs=off); their workers wait for the failed "
-            "ones until a collective times out; end these agents to begin the run anew",
+            f->run->settings->end_failed_runs
+                ? "agents that still end their workers: %zu; when they have ended, agents that are "
+                  "started again begin the run anew; torchrun --max-restarts starts workers again "
+                  "without that"
+                : "agents that still run: %zu (--end-failed-runs=off); their workers wait for the "
+                  "failed ones until a collective times out; end them to begin the run anew",
             agents_of(f));
 }
 

@@ -192,8 +192,7 @@ static void note_fault(struct history *h, int64_t now_us)
         h->fault_us = now_us;
 }
 
-/* --- The first failure. The kernel of a process that ends closes its connections, milliseconds
- * before the ends that follow from it. --- */
+/* --- The first failure: the kernel closes the connections of a process that ends. --- */
 
 static bool may_be_first(const struct history_round *r, int64_t now_us)
 {
@@ -246,8 +245,9 @@ const char *history_why(const struct history_round *r, const char *why, char tex
 {
     if (r == NULL || r->first_at == NULL)
         return why;
-    snprintf(text, HISTORY_WHY_MAX, "%s; rank %u%s ended first%s", why, r->first_rank, r->first_at,
-             r->later_ends == NULL ? "" : r->later_ends);
+    snprintf(text, HISTORY_WHY_MAX, "rank %u%s ended first; %s%s%s", r->first_rank, r->first_at,
+             why, r->later_ends == NULL ? "" : "; then",
+             r->later_ends == NULL ? "" : r->later_ends + 1);
     return text;
 }
 

@@ -101,7 +101,7 @@ void history_end_worker(struct history *h, uint32_t rank, const char *at, int64_
 /* False: the ends of further workers are not kept. */
 bool history_takes_end(const struct history_round *r, int64_t now_us);
 
-/* `why`, and which worker's end was the first, and what followed. */
+/* Which worker's end was the first, `why`, and what followed. */
 #define HISTORY_WHY_MAX (4 * HISTORY_TEXT_MAX)
 const char *history_why(const struct history_round *r, const char *why, char text[HISTORY_WHY_MAX]);
 

@@ -73,9 +73,9 @@ def the_first_worker_that_ended_is_named():
         end(server, workers[3], 2)
         end(server, workers[1], 1)
         leave(b)
-        why = r"b \(pid 100\) left the round by itself; rank 2 on b \(pid 42\) \(waits then: 1, the first for " \
-              r"/default_pg/0//cuda//0 of rank 0 of default_pg, on a \(pid 100\), at its first collective\) ended first, " \
-              r"rank 3 on b \(pid 43\) after \d+ ms, rank 1 on a \(pid 41\) after \d+ ms, b \(pid 100\) left after \d+ ms"
+        why = r"rank 2 on b \(pid 42\) \(waits then: 1, the first for /default_pg/0//cuda//0 of rank 0 of default_pg, " \
+              r"on a \(pid 40\), at its first collective\) ended first; b \(pid 100\) left the round by itself; " \
+              r"then rank 3 on b \(pid 43\) after \d+ ms, rank 1 on a \(pid 41\) after \d+ ms, b \(pid 100\) left after \d+ ms"
         says(server, why)
         server.wait_log(r"level=warn event=first_failure space=default run=job round=0 rank=2 reason=\"%s\"" % why)
 
@@ -90,7 +90,7 @@ def a_rank_that_no_key_tells_follows_from_its_pid():
         end(server, same_process[1], 2)
         end(server, others[1], 1)  # the other worker of its node has not connected: not known
         leave(b)
-        says(server, r".*; rank 3 \(inferred from its pid\) on b \(pid 52\) ended first, b \(pid 100\) left after \d+ ms")
+        says(server, r"rank 3 \(inferred from its pid\) on b \(pid 52\) ended first; .*; then b \(pid 100\) left after \d+ ms")
 
 
 @case
@@ -147,9 +147,12 @@ def the_report_of_a_failed_run_has_the_first_failure():
         end(server, workers[3], 3)
         b.read()
         b.close_run()
-        same([(e["end"], e["why"]) for e in status_of(server.port)[1]["ended"]],
-             [("failed", "workers of b (pid 100) failed, and its agent had no restart left; rank 3 on b (pid 43) ended first")], "ended")
-        server.wait_log(r"event=first_failure .*rank=3 reason=\"workers of b.*rank 3 on b .pid 43. ended first\"")
+        run, space = status_of(server.port)
+        why = "rank 3 on b (pid 43) ended first; workers of b (pid 100) failed, and its agent had no restart left"
+        same([(e["end"], e["why"]) for e in space["ended"]], [("failed", why)], "ended")
+        check(run["hints"][0].startswith(why), run["hints"])
+        for event in "first_failure", "run_ended":
+            server.wait_log(r"event=%s .*reason=\"%s\"" % (event, re.escape(why)))
 
 
 @case

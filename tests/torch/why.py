@@ -129,7 +129,7 @@ class WhyJob(OrderJob):
 
     def expect_first(self, rank, pid, agent, mark, knows_pid=True):
         where = "on 127.0.0.%s%s" % (agent, " (pid %d)" % pid if knows_pid else "")
-        said = self.why("; rank %d %s ended first, rank " % (rank, where), " ms")
+        said = self.why(" ended: rank %d %s ended first; " % (rank, where), "; then rank ", " ms")
         self.tell(said)
         self.await_workers(mark)
 
