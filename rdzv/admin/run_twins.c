@@ -1,5 +1,7 @@
 /* Runs that may be one job: its nodes have different ids, or different spaces, and wait for each
  * other in vain. See run_status.h. */
+#include <ctype.h>
+
 #include "rdzv/admin/run_status.h"
 #include "rdzv/rendezvous/driver.h"
 #include "rdzv/rendezvous/rendezvous.h"
@@ -17,20 +19,39 @@ static bool is_forming(const struct run_view *v)
            v->state.count > 0;
 }
 
-/* The agent of a run that forms with one node; NULL: it is another run. */
-static const struct agent *only_agent(struct run_view *v)
+/* The first agent of a run that forms; NULL: it is another run. */
+static const struct agent *first_agent(struct run_view *v)
 {
-    return is_forming(v) && v->state.count == 1
-               ? run_agent_of(&live_run_of(v)->run, &v->state.nodes[0])
-               : NULL;
+    return is_forming(v) ? run_agent_of(&live_run_of(v)->run, &v->state.nodes[0]) : NULL;
 }
 
-static bool may_be_one_job(const struct agent *a, const struct agent *b)
+/* The ids differ in case, or in one character: exchanged, or put in. One digit more or less, or
+ * another digit, is how people number their jobs. */
+static bool are_nearly_equal(struct slice a, struct slice b)
 {
-    int64_t apart_us = conn_agent_of(a)->joined_us - conn_agent_of(b)->joined_us;
+    size_t most = a.len < b.len ? b.len : a.len, least = a.len + b.len - most;
+    size_t front = 0, back = 0;
 
-    return !slice_equal(a->node.addr, b->node.addr) && apart_us < TWINS_WITHIN_US &&
-           apart_us > -TWINS_WITHIN_US;
+    while (front < least && tolower(a.ptr[front]) == tolower(b.ptr[front]))
+        front++;
+    while (back < least - front &&
+           tolower(a.ptr[a.len - 1 - back]) == tolower(b.ptr[b.len - 1 - back]))
+        back++;
+    return front == most ||
+           (front + back + 1 == most && ((front + back < a.len && !isdigit(a.ptr[front])) ||
+                                         (front + back < b.len && !isdigit(b.ptr[front]))));
+}
+
+static bool may_be_one_job(struct run_view *x, struct run_view *y)
+{
+    const struct agent *a = first_agent(x), *b = first_agent(y);
+    int64_t apart_us;
+
+    if (a == NULL || b == NULL || slice_equal(a->node.addr, b->node.addr))
+        return false;
+    apart_us = conn_agent_of(a)->joined_us - conn_agent_of(b)->joined_us;
+    return apart_us < TWINS_WITHIN_US && apart_us > -TWINS_WITHIN_US &&
+           ((x->state.count == 1 && y->state.count == 1) || are_nearly_equal(x->id, y->id));
 }
 
 static int shown_len(struct slice text)
@@ -40,25 +61,20 @@ static int shown_len(struct slice text)
 
 static void hint_other_ids(const struct engine_space *space, struct run_view *own, struct hints *h)
 {
-    const struct agent *agent = only_agent(own);
     struct run_view *first = NULL, *v = NULL;
     size_t count = 0;
 
-    if (agent == NULL)
-        return;
     for (size_t i = 0; i < TWINS_LOOKED_AT && (v = rendezvous_next(space, v)) != NULL; i++) {
-        const struct agent *other = v == own ? NULL : only_agent(v);
-
-        if (other == NULL || !may_be_one_job(agent, other))
+        if (v == own || !may_be_one_job(own, v))
             continue;
-        if (count++ == 0)
+        if (count++ == 0 || are_nearly_equal(own->id, v->id))
             first = v;
     }
     if (first != NULL)
         run_status_hint(
             h,
-            "runs in which one node of another host waits as well: %zu, such as %.*s of %.*s: do "
-            "the nodes of one job have different ids (--rdzv-id)?",
+            "runs of other hosts that also wait for nodes: %zu, such as \"%.*s\" of %.*s: do the "
+            "nodes of one job have different ids (--rdzv-id)?",
             count, shown_len(first->id), (const char *)first->id.ptr,
             shown_len(first->state.nodes[0].addr), (const char *)first->state.nodes[0].addr.ptr);
 }
