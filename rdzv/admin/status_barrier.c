@@ -57,9 +57,11 @@ static bool is_agents(const struct barrier_list *list, const struct keymap *map,
            round == list->run->view.last_completed.round;
 }
 
+/* False for the keys that tell each node its ranks: node 0 writes all of them. */
 static bool is_exchange(const struct barrier_list *list, const struct keymap *map, struct slice key)
 {
-    return rank_at(key) > 0 && is_agents(list, map, key);
+    return rank_at(key) > 0 && is_agents(list, map, key) &&
+           memmem(key.ptr, key.len, TORCH_RANKS_KEYS, strlen(TORCH_RANKS_KEYS)) == NULL;
 }
 
 /* Two keys of one exchange differ in their ranks. */

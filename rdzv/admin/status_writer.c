@@ -34,45 +34,48 @@ bool status_is_worker(const struct conn *c, const struct engine_space *space, co
                : s->role == C10D_WORKER && s->bound.worker_store == run->view.record.worker_store;
 }
 
-/* A worker of which nothing comes computes, or hangs, outside of the store. The text has the moment
- * and no duration, so that a stream of the status has no news each second. */
-static void write_silence(const struct engine_space *space, const struct run *run,
-                          const struct net *net, struct key_writer *out)
+/* The connection of the worker of that rank; NULL: it is not known, or there are too many. */
+static const struct conn *find_worker(const struct engine_space *space, const struct run *run,
+                                      const struct net *net, int64_t rank)
 {
     const struct conn *c = net->conn_count > LOOKED_AT ? NULL : TAILQ_FIRST(&net->conns);
+
+    while (c != NULL &&
+           ((int64_t)c10d_session(c)->rank != rank + 1 || !status_is_worker(c, space, run)))
+        c = TAILQ_NEXT(c, entry);
+    return c;
+}
+
+/* A worker of which nothing comes computes, or hangs, outside of the store. The text has the moment
+ * and no duration, so that a stream of the status has no news each second. */
+static void write_silence(const struct conn *c, struct key_writer *out)
+{
     size_t at = strlen(out->text);
-    uint64_t ms;
-    time_t since;
+    uint64_t ms = conn_silent_ms(c);
+    time_t since = (time_t)(engine_wall_ns(conn_net(c)->engine) / 1000000000 - (int64_t)ms / 1000);
     struct tm utc;
 
-    while (c != NULL && ((int64_t)c10d_session(c)->rank != out->torch.rank + 1 ||
-                         !status_is_worker(c, space, run)))
-        c = TAILQ_NEXT(c, entry);
-    ms = c == NULL ? UINT64_MAX : conn_silent_ms(c);
-    if (ms == UINT64_MAX || ms < SILENT_MS)
-        return;
-    since = (time_t)(engine_wall_ns(net->engine) / 1000000000 - (int64_t)ms / 1000);
-    if (gmtime_r(&since, &utc) != NULL)
+    if (ms != UINT64_MAX && ms >= SILENT_MS && gmtime_r(&since, &utc) != NULL)
         strftime(out->text + at, sizeof out->text - at,
                  "; it is connected, and has asked nothing since %H:%M:%SZ", &utc);
 }
 
-static void write_text(struct key_writer *out)
+/* `pid`: of the worker; 0: it is not known, so that of its agent is written. */
+static void write_text(struct key_writer *out, bool is_agents, uint32_t pid)
 {
-    char name[NODE_TEXT_MAX], words[NODE_TEXT_MAX];
     size_t len = out->torch.group.len;
     int group = (int)(len == TORCH_GROUP_HASH ? 8 : len < 100 ? len : 100), at;
 
-    if (group > 0)
-        at =
-            snprintf(out->text, sizeof out->text, "rank %lld of %s%.*s", (long long)out->torch.rank,
-                     slice_is(out->torch.group, TORCH_DEFAULT_GROUP) ? "" : "group ", group,
-                     (const char *)out->torch.group.ptr);
-    else
-        at = snprintf(out->text, sizeof out->text, "node %lld", (long long)out->torch.rank);
+    at = snprintf(out->text, sizeof out->text, "%s %lld%s%s%.*s", group > 0 ? "rank" : "node",
+                  (long long)out->torch.rank, group > 0 ? " of " : "",
+                  group == 0 || slice_is(out->torch.group, TORCH_DEFAULT_GROUP) ? "" : "group ",
+                  group, (const char *)out->torch.group.ptr);
     if (out->node != NULL)
-        at += snprintf(out->text + at, sizeof out->text - (size_t)at, ", on %s",
-                       node_words(node_text(out->node, name), words));
+        at += snprintf(out->text + at, sizeof out->text - (size_t)at, ", on %.*s (%s %lld)",
+                       out->node->addr.len < 200 ? (int)out->node->addr.len : 200,
+                       (const char *)out->node->addr.ptr,
+                       is_agents || pid != 0 ? "pid" : "its agent's pid",
+                       pid != 0 ? (long long)pid : (long long)out->node->pid);
     snprintf(out->text + at, sizeof out->text - (size_t)at, ", %s", out->torch.when);
 }
 
@@ -81,6 +84,7 @@ bool status_find_writer(const struct engine_space *space, const struct run *run,
                         struct key_writer *out)
 {
     const struct rendezvous_space *home = space->rendezvous;
+    const struct conn *worker = NULL;
     struct slice name;
     int64_t round;
 
@@ -97,8 +101,10 @@ bool status_find_writer(const struct engine_space *space, const struct run *run,
         if (run != NULL && slice_is(out->torch.group, TORCH_DEFAULT_GROUP))
             out->node = status_node_of_worker(run, &space->store->keys, out->torch.rank);
     }
-    write_text(out);
     if (!is_agents && slice_is(out->torch.group, TORCH_DEFAULT_GROUP))
-        write_silence(space, run, conn_net(waiter->wake.owner), out);
+        worker = find_worker(space, run, conn_net(waiter->wake.owner), out->torch.rank);
+    write_text(out, is_agents, worker == NULL ? 0 : c10d_session(worker)->pid);
+    if (worker != NULL)
+        write_silence(worker, out);
     return true;
 }

@@ -159,6 +159,12 @@ def the_status_shows_waiting_clients_and_their_keys():
         await_space(server.port, lambda s: len(s["waits"]) == 2)
         a, b = meet(server.port, "job", ["a", "b"])
         a.set(a.round_key(0, b"torchelastic/role_info/0"), b"{}")
+        ranks = Agent(server.port, "job", "b")  # its wait is for keys that node 0 writes, so it accuses no other node
+        ranks.wait(ranks.round_key(0, b"torchelastic/assigned_ranks/1"))
+        await_status(server.port, lambda r: r["waits"])
+        same(status_of(server.port)[0]["barriers"], [], "barriers")
+        ranks.close()
+        await_status(server.port, lambda r: not r["waits"])
         a.wait(*(a.round_key(0, b"torchelastic/role_info/%d" % i) for i in (0, 1)))
         run, space = await_status(server.port, lambda r: r["waits"])
         same((run["expect"], run["missing_count"], run["missing"]), (3, 1, []), "who is missing")
@@ -241,8 +247,8 @@ def the_status_names_the_writer_of_a_key_that_workers_wait_for():
             workers[i].wait(key)
             run = await_status(server.port, lambda r: len(r["waits"]) == i + 1)[0]
         same(sorted(((k["key"], k.get("writer_node"), k.get("written_by")) for k in run["absent_keys"]), key=str),
-             [("/default_pg/0//cpu//0/3", "b", "rank 3 of default_pg, on b (pid 100), in init_process_group()"),
-              ("/default_pg/0//cuda//0", "a", "rank 0 of default_pg, on a (pid 100), at its first collective"),
+             [("/default_pg/0//cpu//0/3", "b", "rank 3 of default_pg, on b (its agent's pid 100), in init_process_group()"),
+              ("/default_pg/0//cuda//0", "a", "rank 0 of default_pg, on a (its agent's pid 100), at its first collective"),
               ("/mine", None, None)], "writers")
         same([w.get("rank") for w in run["waits"]], [None] * 3, "ranks")
         same((run["workers_connected"], run["workers"]), (3, 4), "workers")
@@ -276,12 +282,25 @@ def nodes_of_one_job_with_different_ids_are_named():
         agents = [Agent(server.port, "job-%d" % i, name) for i, name in enumerate(["a", "b"])]
         for agent in agents:
             agent.join()
-        same(["1, such as job-%d of %s: do" % (1 - i, "ba"[i]) in hint for i, hint in enumerate(hints_of(server.port))],
+        same(['1, such as "job-%d" of %s: do' % (1 - i, "ba"[i]) in hint for i, hint in enumerate(hints_of(server.port))],
              [True, True], hints_of(server.port))
         # A second node shows that the first run is a job of its own.
         third = Agent(server.port, "job-0", "c")
         third.join()
         same(["--rdzv-id" in hint for hint in hints_of(server.port)], [False, False], "two nodes have one id")
+
+
+@case
+def nodes_of_one_job_with_nearly_one_id_are_named():
+    """Also if one of the two runs has several nodes. People number their jobs, so another number is another job."""
+    for one, other, is_hint in (("job-1", "job-l", True), ("job", "job ", True), ("Job", "jOB", True), ("train", "tran", True),
+                                ("job-1", "job-2", False), ("job-1", "job-11", False), ("job-a", "job-bc", False)):
+        with daemon() as server:
+            agents = [Agent(server.port, run, name) for run, name in ((one, "a"), (one, "b"), (other, "c"))]
+            for agent in agents:
+                agent.join()
+            hints = hints_of(server.port)
+            same(["do the nodes of one job have different ids" in hint for hint in hints], [is_hint] * 2, (one, other, hints))
 
 
 @case
