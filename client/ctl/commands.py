@@ -102,8 +102,10 @@ COMMANDS = [
             here, then why earlier rounds ended. Runs that wait for missing nodes come first; runs that all nodes have left
             come last. The nodes that are there are summed up; -o wide lists them.
 
-            If a node of a shown run is missing or has failed, or if there is no such RUN, rdzvctl exits with 1. As
-            json or yaml, RUN is one object; if several spaces have a RUN, it is a list of them.""",
+            If a node of a shown run is missing or has failed, if a client waits for a key for 30 s (except an agent at the
+            end of its job), or if there is no such RUN, rdzvctl exits with 1. As json or yaml, RUN is one object; if several
+            spaces have a RUN, it is a list of them. Of RUN, rdzvctl also shows how many workers are connected, even if
+            all of them are.""",
             ("status", "all runs that the store shows here"),
             ("status JOB -o wide", "one run, every node of it"),
             ("-s rdzvd:29400 status -w", "the same again whenever something changes"),
@@ -141,8 +143,9 @@ COMMANDS = [
             ("ranks JOB", "who has which rank"),
             ("ranks JOB -o json", "for a script")),
     Command("why", "RUN", 1, 1, "runs", "watch interval", "why the last round ended, and which worker failed first",
-            """Shows the last end of a complete round of the run: why it ended, which worker's connection ended first, and
-            after how many milliseconds others followed. If workers waited for keys at that moment, the oldest wait is
+            """Shows the last end of a complete round of the run: which worker's connection ended first, why the round ended,
+            and after how many milliseconds others followed. If no round has ended, rdzvctl shows what the workers wait for,
+            and exits with 1. If workers waited for keys at that moment, the oldest wait is
             shown, too. A rank that is "inferred" was not seen: it follows from the order of the process ids on its host.
 
             rdzvd knows no ranks if worker 0 hosts the workers' store (torch before 2.5,

@@ -369,8 +369,24 @@ bool http_is_etcd(const struct ctl *ctl, int64_t timeout_ms)
     return is_etcd;
 }
 
+/* Torch's own store answers over c10d only: PING since 2.5. */
+static enum ctl_exit say_no_http(const struct ctl *ctl, const struct http_failure *failure)
+{
+    struct rdzv_client *c = NULL;
+    bool is_store = store_new(ctl, READY_MS, &c) == RDZV_OK && rdzv_ping(c) == RDZV_OK;
+
+    rdzv_client_free(c);
+    return ctl_say(CTL_UNREACHABLE,
+                   is_store
+                       ? "torch's own store answers at %s (%s over HTTP): it has keys (`rdzvctl "
+                         "keys`) and no status; to have one, start rdzvd in its place"
+                       : "nothing at %s answers HTTP (%s): is it reached from here, and not "
+                         "stopped? Torch's own store does not: is rdzvd there?",
+                   ctl->server, failure->text);
+}
+
 /* The server has not answered in time: says why, if /readyz knows. */
-static enum ctl_exit say_late(const struct ctl *ctl)
+static enum ctl_exit say_late(const struct ctl *ctl, const struct http_failure *failure)
 {
     int64_t timeout_ms = ctl_timeout(ctl, READY_MS);
     char why[HTTP_READY_MAX];
@@ -384,11 +400,7 @@ static enum ctl_exit say_late(const struct ctl *ctl)
                        "%s has not answered in time, though it is ready: try a longer --timeout",
                        ctl->server);
     default:
-        return ctl_say(CTL_UNREACHABLE,
-                       "nothing at %s has answered in time: is it reached from here, and not "
-                       "stopped? `rdzvctl preflight` tells whether torch's own store is there, "
-                       "which answers no HTTP. Use -s HOST:PORT",
-                       ctl->server);
+        return say_no_http(ctl, failure);
     }
 }
 
@@ -396,23 +408,19 @@ static enum ctl_exit say_failure(const struct ctl *ctl, const struct http_failur
 {
     switch (failure->fault) {
     case FAULT_LATE:
-        return say_late(ctl);
+        return say_late(ctl, failure);
     case FAULT_FILE:
         return ctl_say(CTL_USAGE, "%s", failure->text);
     case FAULT_TLS:
         return ctl_say(CTL_UNREACHABLE, "no TLS with %s: %s" STORE_TLS_OPTIONS, ctl->server,
                        failure->text);
     case FAULT_SILENT:
+        return say_no_http(ctl, failure);
+    default:
         return ctl_say(CTL_UNREACHABLE,
-                       "what listens at %s does not answer HTTP (%s); torch's own store does not: "
-                       "is rdzvd there?",
+                       "no rdzvd at %s: %s; is it started with --listen? Use -s HOST:PORT",
                        ctl->server, failure->text);
-    case FAULT_CONNECTION:
-        break;
     }
-    return ctl_say(CTL_UNREACHABLE,
-                   "no rdzvd at %s: %s; is it started with --listen? Use -s HOST:PORT", ctl->server,
-                   failure->text);
 }
 
 bool http_wants_tls(const struct ctl *ctl, const struct http_answer *answer)

@@ -123,9 +123,13 @@ cJSON *print_pair(const char *key, size_t key_len, const char *value, size_t len
 void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const cJSON *run,
                       int64_t now_us);
 
-/* The keys that clients wait for which belong to no run; prints nothing if there are none. */
+/* The keys that clients of a run wait for, or of none; else its workers, if they are news. */
+#define STATUS_OVERDUE_US INT64_C(30000000) /* as for the store's event workers_wait */
+void status_print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, int64_t now_us);
+
 /* Prints the orders of operators in the space; of one run, those about it and about nodes. */
 void status_print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us);
+/* The keys that clients wait for which belong to no run; prints nothing if there are none. */
 void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space);
 
 /* "joining", "last call, 12 s left" */

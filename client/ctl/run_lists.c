@@ -295,12 +295,35 @@ static cJSON *list_runs(const struct shown_run *runs, size_t count)
     return list;
 }
 
-static enum ctl_exit are_all_fine(const struct shown_run *runs, size_t count)
+/* At the end of a job, agents wait for each other as long as the slowest one trains. */
+static bool waits_too_long(const cJSON *owner, int64_t now_us)
+{
+    const cJSON *wait;
+
+    cJSON_ArrayForEach(wait, member_item(owner, "waits"))
+    {
+        const char *key = cJSON_GetStringValue(cJSON_GetArrayItem(member_item(wait, "keys"), 0));
+
+        if (key != NULL && strstr(key, "/terminal_state") == NULL &&
+            now_us - text_time_us(member_text(wait, "since")) >= STATUS_OVERDUE_US)
+            return true;
+    }
+    return false;
+}
+
+static enum ctl_exit are_all_fine(const struct view *view, const struct shown_run *runs,
+                                  size_t count)
 {
     enum ctl_exit code = CTL_FINE;
+    const cJSON *space;
 
+    cJSON_ArrayForEach(space, view->spaces)
+    {
+        if (view->ctl->arg_count == 0 && waits_too_long(space, view->now_us))
+            return CTL_MISSING;
+    }
     for (size_t i = 0; i < count; i++) {
-        if (is_in_trouble(runs[i].run))
+        if (is_in_trouble(runs[i].run) || waits_too_long(runs[i].run, view->now_us))
             return CTL_MISSING;
         if (status_size_is_unknown(runs[i].run))
             code = CTL_UNKNOWN;
@@ -316,8 +339,7 @@ static void print_scope(const struct view *view)
     if (ctl->space != NULL || ctl->token_file != NULL || ctl->unix_path != NULL)
         return;
     printf("(only space %s, that of this listener; operators also see the spaces that relays have "
-           "made: "
-           "--token-file, or -s unix:/PATH)\n",
+           "made: --token-file, or -s unix:/PATH)\n",
            member_text(view->spaces->child, "name"));
 }
 
@@ -359,7 +381,7 @@ static enum ctl_exit print_status(const struct view *view)
 {
     size_t count;
     struct shown_run *runs = all_runs(view, "runs", &count);
-    enum ctl_exit code = are_all_fine(runs, count);
+    enum ctl_exit code = are_all_fine(view, runs, count);
 
     if (view->ctl->output == OUTPUT_NAME) {
         for (size_t i = 0; i < count; i++)
@@ -684,6 +706,8 @@ static enum ctl_exit print_why(const struct view *view)
     const cJSON *round = ended_round(runs[0].run);
     const char *why = member_text(round, "why");
 
+    if (round == NULL)
+        status_print_waits(stdout, view->ctl, runs[0].run, view->now_us);
     free(runs);
     if (round == NULL)
         return ctl_say(CTL_MISSING, "no complete round of %s has ended", view->ctl->args[0]);

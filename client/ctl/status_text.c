@@ -127,18 +127,6 @@ static void print_many_absent(FILE *out, const cJSON *absent, size_t count)
     free(names);
 }
 
-/* The node that has ended the run for all. */
-static void print_failed(FILE *out, const struct ctl *ctl, const cJSON *run)
-{
-    const char *node = member_text(run, "failed_node");
-
-    if (node[0] == '\0')
-        return;
-    text_styled(out, STYLE_BAD, ctl->colour, "  FAILED: ");
-    text_safe(out, node, strlen(node), 200);
-    fputc('\n', out);
-}
-
 /* The names of absent nodes. */
 static void print_absent_nodes(FILE *out, const struct ctl *ctl, const cJSON *absent,
                                int64_t now_us)
@@ -177,22 +165,46 @@ static void print_absent_list(FILE *out, const struct ctl *ctl, const cJSON *run
 
     if (count == 0)
         return;
-    fputs("  ", out);
-    text_styled(out, STYLE_HEAD, ctl->colour, "ABSENT");
+    text_styled(out, STYLE_HEAD, ctl->colour, "  ABSENT");
     fprintf(out, ": %ld, and the run goes on without %s\n", count, count == 1 ? "it" : "them");
     print_absent_nodes(out, ctl, absent, now_us);
     if (count > named)
         fprintf(out, "    %ld more, which the store does not list\n", count - named);
 }
 
-static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, const char *indent)
+/* Of a job that trains, all workers are connected, so that is said of a run that was asked for. The
+ * workers are below the agents, whose pids are known. */
+static void print_workers(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
+{
+    long workers = member_number(run, "workers"), here = member_number(run, "workers_connected");
+    int64_t for_us = now_us - text_time_us(member_text(run, "since"));
+    const cJSON *nodes = member_item(run, "nodes"), *node;
+
+    if (workers == 0 || strcmp(member_text(run, "state"), "complete") != 0 ||
+        (ctl->arg_count == 0 && (here >= workers || for_us < STATUS_OVERDUE_US)))
+        return;
+    text_styled(out, STYLE_HEAD, ctl->colour, "  WORKERS");
+    fprintf(out, ": %ld of %ld are connected%s", here, workers,
+            here == 0        ? ": have they called init_process_group(), with torchrun's "
+                               "MASTER_ADDR and MASTER_PORT?"
+            : here < workers ? ": have the others called init_process_group()?"
+                             : ", and none waits for a key. If the job stands still, one is "
+                               "outside the collective of the others, or their network fails.");
+    for (int i = 0; i < NAMES_MOST && (node = cJSON_GetArrayItem(nodes, i)) != NULL; i++) {
+        fprintf(out, "%s%ld on ", i == 0 ? " To see each: py-spy dump -s --pid " : ", ",
+                member_number(node, "pid"));
+        text_safe(out, member_text(node, "addr"), strlen(member_text(node, "addr")), 100);
+    }
+    fputc('\n', out);
+}
+
+void status_print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, int64_t now_us)
 {
     static const struct table_column columns[] = COLUMNS_WAITS;
-    long workers = member_number(owner, "workers");
+    long waits = member_number(owner, "waits_count"), workers = member_number(owner, "workers");
     long connected = member_number(owner, "workers_connected");
     struct table t;
     const cJSON *key;
-    long waits = member_number(owner, "waits_count");
     int shown = 0;
 
     table_begin(&t, columns, 0);
@@ -202,30 +214,17 @@ static void print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, co
             break;
         table_add_json(&t, STYLE_PLAIN, key);
     }
-    if (shown == 0 && (workers == 0 || strcmp(member_text(owner, "state"), "complete") != 0 ||
-                       (connected >= workers && waits > 0)))
+    if (shown == 0 && (waits == 0 || connected < workers))
+        print_workers(out, ctl, owner, now_us);
+    if (shown == 0)
         return;
-    fprintf(out, "%s", indent);
-    if (shown == 0) {
-        text_styled(out, STYLE_HEAD, ctl->colour, "WORKERS");
-        fprintf(out, ": %ld of %ld are connected%s\n", connected, workers,
-                connected == 0
-                    ? ": have they called init_process_group(), with torchrun's MASTER_ADDR and "
-                      "MASTER_PORT? py-spy dump --pid PID shows where a worker is"
-                : connected < workers
-                    ? ": have the others called init_process_group()?"
-                    : ", and none waits for a key. If the job stands still: py-spy dump --pid PID "
-                      "of each worker names the one outside the collective; if all are in it, "
-                      "suspect their network");
-        return;
-    }
-    text_styled(out, STYLE_HEAD, ctl->colour, "WAITING");
+    text_styled(out, STYLE_HEAD, ctl->colour, "  WAITING");
     fprintf(out, ": %ld client%s for keys that are not written yet (rdzvctl waiters)", waits,
             waits == 1 ? "" : "s");
     if (connected < workers)
         fprintf(out, "; %ld of %ld workers are connected", connected, workers);
     fputc('\n', out);
-    table_print(&t, out, indent[0] == '\0' ? "  " : "    ", ctl->colour);
+    table_print(&t, out, "    ", ctl->colour);
 }
 
 static void print_absent(FILE *out, const cJSON *barrier)
@@ -249,7 +248,7 @@ static void print_absent(FILE *out, const cJSON *barrier)
     }
 }
 
-static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner, const char *indent)
+static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner)
 {
     const cJSON *barrier;
 
@@ -257,8 +256,7 @@ static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner,
     {
         const char *key = member_text(barrier, "key");
 
-        fputs(indent, out);
-        text_styled(out, STYLE_HEAD, ctl->colour, "BARRIER ");
+        text_styled(out, STYLE_HEAD, ctl->colour, "  BARRIER ");
         text_safe(out, key, strlen(key), 120);
         if (has_member(barrier, "arrived") && has_member(barrier, "size"))
             fprintf(out, ": %ld of %ld are there", member_number(barrier, "arrived"),
@@ -278,8 +276,7 @@ static void print_hints(FILE *out, const struct ctl *ctl, const cJSON *run)
     {
         const char *text = cJSON_GetStringValue(hint);
 
-        fputs("  ", out);
-        text_styled(out, STYLE_HEAD, ctl->colour, "HINT");
+        text_styled(out, STYLE_HEAD, ctl->colour, "  HINT");
         fputs(": ", out);
         text_safe(out, text == NULL ? "" : text, text == NULL ? 0 : strlen(text), 500);
         fputc('\n', out);
@@ -389,8 +386,7 @@ static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int
     }
     if (shown == 0 && since.text[0] == '\0')
         return;
-    fputs("  ", out);
-    text_styled(out, STYLE_HEAD, ctl->colour, "EARLIER ROUNDS");
+    text_styled(out, STYLE_HEAD, ctl->colour, "  EARLIER ROUNDS");
     fprintf(out, since.text[0] != '\0' ? " are known since the store was started, %s ago\n" : "\n",
             since.text);
     if (shown > 0)
@@ -401,11 +397,10 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
                       int64_t now_us)
 {
     print_head(out, ctl, space, run, now_us);
-    print_failed(out, ctl, run);
     print_missing(out, ctl, run, now_us);
     print_absent_list(out, ctl, run, now_us);
-    print_waits(out, ctl, run, "  ");
-    print_barriers(out, ctl, run, "  ");
+    status_print_waits(out, ctl, run, now_us);
+    print_barriers(out, ctl, run);
     print_hints(out, ctl, run);
     print_nodes(out, ctl, run, now_us);
     print_rounds(out, ctl, run, now_us);
@@ -441,7 +436,7 @@ void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space)
     text_styled(out, STYLE_HEAD, ctl->colour, "SPACE ");
     text_safe(out, name, strlen(name), 200);
     fputs("  clients that belong to no run\n", out);
-    print_waits(out, ctl, space, "  ");
-    print_barriers(out, ctl, space, "  ");
+    status_print_waits(out, ctl, space, 0);
+    print_barriers(out, ctl, space);
     print_hints(out, ctl, space);
 }

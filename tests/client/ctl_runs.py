@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import http.server
 import json
 import os
 import re
@@ -134,8 +135,7 @@ def status_names_the_node_that_has_failed():
         agents[1].close()
         daemon.wait_log("event=run_ended .*end=failed")
         out, _ = rdzvctl("status", "JOB", server=daemon, code=1)
-        lines_in_order(out, "RUN JOB  failed, round 0", "1 of 2 nodes", "FAILED: node-b/100/0",
-                       "HINT: workers of node-b (pid 100) failed", "agents that still end their workers: 1",
+        lines_in_order(out, "RUN JOB  failed, round 0", "1 of 2 nodes", "HINT: workers of node-b (pid 100) failed", "agents that still end their workers: 1",
                        "HERE: node-a", "EARLIER ROUNDS\n", "workers of node-b (pid 100) failed")
         check("none missing" not in out, out)
         agents[1] = Peer(daemon.port)
@@ -170,6 +170,43 @@ def status_says_what_is_waited_for():
         waits = json.loads(rdzvctl("waiters", "-o", "json", server=daemon)[0])
         check({w["peer"] for w in waits} == {p.name for p in waiting}, str(waits))
         check(all(w["keys"] == ["/config/\x1b[31mred"] for w in waits), str(waits))
+
+
+@contextlib.contextmanager
+def a_store_that_says(text):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield "127.0.0.1:%d" % server.server_port
+        server.shutdown()
+        thread.join()
+
+
+@case
+def status_exits_with_1_if_a_client_waits_for_long():
+    """An agent at the exit barrier waits as long as the slowest node trains."""
+    barrier = "/torch.rendezvous.JOB.0/torchelastic/agent/terminal_state/last_member"
+    for owner, key, since, words, code in (
+            ("run", "/default_pg/0//cpu//0/1", "20:57:48Z", ["status"], MISSING),
+            ("run", "/default_pg/0//cpu//0/1", "20:57:48Z", ["status", "JOB"], MISSING),
+            ("run", "/default_pg/0//cpu//0/1", "20:57:49Z", ["status"], FINE),
+            ("run", barrier, "20:00:00Z", ["status"], FINE),
+            ("space", "/default_pg/0//cpu//0/1", "20:57:48Z", ["status"], MISSING),
+            ("space", "/default_pg/0//cpu//0/1", "20:57:48Z", ["status", "JOB"], FINE)):
+        wait = {"waits": [{"keys": [key], "since": "2026-11-20T" + since}], "waits_count": 1}
+        run = {"id": "JOB", "state": "complete", "participants": 2, **(wait if owner == "run" else {})}
+        space = {"name": "default", "runs": [run], **(wait if owner == "space" else {})}
+        with a_store_that_says(json.dumps({"now": "2026-11-20T20:58:18Z", "spaces": [space]})) as address:
+            rdzvctl("-s", address, *words, code=code)
 
 
 @case

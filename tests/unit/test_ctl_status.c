@@ -14,9 +14,10 @@
 static char *printed;
 static size_t printed_len;
 
-static void show(const char *json, enum ctl_output output)
+/* `asked`: the run that the command names; NULL: none. */
+static void show_asked(const char *json, enum ctl_output output, const char *asked)
 {
-    const struct ctl ctl = {.output = output};
+    const struct ctl ctl = {.output = output, .args = {asked}, .arg_count = asked != NULL};
     cJSON *run = cJSON_Parse(json);
     FILE *out = open_memstream(&printed, &printed_len);
 
@@ -24,6 +25,11 @@ static void show(const char *json, enum ctl_output output)
     status_print_run(out, &ctl, "team-a", run, text_time_us(NOW));
     fclose(out);
     cJSON_Delete(run);
+}
+
+static void show(const char *json, enum ctl_output output)
+{
+    show_asked(json, output, NULL);
 }
 
 static void done(const char *want)
@@ -93,28 +99,45 @@ static void members_may_be_absent(void **state)
 }
 
 /* Workers that have never come to their store wait for no key, and workers in a collective neither.
- */
+ * Of all runs, a status counts only workers that have not come for long. */
 static void workers_that_are_not_connected_are_counted(void **state)
 {
+    static const struct {
+        const char *since, *connected, *asked;
+        const char *says; /* NULL: nothing */
+    } rows[] = {
+        {"57:40", "6", NULL, "6 of 8 are connected: have the others called init_process_group()?"},
+        {"57:50", "6", NULL, NULL},
+        {"57:50", "6", "J", "6 of 8 are connected: have the others called init_process_group()?"},
+        {"57:40", "0", NULL,
+         "0 of 8 are connected: have they called init_process_group(), with torchrun's MASTER_ADDR "
+         "and MASTER_PORT?"},
+        {"57:40", "8", NULL, NULL},
+        {"57:40", "8", "J",
+         "8 of 8 are connected, and none waits for a key. If the job stands still, one is outside "
+         "the collective of the others, or their network fails."},
+    };
+
     (void)state;
-    show("{\"id\":\"J\",\"state\":\"complete\",\"workers\":8,\"workers_connected\":6,\"waits_"
-         "count\":0}",
-         OUTPUT_TABLE);
-    done("RUN J  complete, round 0  (, space team-a)\n"
-         "  0 nodes, none missing\n"
-         "  WORKERS: 6 of 8 are connected: have the others called init_process_group()?\n");
-    show("{\"id\":\"J\",\"state\":\"complete\",\"workers\":8,\"workers_connected\":8,\"waits_"
-         "count\":0}",
-         OUTPUT_TABLE);
-    done("RUN J  complete, round 0  (, space team-a)\n"
-         "  0 nodes, none missing\n"
-         "  WORKERS: 8 of 8 are connected, and none waits for a key. If the job stands still: "
-         "py-spy "
-         "dump --pid PID of each worker names the one outside the collective; if all are in it, "
-         "suspect their network\n");
-    show("{\"id\":\"J\",\"state\":\"complete\",\"workers\":8,\"workers_connected\":8,\"waits_"
-         "count\":1}",
-         OUTPUT_TABLE);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char json[400], want[400] = "";
+
+        snprintf(json, sizeof json,
+                 "{\"id\":\"J\",\"state\":\"complete\",\"workers\":8,\"workers_connected\":%s,"
+                 "\"since\":\"2026-11-20T20:%sZ\",\"nodes\":[{\"addr\":\"a\",\"pid\":41},{\"addr\":"
+                 "\"b\",\"pid\":7}]}",
+                 rows[i].connected, rows[i].since);
+        if (rows[i].says != NULL)
+            snprintf(want, sizeof want,
+                     "  WORKERS: %s To see each: py-spy dump -s --pid 41 on a, 7 on b\n",
+                     rows[i].says);
+        show_asked(json, OUTPUT_TABLE, rows[i].asked);
+        assert_string_equal(strchr(strchr(printed, '\n') + 1, '\n') + 1, want);
+        free(printed);
+    }
+    show_asked("{\"id\":\"J\",\"state\":\"complete\",\"workers\":8,\"workers_connected\":8,\"waits_"
+               "count\":1}",
+               OUTPUT_TABLE, "J"); /* of an agent, for a key that is there by now */
     done("RUN J  complete, round 0  (, space team-a)\n"
          "  0 nodes, none missing\n");
 }
