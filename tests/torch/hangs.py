@@ -1,4 +1,4 @@
-"""Real jobs that hang, and what `rdzvctl status` says of each: the culprit, or what is known, and a remedy.
+"""Real jobs that hang, or look as if they did, and what rdzvctl says of each: the culprit, or what is known, and a remedy.
 
     hangs.py [--torch NAME]... [--all] [--case NAME]... [--tell] [--logs DIR]
 
@@ -19,12 +19,13 @@ import sys
 import tempfile
 import time
 import traceback
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]  # also of a worker without torchrun
 import torches  # noqa: E402
 from job import Agent, Job, JobFailed, out  # noqa: E402
-from servers import Rdzvd, rdzvd_binary  # noqa: E402
+from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 CTL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "client", "rdzvctl")
 WITHIN_S = 180  # on a busy machine
@@ -32,12 +33,20 @@ AT_ONCE = 3
 CASES = {}
 
 
-def case(what, oldest=(1, 13)):
-    """`oldest`: the first release of which rdzvd knows so much: the workers of older ones keep their store in worker 0."""
+def case(what, oldest=(1, 13), flags=()):
+    """`oldest`: the first release of which rdzvd knows so much: the workers of older ones keep their store in worker 0.
+    `flags`: of rdzvd."""
     def keep(function):
-        CASES[function.__name__.replace("_", "-")] = (function, what, oldest)
+        CASES[function.__name__.replace("_", "-")] = (function, what, oldest, flags)
         return function
     return keep
+
+
+def recipe():
+    """The words of README.md for jobs that begin with two nodes and go on with fewer: a conf key of torch, flags of rdzvd."""
+    with open(os.path.join(torches.ROOT, "README.md"), encoding="utf-8") as f:
+        words = re.search(r"`last_call_timeout=(\d+)` to `--rdzv-conf`.*?`(--expect=2)`.*?`(--regroup-wait=5s)`", f.read(), re.S)
+    return int(words.group(1)), words.groups()[1:]
 
 
 class Hang(Job):
@@ -45,9 +54,10 @@ class Hang(Job):
 
     max_restarts = 0
 
-    def __init__(self, torch, port, folder, what):
-        super().__init__(torch, "c10d", port, folder, "job", "2:2", shares=True)
-        self.what, self.relays, self.asked = what, contextlib.ExitStack(), "localhost:%d" % port
+    def __init__(self, torch, server, folder, what):
+        super().__init__(torch, "c10d", server.port, folder, "job", "2:2", shares=True)
+        self.what, self.relays, self.asked = what, contextlib.ExitStack(), "localhost:%d" % self.port
+        self.server = server.process
 
     def relay(self, host, space):
         """The address of a relay. From then on, rdzvctl asks that."""
@@ -66,16 +76,19 @@ class Hang(Job):
     def program(self):
         return [os.path.abspath(__file__), self.own_word]
 
-    def agent(self, name, address=None, run="job", nnodes="2:2", workers=1, restarts=0, endpoint=None):
+    def agent(self, name, address=None, run="job", nnodes="2:2", workers=1, restarts=0, endpoint=None, within=()):
+        """`within`: the words that start its command."""
         self.run_id, self.nnodes, self.max_restarts = run, nnodes, restarts
         more = [] if self.torch.is_1x else ["--local_addr=" + (address or "127.0.0.%s" % name)]
         argv = self.torchrun(name, endpoint or self.endpoint_of(name), workers, "--monitor_interval=0.1", *more)
-        self.agents[name] = Agent(self, name, argv, self.environment(TMPDIR=tempfile.gettempdir()))
+        self.forks_agents = not within
+        self.agents[name] = Agent(self, name, [*within, *argv], self.environment(TMPDIR=tempfile.gettempdir()))
 
-    def plain(self, name, rank, world):
+    def plain(self, name, rank, world, port=None):
         """A worker without torchrun: rdzvd is its store."""
-        env = self.environment(TMPDIR=tempfile.gettempdir(), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.port), RANK=str(rank),
-                               WORLD_SIZE=str(world), TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RESTART_COUNT="0")
+        env = self.environment(TMPDIR=tempfile.gettempdir(), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port or self.port),
+                               RANK=str(rank), WORLD_SIZE=str(world), TORCHELASTIC_USE_AGENT_STORE="True",
+                               TORCHELASTIC_RESTART_COUNT="0")
         self.agents[name] = Agent(self, name, [*self.torch.python, "-m", *self.program()], env)
 
     def ctl(self, word):
@@ -94,6 +107,15 @@ class Hang(Job):
             if re.search(other, text):
                 raise JobFailed("it says %r: %s" % (other, text))
         return re.search(pattern, text, re.S)
+
+    def kills(self, names, number=signal.SIGKILL):
+        """SIGTERM: an agent ends its workers by itself."""
+        for name in names:
+            self.agents[name].killed = True
+            os.kill(self.agents[name].pid, number)
+            for pid in self.workers(name).values() if number == signal.SIGKILL else ():
+                self._end_worker(pid)
+        self.wait(lambda: all(self.agents[name].code is not None for name in names), "the end of agents %s" % names)
 
     def started(self, count):
         self.wait(lambda: len([e for e in self.events if e["event"] == "start"]) >= count, "%d workers" % count)
@@ -123,8 +145,8 @@ def failed_again(job):
             job.agent(name)
             job.agents[name].killed = True  # it is to fail
         job.wait(lambda: all(job.agents[name].code is not None for name in "23"), "the end of both agents")
-    failed = (r"job +default +failed [^\n]*workers of 127\.0\.0\.3 \(pid \d+\) failed, and its agent had no restart left; "
-              r"rank 1 [^\n]* ended first\n")
+    failed = (r"job +default +failed [^\n]*rank 1 on 127\.0\.0\.3 [^\n]*ended first; workers of 127\.0\.0\.3 \(pid \d+\) failed, "
+              r"and its agent had no restart left[^\n]*\n")
     return job.says(failed + failed, word="runs --ended")
 
 
@@ -133,8 +155,10 @@ def outside(job):
     for name in "234":
         job.agent(name, nnodes="3:3")
     job.started(3)
-    return job.says(r"none missing.*WORKERS: 3 of 3 are connected, and none waits for a key\. If the job stands still: "
-                    r"py-spy dump --pid PID of each worker", "WAITING", "BARRIER", "HINT")
+    job.says("none missing", "WORKERS")  # as of a job that trains
+    pids = ", ".join("%d on 127.0.0.%s" % (job.agents[name].pid, name) for name in "234")
+    return job.says(r"none missing.*WORKERS: 3 of 3 are connected, and none waits for a key\. If the job stands still, .*"
+                    r"py-spy dump -s --pid " + pids, "WAITING", "BARRIER", "HINT", word="status job")
 
 
 @case("rank 1 has ended well, and the others wait for it in a collective", oldest=(2, 6))
@@ -148,7 +172,10 @@ def before_init(job):
     for name in "23":
         job.agent(name)
     job.says(r"job +127\.0\.0\.2 +0 +127\.0\.0\.1:\d+ +/default_pg/0//cpu//0/1\n", word="waiters")
-    return job.says(r"WAITING: 1 client .*; 1 of 2 workers are connected.*rank 1 of default_pg, on 127\.0\.0\.3")
+    said = job.says(r"WAITING: 1 client .*; 1 of 2 workers are connected.*rank 1 of default_pg, on 127\.0\.0\.3 "
+                    r"\(its agent's pid %d\)" % job.agents["3"].pid)
+    job.says("exit 1\n.*WAITING: 1 client")  # after 30 s
+    return said
 
 
 @case("the script names a store of its own, where nothing listens", oldest=(2, 6))
@@ -191,7 +218,7 @@ def other_ids(job):
     job.agent("3", run="second")
     if job.torch.is_1x:  # both have the machine's name
         return job.says("RUN first.*RUN second")
-    return job.says(r"HINT: runs in which one node of another host waits as well: 1, such as \w+ of 127\.0\.0\.[23]: do the "
+    return job.says(r'HINT: runs of other hosts that also wait for nodes: 1, such as "\w+" of 127\.0\.0\.[23]: do the '
                     r"nodes of one job have different ids \(--rdzv-id\)")
 
 
@@ -251,7 +278,7 @@ def two_relays(job):
     for name in "23":
         job.agent(name, endpoint=job.relay("127.0.0." + name, "team"))
     job.started(2)
-    return job.says(r"WORKERS: 2 of 2 are connected", "HINT")
+    return job.says(r"WORKERS: 2 of 2 are connected", "HINT", word="status job")
 
 
 @case("the nodes reach the store by different addresses, one of them by loopback", oldest=(2, 6))
@@ -262,7 +289,91 @@ def two_addresses(job):
     job.agent("2", endpoint="localhost:%d" % job.port)
     job.agent("3", endpoint="127.0.0.3:%d" % job.port)
     job.started(2)
-    return job.says(r"WORKERS: 2 of 2 are connected", "HINT")
+    return job.says(r"WORKERS: 2 of 2 are connected", "HINT", word="status job")
+
+
+@case("a spare is killed, and the round goes on")
+def spare_lost(job):
+    for name in "23":
+        job.agent(name)
+    job.started(2)
+    job.agent("4")
+    job.says(r'"agents":\s*3\b' if job.torch.is_1x else r'"spares":\s*1\b', word="status job -o json")
+    job.kills("4")
+    job.says(r'"agents":\s*2\b.*"rounds":\s*\[\s*{\s*"round":', '"ended"', '"why"', word="status job -o json")
+    return job.says(r"exit 0\nRUN job  complete, round 0.*2 of 2 nodes \S+, none missing", "EARLIER ROUNDS")
+
+
+@case("two agents have one name and one pid, and come at the same moment")
+def one_name(job):
+    """As pods on the network of one host, each with its agent as the first process. The store is stopped until both agents
+    are connected, so it sees both for the first time at once."""
+    os.kill(job.server.pid, signal.SIGSTOP)
+    try:
+        for name in "23":
+            job.agent(name, address="127.0.0.2", endpoint="127.0.0.1:%d" % job.port, within=[
+                "unshare", *[["--map-root-user"], []][os.getuid() == 0], "--pid", "--fork", "--kill-child", "--mount-proc"])
+        job.wait(lambda: connected_to(job.port) >= 2, "both agents")
+    finally:
+        os.kill(job.server.pid, signal.SIGCONT)
+    return job.says(r"HINT: two agents are there as \S+ \(pid \d+\), from 127\.0\.0\.1:\d+ and 127\.0\.0\.1:\d+: torch takes "
+                    r"them for one node; give each a name of its own \(--local-addr\)")
+
+
+def connected_to(port):
+    """How many clients are. Their own sockets may be of IPv6."""
+    with open("/proc/net/tcp") as f:
+        return sum(words[1].endswith(":%04X" % port) and words[3] == "01" for words in map(str.split, f))
+
+
+@case("rdzvctl asks a store of torch, which has no status")
+def torchs_store(job):
+    kinds = ["legacy"] if job.torch.is_1x or job.environment().get("USE_LIBUV") == "0" else ["libuv", "legacy"]
+    for rank, kind in enumerate(kinds):
+        port = free_port()
+        job.plain(kind, rank if "libuv" in kinds else 1, 2, port)
+        job.started(rank + 1)
+        job.asked = "127.0.0.1:%d" % port
+        status = "Torch's own store does not: is rdzvd there" if job.torch.is_1x else (
+            r"torch's own store answers at %s \(.* over HTTP\): it has keys \(`rdzvctl keys`\)" % job.asked)
+        said = job.says("exit 3\n.*" + status)
+        job.says(r"exit 3\n.*is it a c10d store of torch 2\.5 or later" if job.torch.is_1x else
+                 r"exit 0\n.*c10d +ok.*ready +warning: .*is it torch's own store\?", word="preflight --timeout 2s")
+    return said
+
+
+@case("a job is cancelled: all its containers are deleted")
+def cancelled(job):
+    ended = r"no runs at .*: all have ended|RUN stopped  (?:left|closed), "  # torch 2.3 to 2.7 closes the run at SIGTERM
+    for run, number, state in (("stopped", signal.SIGTERM, ended), ("killed", signal.SIGKILL, "RUN killed  left, ")):
+        for name in "23":
+            job.agent(name, run=run)
+        job.started(2)
+        job.kills("23", number)
+        said = job.says("exit 0\n.*" + state, "MISSING", "FAILED")
+        job.events.clear()
+    with urllib.request.urlopen("http://localhost:%d/metrics" % job.port, timeout=20) as reply:
+        metrics = reply.read().decode()
+    waits = re.findall(r"^rdzvd_run_state_seconds{[^}]*joining[^}]*}|^rdzvd_run_missing_nodes{[^}]*} [1-9].*", metrics, re.M)
+    if waits or 'state="left"' not in metrics:
+        raise JobFailed("alerts are to come: %s\n%s" % (waits, metrics))
+    return said
+
+
+@case("README.md: begin with two nodes, and go on with fewer", flags=recipe()[1])
+def fewer_nodes(job):
+    """Torch by itself would begin after the last call, and go on after another one."""
+    job.last_call_s = recipe()[0]
+    job.agent("2", nnodes="1:4")
+    job.says(r"RUN job  last call, [45]\d\d s left.*nodes that have joined: 1 of 2 \(--expect\)")
+    job.agent("3", nnodes="1:4")
+    job.started(2)
+    mark = job.mark()
+    job.kill_agent("3")
+    job.wait(lambda: [e for e in job.events[mark:] if e["event"] == "start"], "the next round")
+    if [e["world"] for e in job.events if e["event"] == "start"] != ["2", "2", "1"]:
+        raise JobFailed("it has begun, or gone on, with other numbers of nodes: %s" % job.events)
+    return job.says(r"RUN job  complete, round 1.*\n    0 +2 .*\(pid %d\) was lost" % job.agents["3"].pid)
 
 
 # --- Workers. ---
@@ -273,6 +384,11 @@ def work(what):
     import torch.distributed as dist  # noqa: PLC0415
 
     culprit = os.environ["RANK"] == "1"
+    if what == "torchs-store":
+        backend = {"use_libuv": not culprit} if hasattr(dist.TCPStore, "libuvBackend") else {}
+        store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), is_master=True, wait_for_workers=False, **backend)
+        os.write(1, b"train: start rank=0 world=%d pid=%d\n" % (store.num_keys() + 1, os.getpid()))
+        time.sleep(300)
     if what == "before-init" and culprit:
         time.sleep(300)
     elsewhere = {"init_method": "tcp://127.0.0.1:9", "rank": 1, "world_size": 2} if what == "own-store" else {}
@@ -301,11 +417,11 @@ def work(what):
 
 
 def run_case(options, torch, name):
-    function, what, _ = CASES[name]
+    function, what, _, flags = CASES[name]
     folder = tempfile.mkdtemp(prefix="rdzv-hangs-", dir=options.logs)
     began = time.monotonic()
-    with Rdzvd() as server:
-        job = Hang(torch, server.port, folder, name)
+    with Rdzvd(*flags) as server:
+        job = Hang(torch, server, folder, name)
         try:
             said = function(job)
         except Exception as error:  # reported, counted, and the next one runs
