@@ -227,7 +227,7 @@ static int count_more(const struct job *job, const int64_t before[PODS])
  * nodes do not meet too early, nor for nothing: if a node is lost meanwhile, once or twice. */
 static void check_size(struct job *job, const int64_t before[PODS])
 {
-    const struct run_rules *rules = &sim.space.settings.rules;
+    const struct run_rules *rules = &job->run->run.rules;
     const struct run_view *v = &job->run->run.view;
     uint64_t nodes = torch_state_participants(&v->last_completed);
     int more = count_more(job, before);

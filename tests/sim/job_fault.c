@@ -118,19 +118,40 @@ static void forget_job(struct job *job)
 
 /* --- Orders of an operator. --- */
 
-static void order_all(enum run_order order)
+static void order_all(bool evicts)
 {
     sim.ordered_ms = sim_now();
     for (size_t k = 0; k < sim.job_count; k++)
-        model_order(sim.jobs[k].run, order);
+        model_order(sim.jobs[k].run, RUN_ORDER_KEEP_OUT, evicts);
 }
 
-static void cordon(const struct pod *p)
+static void cordon(const struct pod *p, bool evicts)
 {
-    sim_tell("an operator evicts %s", p->name);
+    sim_tell("an operator %s %s", evicts ? "evicts" : "cordons", p->name);
     sim.cordon = (char *)(uintptr_t)p->name;
     sim.space.cordons = (struct cordons){.count = 1, .patterns = &sim.cordon};
-    order_all(RUN_ORDER_KEEP_OUT);
+    order_all(evicts);
+}
+
+static void end_drain(void)
+{
+    if (sim.space.cordons.count == 0)
+        return;
+    sim_tell("the drain of %s ends", sim.cordon);
+    order_all(true);
+}
+
+static void set_rules(struct job *job)
+{
+    struct model_run *run = job->run;
+
+    run->has_rules = true;
+    run->rules = (struct run_rules){.nodes_multiple = sim_draw(4),
+                                    .grow_interval_ms = sim_draw(3) == 0 ? sim_draw(10000) : 0};
+    sim_tell("an operator gives %s the rules multiple %" PRIu64 ", grow %" PRIu64, run->key,
+             run->rules.nodes_multiple, run->rules.grow_interval_ms);
+    sim.ordered_ms = sim_now();
+    model_order(run, RUN_ORDER_KEEP_OUT, false);
 }
 
 /* Agents of torch before 2.3 cannot wait outside. */
@@ -144,7 +165,7 @@ static void hold(struct job *job)
     job->run->orders.until = sim.fault_count % 2 == 0 ? 0 : 1 + sim.seed % PODS;
     sim_tell("an operator holds %s until %" PRIu64 " nodes are there", job->run->key,
              job->run->orders.until);
-    order_all(RUN_ORDER_KEEP_OUT);
+    order_all(true);
 }
 
 void fault_take_back_orders(void)
@@ -153,24 +174,38 @@ void fault_take_back_orders(void)
     sim_tell("an operator takes back all orders");
     for (size_t k = 0; k < sim.job_count; k++)
         sim.jobs[k].run->orders.word = ORDER_NONE;
+    for (size_t k = 0; k < sim.job_count; k++)
+        sim.jobs[k].run->has_rules = false;
     sim.space.cordons.count = 0;
-    order_all(RUN_ORDER_KEEP_OUT);
+    order_all(true);
 }
 
 static void order_any(struct job *job, const struct pod *p)
 {
-    switch (sim_draw(5)) {
+    switch (sim_draw(sim.has_verbs ? 10 : 5)) {
     case 0:
         sim_tell("an operator lets %s meet again", job->run->key);
-        model_order(job->run, RUN_ORDER_RESTART);
+        model_order(job->run, RUN_ORDER_RESTART, false);
         break;
     case 1:
     case 2:
         if (p != NULL)
-            cordon(p);
+            cordon(p, true);
         break;
     case 3:
         hold(job);
+        break;
+    case 5:
+    case 6:
+        if (p != NULL)
+            cordon(p, false);
+        break;
+    case 7:
+        end_drain();
+        break;
+    case 8:
+    case 9:
+        set_rules(job);
         break;
     default:
         fault_take_back_orders();

@@ -18,7 +18,7 @@ uint64_t sim_draw(uint64_t n)
 
 uint64_t job_size(const struct job *job, uint64_t nodes)
 {
-    uint64_t multiple = sim.space.settings.rules.nodes_multiple;
+    uint64_t multiple = job->run->run.rules.nodes_multiple;
 
     if (nodes > job->settings.max_nodes)
         nodes = job->settings.max_nodes;

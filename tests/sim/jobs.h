@@ -127,6 +127,7 @@ struct sim {
     int fixed_workers;                   /* the same of job.workers; -1: none */
     const char *options;                 /* to repeat the sequence */
     bool has_operator;                   /* who gives orders */
+    bool has_verbs;                      /* and others: cordons, drains, rules at run time */
     bool has_rules;                      /* the runs: drawn, by the seed */
 
     /* The daemon. */

@@ -318,8 +318,11 @@ static void step_into(struct model_run *r, struct policy_event *event, struct po
         carry_out_effect(r, &out->items[i]);
         opens_port = opens_port || out->items[i].kind == POLICY_OPEN_PORT;
     }
-    if (!r->run.view.exists) /* as driver.c */
+    if (!r->run.view.exists) { /* as driver.c */
         r->run.orders.word = ORDER_NONE;
+        r->run.rules = s->settings.rules;
+        r->has_rules = false;
+    }
     r->orders.word = r->run.orders.word;
     policy_counters_add(&s->counters, &out->counters);
     check_view(r);
@@ -439,6 +442,8 @@ static void begin_run(struct model_space *s, struct model_run *r)
     run_init(&r->run, slice_str(r->key), &s->settings, s->seed, s->now.ms);
     r->orders.cordons = &s->cordons;
     r->run.orders = r->orders;
+    if (r->has_rules)
+        r->run.rules = r->rules;
     run_views_add(&s->views, &r->run.view);
 }
 
@@ -793,10 +798,11 @@ void model_stalled(struct model_space *s, uint64_t ms)
     s->still_ms += ms;
 }
 
-void model_order(struct model_run *run, enum run_order order)
+void model_order(struct model_run *run, enum run_order order, bool evicts)
 {
     run->run.orders = run->orders;
-    step(run, (struct policy_event){.kind = RUN_ORDERED, .order = order, .evicts = true});
+    run->run.rules = run->has_rules ? run->rules : run->space->settings.rules;
+    step(run, (struct policy_event){.kind = RUN_ORDERED, .order = order, .evicts = evicts});
 }
 
 void model_forget(struct model_run *run)

@@ -36,7 +36,9 @@ struct model_run {
     enum probe_result probe_result;
     uint16_t own_port;
     struct run_orders orders; /* as the daemon's records have them */
-    char ended_hosts[256];    /* as policy_now has them, since the job has ended well */
+    struct run_rules rules;   /* the same, if an operator has given it some */
+    bool has_rules;
+    char ended_hosts[256]; /* as policy_now has them, since the job has ended well */
     uint64_t ended_ms;
 
     /* Private: the view that is made of the keys, and the value that it was made of. */
@@ -118,7 +120,8 @@ void model_begin_again(struct model_space *s, uint64_t away_ms, bool agents_retu
 /* The relays of those sessions have come back, or will not. */
 void model_returned(struct model_space *s);
 void model_forget(struct model_run *run);
-/* An operator's order; run->orders, or the cordons of the space, say what holds from now on. */
-void model_order(struct model_run *run, enum run_order order);
+/* An operator's order; run->orders and ->rules, or the cordons of the space, say what holds from
+ * now on. `evicts`: nodes that are kept out leave the complete round. */
+void model_order(struct model_run *run, enum run_order order, bool evicts);
 
 struct slice model_value(const struct model_run *run);

@@ -1,14 +1,15 @@
 /* Jobs of model agents under faults, against the policy of rendezvous, in simulated time.
  *
  *     sim_rendezvous [--seed S] [--count N] [--defaults | --bare] [--workers KIND]
- *         [--orders] [--rules] [--verbose]
+ *         [--orders | --verbs] [--rules] [--verbose]
  *
  * Each sequence is one or two jobs whose nodes join, leave, crash, freeze, lose their network or
  * their connection, fail, end well, and begin again, while rdzvd stands still, or ends, by itself
  * or killed, and begins anew from its keys. The nodes of some jobs have relays. A relay may lose
  * rdzvd and return in time, or too late, when its agents are presumed dead; or it may end and lose
  * all sessions. With --orders, half of the faults are orders of an operator: restart, evict, hold;
- * they are taken back after the last fault. With --rules, runs have rules.
+ * they are taken back after the last fault. --verbs has more of them: cordon, drain, and rules at
+ * run time. With --rules, runs have rules.
  * The workers of a node train together with those of its world. If others of the world are gone,
  * they fail at once (KIND gloo) or after seconds (late), or hang (nccl).
  *
@@ -46,7 +47,8 @@
 #define SETTLE_MS  150000
 #define FINISH_MS  160000 /* from the first good end to the last one, and a look at each */
 #define STEADY_MS  1500
-#define MEETINGS   4 /* after the last fault, at most */
+#define GROW_MS    10000 /* a rule at run time */
+#define MEETINGS   4     /* after the last fault, at most */
 
 #define SETTLE_BUCKETS 8
 
@@ -136,7 +138,7 @@ static bool is_any_job_finishing(void)
 static uint64_t settle_most_ms(void)
 {
     return SETTLE_MS + MEETINGS * longest_monitor_ms() + (is_any_job_finishing() ? FINISH_MS : 0) +
-           sim.space.settings.rules.grow_interval_ms +
+           (sim.has_verbs ? GROW_MS : 0) + sim.space.settings.rules.grow_interval_ms +
            (sim.space.settings.drop_disconnected ? 0 : WRONG_CLOCK_MS);
 }
 
@@ -309,6 +311,7 @@ static void begin(uint64_t seed)
                        .fixed = sim.fixed,
                        .fixed_workers = sim.fixed_workers,
                        .has_operator = sim.has_operator,
+                       .has_verbs = sim.has_verbs,
                        .has_rules = sim.has_rules,
                        .options = sim.options};
     sim.space = (struct model_space){
@@ -384,7 +387,7 @@ static void run_sequence(uint64_t seed)
 static int usage(void)
 {
     fprintf(stderr, "usage: sim_rendezvous [--seed S] [--count N] [--defaults | --bare] "
-                    "[--workers gloo|late|nccl] [--orders] [--rules] [--verbose]\n");
+                    "[--workers gloo|late|nccl] [--orders | --verbs] [--rules] [--verbose]\n");
     return 2;
 }
 
@@ -402,7 +405,10 @@ static void note_options(const char *workers)
 {
     static char options[64];
 
-    snprintf(options, sizeof options, "%s%s%s%s%s", sim.has_operator ? " --orders" : "",
+    snprintf(options, sizeof options, "%s%s%s%s%s",
+             sim.has_verbs      ? " --verbs"
+             : sim.has_operator ? " --orders"
+                                : "",
              sim.has_rules ? " --rules" : "",
              sim.fixed == &defaults ? " --defaults"
              : sim.fixed == &bare   ? " --bare"
@@ -430,15 +436,12 @@ static void print_totals(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
-                                            {"count", required_argument, NULL, 'n'},
-                                            {"defaults", no_argument, NULL, 'd'},
-                                            {"bare", no_argument, NULL, 'b'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"orders", no_argument, NULL, 'o'},
-                                            {"workers", required_argument, NULL, 'w'},
-                                            {"rules", no_argument, NULL, 'r'},
-                                            {0}};
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'},    {"count", required_argument, NULL, 'n'},
+        {"defaults", no_argument, NULL, 'd'},      {"bare", no_argument, NULL, 'b'},
+        {"verbose", no_argument, NULL, 'v'},       {"orders", no_argument, NULL, 'o'},
+        {"workers", required_argument, NULL, 'w'}, {"rules", no_argument, NULL, 'r'},
+        {"verbs", no_argument, NULL, 'V'},         {0}};
     uint64_t seed = 1, count = 1000;
     const char *workers = NULL;
 
@@ -454,6 +457,8 @@ int main(int argc, char **argv)
             sim.fixed = &bare;
         } else if (c == 'o') {
             sim.has_operator = true;
+        } else if (c == 'V') {
+            sim.has_operator = sim.has_verbs = true;
         } else if (c == 'r') {
             sim.has_rules = true;
         } else if (c == 'v') {

@@ -42,6 +42,7 @@ from repair import full_names
 MOST, MOST_JOINED = 4, 8  # nodes
 QUIET_SECONDS = 30  # after that long without a fault one world is to train
 LOADING_SECONDS = 90  # what workers and agents may need to load torch, on a busy machine
+MEET_SECONDS = (4, 12)  # until a meeting has begun: polls come each second, with torch 1.13 each 5 s
 LONG = 25  # the longest time for which something stands still or is cut off
 
 FAULTS = {}
@@ -229,6 +230,7 @@ class Sequence(PodRun):
             return
         if self.options.orders:
             self.operator.take_back()
+            self.pause(MEET_SECONDS[self.torch.is_1x])  # workers that end well meanwhile begin once more
             world = self.settle("all orders were taken back")
             for agent in self.live():
                 if agent.name not in world.agents:

@@ -19,6 +19,7 @@ CTL = os.environ.get("RDZVCTL") or os.path.join(
 RUN = "training"
 REFUSED = 5  # exit code of rdzvctl
 SLACK_SECONDS = 5  # between a round and its workers
+OLD_SECONDS = 90  # until an agent of torch before 2.3 has ended that is kept out: when the nodes meet
 CLOSE_SECONDS = 30  # until all agents of a closed run have ended
 
 ORDERS = {}
@@ -85,6 +86,11 @@ class Operator:
     # -------------------------------------------------------- orders
 
     def uncordon(self, name):
+        """An agent of torch before 2.3 ends first."""
+        job = self.sequence.job
+        old = [a for a in job.agents.values() if a.pod.name == name and not lives_on(self.sequence)]
+        job.extend(OLD_SECONDS)
+        job.wait(lambda: all(a.code is not None for a in old if a.killed), "the end of an agent that is kept out")
         self.give("uncordon", name)
         del self.cordons[name]
         self.out.discard(name)
