@@ -95,7 +95,7 @@ install_more()
     install_cel || echo "run.sh: there is no evaluator of CEL, so most cases of step manifest-policy are skipped"
     install_slurm || echo "run.sh: there is no Slurm, so step torch-slurm is skipped"
     install_browser || echo "run.sh: there is no browser, so the status page is not looked at"
-    [ "$ALL" = no ] || { install_trees && install_etcds && install_scan && install_packages; }
+    [ "$ALL" = no ] || { install_trees && install_etcds && install_scan && install_bench && install_packages; }
 }
 
 # on_its_own COMMAND...: on a loopback of its own, where that may be made. Torch's programs choose a free port, but
@@ -258,6 +258,7 @@ step packages-install env RDZVD="$PLAIN" $PYTHON tests/packages/install.py
 step wheel env RDZVD="$PLAIN" $PYTHON tests/packages/wheel.py
 step hooks env RDZVD="$PLAIN" $PYTHON tests/packages/hooks.py
 step packages-chart env RDZV_MANIFEST="$WORK/gcc/deploy/rdzv-manifest" $PYTHON tests/packages/chart.py
+[ "$ALL" = no ] || step bench env BUILD="$WORK/release" tests/bench/run.sh --quick
 [ "$ALL" = no ] || step packages-booted env RDZVD="$PLAIN" $PYTHON tests/packages/booted.py
 [ "$ALL" = no ] || step packages-release $PYTHON tests/packages/release.py
 [ "$ALL" = no ] || job_step packages-newcomer $PYTHON tests/packages/newcomer.py

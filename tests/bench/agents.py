@@ -3,7 +3,7 @@
 
     agents.py [--build DIR] [--agents N,N…] [--workers W] [--seconds S] [--durable] [FLAG-OF-RDZVD]…
 
-The agents are those of bench_agents, a model of torch's: each looks at the state once a second, by
+The agents are those of rdzv-bench, a model of torch's: each looks at the state once a second, by
 a WAIT and a GET, and sends a heartbeat each 5 s. Bytes are c10d's, sent and received. They
 share the machine's cores with rdzvd, and reading the whole state is most of what they do in a join.
 With --durable rdzvd has a data directory, and what it writes to its journal is counted, too. With --workers each
@@ -69,17 +69,19 @@ def measure(options, count, folder):
     phases, written = {}, 0
     durable = ["--data-dir=" + folder] if options.durable else []
     with servers.Rdzvd(*durable, *options.flags) as server, workers(server.port, count * options.workers):
-        load = subprocess.Popen([os.path.join(options.build, "tests", "bench", "bench_agents"),
-                                 str(server.port), str(count), str(options.seconds)],
+        load = subprocess.Popen([os.path.join(options.build, "tests", "bench", "rdzv-bench"),
+                                 "--connect", "127.0.0.1:%d" % server.port, "--clients", "0",
+                                 "--agents", str(count), "--seconds", str(options.seconds), "join", "steady", "again"],
                                 stdout=subprocess.PIPE, text=True)
         before = cpu_seconds(server.pid)
         for line in load.stdout:
-            phase, seconds, up, down, _ = line.split()
+            figures = dict(word.split("=", 1) for word in line.split())
             now, kept = cpu_seconds(server.pid), journal_bytes(folder)
-            phases[phase] = float(seconds), int(up), int(down), now - before, kept - written, memory_mib(server.pid)
+            phases[figures["work"]] = (float(figures["seconds"]), int(figures["up"]), int(figures["down"]),
+                                       now - before, kept - written, memory_mib(server.pid))
             before, written = now, kept
         if load.wait() != 0:
-            raise SystemExit("bench_agents has failed")
+            raise SystemExit("rdzv-bench has failed")
     return phases
 
 
@@ -100,10 +102,9 @@ def main():
         with tempfile.TemporaryDirectory(prefix="rdzv-agents-") as folder:
             p = measure(options, count, folder)
         seconds, up, down, cpu, kept, (now, most) = p["steady"]
-        # The 6 s before, in which nothing is printed, are in rdzvd's CPU seconds and the journal, too.
         print("| %d | %.0f, %.0f | %.1f %% | %.1f, %.2f | %.1f, %.2f | %.0f | %d | %.0f, %.0f |" % (
-            count, up / seconds / count, down / seconds / count, 100 * cpu / (seconds + 6),
-            p["join"][0], p["join"][3], p["again"][0], p["again"][3], kept / (seconds + 6),
+            count, up / seconds / count, down / seconds / count, 100 * cpu / seconds,
+            p["join"][0], p["join"][3], p["again"][0], p["again"][3], kept / seconds,
             count * (1 + options.workers), now, max(most, p["again"][5][1])), flush=True)
 
 

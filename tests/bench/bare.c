@@ -1,9 +1,9 @@
-/* bench_bare: the yardstick. A plain epoll loop that reads, counts bytes and writes an answer of
- * the right length: the cost of any single-threaded server, without the work of a store.
+/* The yardstick: a plain epoll loop that reads, counts bytes and writes an answer of the right
+ * length: the cost of any single-threaded server, without the work of a store.
  *
  * The command line gives the length of a request, so the server only counts bytes. The only bytes
- * that it reads are the nonce of the PING in the hello of a c10d connection. */
-#include "tests/bench/work.h"
+ * that it reads are the nonce of the PING in the hello of a c10d connection. See bench.h. */
+#include "tests/bench/bench.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -87,10 +87,10 @@ static void serve(struct bare *b, int fd)
         return;
     }
     if (!p->greeted) {
-        if (n != WORK_HELLO_LEN)
+        if (n != HELLO_LEN)
             errx(1, "a hello has to come in one segment, %zd bytes came", n);
         p->greeted = true;
-        if (write(fd, in + WORK_HELLO_LEN - WORK_PONG_LEN, WORK_PONG_LEN) != WORK_PONG_LEN)
+        if (write(fd, in + HELLO_LEN - PONG_LEN, PONG_LEN) != PONG_LEN)
             err(1, "write");
         return;
     }
@@ -103,7 +103,7 @@ static void serve(struct bare *b, int fd)
         err(1, "write of %zu answers at once", count);
 }
 
-static void loop(struct bare *b)
+__attribute__((noreturn)) static void loop(struct bare *b)
 {
     struct epoll_event events[EVENTS_MAX];
 
@@ -121,38 +121,32 @@ static void loop(struct bare *b)
     }
 }
 
-/* Each answer begins with the length of what follows it, as a GET's does. An ADD's is those eight
- * bytes alone. */
+/* Each answer begins with the length of what follows it, as a GET's does. An ADD's is only those
+ * eight bytes, and a CHECK's is a zero. */
 static void make_answers(struct bare *b)
 {
     size_t count = IN_CAP / b->request_len + 2;
     uint64_t len = htole64(b->answer_len - sizeof len);
 
-    b->answers = calloc(count, b->answer_len);
-    if (b->answers == NULL)
-        err(1, "memory");
-    for (size_t i = 0; i < count; i++)
+    b->answers = need(calloc(count, b->answer_len));
+    for (size_t i = 0; i < count && b->answer_len >= sizeof len; i++)
         memcpy(b->answers + i * b->answer_len, &len, sizeof len);
 }
 
-int main(int argc, char **argv)
+void bare_serve(size_t request_len, size_t answer_len)
 {
-    struct bare b = {0};
+    struct bare b = {.request_len = request_len, .answer_len = answer_len};
     struct rlimit files;
 
-    if (argc == 3) {
-        b.request_len = strtoul(argv[1], NULL, 10);
-        b.answer_len = strtoul(argv[2], NULL, 10);
-    }
-    if (b.request_len == 0 || b.answer_len < sizeof(uint64_t))
-        errx(2, "usage: bench_bare REQUEST-BYTES ANSWER-BYTES (bench_load --sizes prints both)");
+    if (b.request_len == 0 || b.answer_len == 0)
+        errx(2, "usage: rdzv-bench bare REQUEST-BYTES ANSWER-BYTES (--sizes prints both)");
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
     b.peers_max = files.rlim_max < 1000000 ? files.rlim_max : 1000000;
-    b.peers = calloc(b.peers_max, sizeof *b.peers);
+    b.peers = need(calloc(b.peers_max, sizeof *b.peers));
     b.epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (b.peers == NULL || b.epoll < 0)
+    if (b.epoll < 0)
         err(1, "start");
     make_answers(&b);
     start_listening(&b);

@@ -1,261 +1,226 @@
-/* The client side of a run: one thread, epoll, one write and one read per exchange; see drive.h. */
-#include "tests/bench/drive.h"
+/* Lets the clients of a process do a work: in lock step (closed loop), at a rate (open loop), or
+ * once. See bench.h.
+ *
+ * Latency counts from the moment at which an exchange should have begun: at a rate, also while an
+ * earlier one of the same client is late, so that a server that stalls hides nothing. */
+#include "tests/bench/bench.h"
 
-#include <arpa/inet.h>
 #include <err.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
 
-/* Silence after which a run is given up. */
-#define STALL_MS 20000
+#define TURN_NS 20000000u
 
-/* Connections that are opened before their answers are read: the ranks of a job come in such
- * bursts, and whatever a burst leaves behind in the server counts as memory of its connections. */
-#define OPEN_BATCH 1000
-
-/* What is in flight on a connection has to fit into a socket buffer. */
-#define FLIGHT_MAX 65536
-
-#define EVENTS_MAX 256
-
-struct conn {
-    int fd;
-    uint8_t *requests; /* `depth` times the same exchange */
-    uint8_t *in;
-    size_t in_len;
-    uint64_t *sent_ns; /* a ring of `depth`: when the exchanges under way were sent */
-    unsigned oldest;
-    unsigned due;
-};
-
-struct drive {
-    struct work work;
-    int epoll;
-    unsigned count;
-    unsigned depth;
-    size_t request_len;
-    size_t in_cap;
-    struct conn *conns;
-};
-
-uint64_t drive_now_ns(void)
+/* Sends an exchange that should begin at `since_ns`. False: the client is done. */
+static bool begin(struct client *c, uint64_t since_ns)
 {
-    struct timespec t;
+    const struct work *w = bench.work;
+    struct writer *out = &c->wire->out;
+    size_t at = out->len;
+    bool more = true;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    if (c->sent_ns != NULL)
+        c->sent_ns[(c->oldest + c->due) % bench.options.depth] = since_ns;
+    else
+        c->since_ns = since_ns;
+    if (c->same != NULL)
+        ask_bytes(c, c->same, c->same_len);
+    else
+        more = w->next(c, (struct slice){0});
+    if (c->same == NULL && w->flags & WORK_SAME && bench.options.relays == 0) {
+        c->same_len = (uint32_t)(out->len - at);
+        c->same = need(malloc(c->same_len));
+        memcpy(c->same, out->ptr + at, c->same_len);
+    }
+    c->step++;
+    c->due++;
+    bench.begun++;
+    return more;
 }
 
-static void *need(void *memory)
+static void note_exchange(struct client *c)
 {
-    if (memory == NULL)
-        err(1, "memory");
-    return memory;
+    uint64_t since = c->sent_ns != NULL ? c->sent_ns[c->oldest] : c->since_ns;
+
+    if (c->due == 0)
+        errx(1, "more answers than requests");
+    if (c->sent_ns != NULL)
+        c->oldest = (c->oldest + 1) % bench.options.depth;
+    c->due--;
+    if (bench.work->flags & WORK_PARKS)
+        since = *bench.woken_ns;
+    hist_add(&bench.result->latency, bench.now_ns - since);
+    bench.result->exchanges++;
 }
 
-static int connect_to(const struct sockaddr_in *to)
+static bool is_open_loop(void)
 {
-    const struct timeval patience = {.tv_sec = STALL_MS / 1000};
-    const int one = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0)
-        err(1, "socket");
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    if (connect(fd, (const struct sockaddr *)to, sizeof *to) < 0)
-        err(1, "connect to port %d", ntohs(to->sin_port));
-    return fd;
+    return bench.work->flags & WORK_RESTS ||
+           (bench.work->flags & WORK_REPEATS && bench.options.rate > 0);
 }
 
-static void say_hello(int fd, uint32_t nonce)
+/* The time between two exchanges of one client. */
+static uint64_t period_ns(void)
 {
-    uint8_t hello[WORK_HELLO_LEN];
-
-    work_hello(hello, nonce);
-    if (write(fd, hello, sizeof hello) != sizeof hello)
-        err(1, "write of VALIDATE and PING");
+    return bench.work->flags & WORK_RESTS
+               ? 1000000000
+               : (uint64_t)(1e9 * bench.options.clients / bench.options.rate);
 }
 
-static void hear_hello(int fd, uint32_t nonce)
+static void answered_repeat(struct client *c)
 {
-    uint8_t hello[WORK_HELLO_LEN], pong[WORK_PONG_LEN];
-    ssize_t n = recv(fd, pong, sizeof pong, MSG_WAITALL);
-
-    work_hello(hello, nonce);
-    if (n < 0)
-        err(1, "PING was not answered");
-    if (n != sizeof pong || memcmp(pong, hello + WORK_HELLO_LEN - WORK_PONG_LEN, sizeof pong) != 0)
-        errx(1, "PING was not answered with its nonce (%zd bytes came)", n);
-}
-
-void drive_open_idle(const struct sockaddr_in *to, unsigned count, int *fds)
-{
-    for (unsigned at = 0; at < count; at += OPEN_BATCH) {
-        unsigned end = at + OPEN_BATCH < count ? at + OPEN_BATCH : count;
-
-        for (unsigned i = at; i < end; i++) {
-            fds[i] = connect_to(to);
-            say_hello(fds[i], i);
+    note_exchange(c);
+    if (is_open_loop()) {
+        if (c->late > 0) {
+            c->late--;
+            begin(c, c->since_ns + period_ns());
+        } else {
+            bench.pending--;
         }
-        for (unsigned i = at; i < end; i++)
-            hear_hello(fds[i], i);
+    } else if (bench.now_ns < bench.until_ns && bench.begun < bench.exchanges_max) {
+        begin(c, bench.now_ns);
+    } else if (c->due == 0) {
+        bench.pending--;
     }
 }
 
-static void conn_init(struct conn *c, const struct drive *d, const struct sockaddr_in *to,
-                      unsigned i)
+void client_answered(struct client *c, struct slice answer)
 {
-    struct epoll_event on = {.events = EPOLLIN, .data.ptr = c};
-    size_t len;
-    uint8_t *request = work_make(&d->work, i, &len);
-
-    c->requests = need(malloc(len * d->depth));
-    for (unsigned k = 0; k < d->depth; k++)
-        memcpy(c->requests + k * len, request, len);
-    free(request);
-    c->in = need(malloc(d->in_cap));
-    c->sent_ns = need(calloc(d->depth, sizeof *c->sent_ns));
-    c->fd = connect_to(to);
-    if (work_is_c10d(d->work.kind)) {
-        say_hello(c->fd, i);
-        hear_hello(c->fd, i);
-    }
-    if (fcntl(c->fd, F_SETFL, O_NONBLOCK) < 0 || epoll_ctl(d->epoll, EPOLL_CTL_ADD, c->fd, &on) < 0)
-        err(1, "connection %u", i);
-}
-
-struct drive *drive_new(const struct sockaddr_in *to, const struct work *w, unsigned connections,
-                        unsigned depth)
-{
-    struct drive *d = need(calloc(1, sizeof *d));
-
-    d->work = *w;
-    d->count = connections;
-    d->depth = depth;
-    free(work_make(w, 0, &d->request_len));
-    d->in_cap = work_answer_max(w) * depth;
-    if (d->request_len * depth > FLIGHT_MAX)
-        errx(1,
-             "%u requests of %zu bytes are more than the %d bytes that may be in flight on a "
-             "connection: lower --depth or --value-len",
-             depth, d->request_len, FLIGHT_MAX);
-    d->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (d->epoll < 0)
-        err(1, "epoll_create1");
-    d->conns = need(calloc(connections, sizeof *d->conns));
-    for (unsigned i = 0; i < connections; i++)
-        conn_init(&d->conns[i], d, to, i);
-    return d;
-}
-
-void drive_free(struct drive *d)
-{
-    if (d == NULL)
+    if (c->agent != NULL) {
+        agent_answered(c, answer);
         return;
-    for (unsigned i = 0; i < d->count; i++) {
-        close(d->conns[i].fd);
-        free(d->conns[i].requests);
-        free(d->conns[i].in);
-        free(d->conns[i].sent_ns);
     }
-    close(d->epoll);
-    free(d->conns);
-    free(d);
+    if (c->work == NULL)
+        errx(1, "an answer to no request");
+    if (c->work->flags & (WORK_REPEATS | WORK_RESTS)) {
+        answered_repeat(c);
+        return;
+    }
+    if (c->work->next(c, answer)) {
+        c->step++;
+        return;
+    }
+    note_exchange(c);
+    bench.pending--;
 }
 
-static void conn_send(const struct drive *d, struct conn *c, unsigned count, uint64_t now)
+/* One exchange of each client, unless there are enough. */
+static void start_clients(bool first)
 {
-    ssize_t n = write(c->fd, c->requests, d->request_len * count);
+    for (unsigned i = 0; i < bench.client_count && bench.begun < bench.exchanges_max; i++) {
+        struct client *c = &bench.clients[i];
 
-    if (n < 0)
-        err(1, "write of a request");
-    if ((size_t)n < d->request_len * count)
-        errx(1, "a socket buffer is full: lower --depth or --value-len");
-    for (unsigned k = 0; k < count; k++)
-        c->sent_ns[(c->oldest + c->due++) % d->depth] = now;
-}
-
-/* Reads once and takes the whole answers; how many there were. */
-static unsigned conn_receive(const struct drive *d, struct conn *c, struct hist *latency,
-                             uint64_t *now)
-{
-    ssize_t n = read(c->fd, c->in + c->in_len, d->in_cap - c->in_len);
-    unsigned done = 0;
-    size_t at = 0;
-
-    if (n < 0)
-        err(1, "read of an answer");
-    if (n == 0)
-        errx(1, "the server closed a connection that was due %u answers", c->due);
-    c->in_len += (size_t)n;
-    *now = drive_now_ns();
-    while (at < c->in_len) {
-        const char *why = "";
-        size_t size;
-        enum work_answer answer = work_answer(&d->work, c->in + at, c->in_len - at, &size, &why);
-
-        if (answer == WORK_MORE)
-            break;
-        if (answer == WORK_WRONG)
-            errx(1, "%s: %.*s", why, (int)(c->in_len - at), (const char *)c->in + at);
-        if (c->due == 0)
-            errx(1, "more answers than requests");
-        at += size;
-        hist_add(latency, *now - c->sent_ns[c->oldest]);
-        c->oldest = (c->oldest + 1) % d->depth;
-        c->due--;
-        done++;
-    }
-    if (at > 0)
-        memmove(c->in, c->in + at, c->in_len - at);
-    c->in_len -= at;
-    return done;
-}
-
-void drive_run(struct drive *d, uint64_t ns, uint64_t exchanges, struct drive_result *result)
-{
-    uint64_t begin = drive_now_ns(), now = begin, begun = 0;
-    struct epoll_event events[EVENTS_MAX];
-
-    memset(result, 0, sizeof *result);
-    for (unsigned i = 0; i < d->count; i++) {
-        unsigned count = exchanges - begun < d->depth ? (unsigned)(exchanges - begun) : d->depth;
-
-        if (count > 0)
-            conn_send(d, &d->conns[i], count, drive_now_ns());
-        begun += count;
-    }
-    while (result->exchanges < begun) {
-        int n = epoll_wait(d->epoll, events, EVENTS_MAX, STALL_MS);
-
-        if (n < 0 && errno != EINTR)
-            err(1, "epoll_wait");
-        if (n == 0)
-            errx(1, "no answer for %d s, %llu are due", STALL_MS / 1000,
-                 (unsigned long long)(begun - result->exchanges));
-        for (int i = 0; i < n; i++) {
-            struct conn *c = events[i].data.ptr;
-            uint64_t count = conn_receive(d, c, &result->latency, &now);
-
-            result->exchanges += count;
-            if (now - begin >= ns)
-                continue;
-            if (count > exchanges - begun)
-                count = exchanges - begun;
-            if (count > 0)
-                conn_send(d, c, (unsigned)count, now);
-            begun += count;
+        bench.pending += first;
+        if (!begin(c, bench.work->flags & WORK_REPEATS ? clock_ns() : bench.began_ns)) {
+            note_exchange(c);
+            bench.pending--;
         }
+        if (i + 1 == bench.client_count || c->wire != bench.clients[i + 1].wire ||
+            bench.begun == bench.exchanges_max)
+            wire_flush(c->wire);
+        if (i % 64 == 63 && bench.options.depth == 1)
+            wires_turn(0);
     }
-    result->ns = now - begin;
+}
+
+void drive_finish(void)
+{
+    while (bench.pending > 0)
+        wires_turn(TURN_NS);
+}
+
+/* The client whose turn is the k-th: the clients of a relay follow each other, or (--scatter) each
+ * of them acts at another time. */
+static struct client *in_turn(uint64_t k)
+{
+    unsigned at = (unsigned)(k % bench.client_count);
+
+    if (bench.options.scatter && bench.options.relays > 0)
+        at = (unsigned)((uint64_t)at * bench.wires[0].count % bench.client_count +
+                        (uint64_t)at * bench.wires[0].count / bench.client_count) %
+             bench.client_count;
+    return &bench.clients[at];
+}
+
+static void run_at_rate(void)
+{
+    double gap = (double)period_ns() / bench.client_count;
+    struct wire *unsent = NULL;
+
+    for (uint64_t k = 0;; k++) {
+        uint64_t due = bench.began_ns + (uint64_t)(gap * (double)k);
+        struct client *c = in_turn(k);
+
+        if (unsent != NULL && (due > bench.now_ns || unsent != c->wire)) {
+            wire_flush(unsent);
+            unsent = NULL;
+        }
+        while (bench.now_ns < due)
+            wires_turn(due - bench.now_ns < TURN_NS ? due - bench.now_ns : TURN_NS);
+        if (due >= bench.until_ns || bench.begun >= bench.exchanges_max)
+            break;
+        if (c->due > 0) {
+            c->late++;
+            continue;
+        }
+        bench.pending++;
+        begin(c, due);
+        unsent = c->wire;
+        if (k % 64 == 63)
+            wires_turn(0);
+    }
+    if (unsent != NULL)
+        wire_flush(unsent);
+    drive_finish();
+}
+
+static void run_agents(uint64_t ns)
+{
+    const char *name = bench.work->name;
+
+    if (strcmp(name, "join") == 0)
+        agents_start();
+    if (strcmp(name, "again") == 0)
+        agents_again();
+    if (strcmp(name, "steady") == 0)
+        while (bench.now_ns < bench.began_ns + ns)
+            wires_turn(TURN_NS);
+    else
+        while (!agents_train())
+            wires_turn(TURN_NS / 4);
+}
+
+/* The exchanges of a client differ between two works. */
+static void prepare_clients(void)
+{
+    for (unsigned i = 0; i < bench.client_count; i++) {
+        struct client *c = &bench.clients[i];
+        bool ring = bench.work->flags & WORK_REPEATS && bench.options.depth > 1;
+
+        free(c->same);
+        free(c->sent_ns);
+        c->same = NULL;
+        c->sent_ns = ring ? need(calloc(bench.options.depth, sizeof *c->sent_ns)) : NULL;
+        c->work = bench.work;
+        c->step = c->oldest = 0;
+    }
+}
+
+void drive_run(uint64_t ns)
+{
+    bench.begun = bench.pending = 0;
+    bench.now_ns = bench.began_ns = clock_ns();
+    bench.until_ns = bench.began_ns + ns;
+    if (bench.work->flags & WORK_AGENTS) {
+        run_agents(ns);
+        return;
+    }
+    prepare_clients();
+    if (bench.client_count > 0 && is_open_loop())
+        run_at_rate();
+    else
+        for (unsigned k = 0; k < (bench.work->flags & WORK_REPEATS ? bench.options.depth : 1); k++)
+            start_clients(k == 0);
+    if ((bench.work->flags & WORK_PARKS) == 0)
+        drive_finish();
 }

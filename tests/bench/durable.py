@@ -59,7 +59,7 @@ class Durable(Bench):
         pin(relay.pid, self.options.load_core)
         return self.keep(Via(relay, store))
 
-    def rounds(self, contestants, mode, *more):
+    def take_turns(self, contestants, mode, *more):
         found = {name: [] for name in contestants}
         for _ in range(self.options.rounds):
             for name, server in contestants.items():
@@ -86,7 +86,7 @@ def bench_sync(bench):
     contestants = {"memory": bench.store(), "batch": bench.store("batch"),
                    "always": bench.store("always")}
     for mode in ("add", "set-get", "etcd-put"):
-        rounds = bench.rounds(contestants, mode)
+        rounds = bench.take_turns(contestants, mode)
         table("%s, 64 connections" % mode, [["store", "requests/s", "p50 us", "CPU us", "requests/s, to memory"]] +
               [row(name, rounds, "memory", "rps") for name in contestants])
 
@@ -94,7 +94,7 @@ def bench_sync(bench):
 def bench_etcd(bench):
     etcd = bench.keep(bench.etcd(bench.data_folder()))
     contestants = {"etcd": etcd, "always": bench.store("always")}
-    rounds = bench.rounds(contestants, "etcd-put")
+    rounds = bench.take_turns(contestants, "etcd-put")
     table("etcd v2 PUT, 64 connections; both sync", [["store", "requests/s", "p50 us", "CPU us", "requests/s, to etcd"]] +
           [row(name, rounds, "etcd", "rps") for name in contestants])
 
@@ -103,12 +103,12 @@ def bench_relay(bench):
     store = bench.store("batch")
     contestants = {"direct": store, "relay": bench.relay(store)}
     for mode in ("add", "get"):
-        rounds = bench.rounds(contestants, mode, "--connections", "1")
+        rounds = bench.take_turns(contestants, mode, "--clients", "1")
         added = [b["p50_us"] - a["p50_us"] for a, b in zip(rounds["direct"], rounds["relay"])]
         table("%s, one connection: the relay adds %s us to a round trip" % (mode, spread(added, "%.1f")),
               [["way", "requests/s", "p50 us", "store's CPU us", "p50, to direct"]] +
               [row(name, rounds, "direct", "p50_us") for name in contestants])
-        rounds = bench.rounds(contestants, mode)
+        rounds = bench.take_turns(contestants, mode)
         gain = [a / b for a, b in zip((r["cpu_us"] for r in rounds["direct"]),
                                       (r["cpu_us"] for r in rounds["relay"]))]
         table("%s, 64 connections: requests per second of the store's CPU are %s times those of direct" % (

@@ -1,138 +1,125 @@
-/* Clients that write to an etcd v3 directly: what a journal there is measured against. Each has a
- * connection of its own and DEPTH transactions under way, of one comparison and one put.
- *
- *     bench_etcd3 HOST:PORT CONNECTIONS DEPTH SECONDS        prints rps=N p50_us=N p99_us=N */
+/* Clients that write to an etcd v3 directly, against which a journal there is measured: HTTP/2 and
+ * gRPC, as far as they are needed for transactions of one comparison and one put. See bench.h. */
+#include "tests/bench/bench.h"
+
+#include <err.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "rdzv/engine/clock.h"
-#include "rdzv/etcd3/grpc.h"
-#include "rdzv/etcd3/message.h"
+#include "proto/etcd3.pb-c.h"
 
-#define CLIENTS_MAX 1024
-#define DEPTH_MAX   64
-#define TIMES_MAX   (1u << 22)
+#define HEAD 9u /* of an HTTP/2 frame: u24 length, u8 type, u8 flags, u32 stream */
 
-struct client;
+enum { H2_DATA, H2_HEADERS, H2_RST_STREAM = 3, H2_SETTINGS, H2_GOAWAY = 7, H2_WINDOW_UPDATE };
+enum { H2_ACK = 1, H2_END_STREAM = 1, H2_END_HEADERS = 4 };
 
-struct exchange {
-    struct client *client;
-    struct grpc_call call;
-    uint64_t sent_ns;
-};
-
-struct client {
-    struct grpc *grpc;
-    struct message message;
-    struct exchange exchanges[DEPTH_MAX];
-};
-
-static struct client clients[CLIENTS_MAX];
-static size_t depth;
-static uint32_t times_us[TIMES_MAX];
-static size_t done;
-static bool counts;
-
-static void begin(struct exchange *x);
-
-static void on_answer(void *arg, const struct grpc_answer *a)
+static void put_frame(struct writer *out, uint8_t type, uint8_t flags, uint32_t stream,
+                      const void *payload, size_t len)
 {
-    struct exchange *x = arg;
-    uint64_t took_ns = clock_monotonic_ns(&clock_system) - x->sent_ns;
+    const uint8_t head[HEAD] = {(uint8_t)(len >> 16),
+                                (uint8_t)(len >> 8),
+                                (uint8_t)len,
+                                type,
+                                flags,
+                                (uint8_t)(stream >> 24),
+                                (uint8_t)(stream >> 16),
+                                (uint8_t)(stream >> 8),
+                                (uint8_t)stream};
 
-    if (a->code != 0) {
-        fprintf(stderr, "bench_etcd3: %s\n", a->text);
-        exit(1);
+    writer_put(out, head, sizeof head);
+    writer_put(out, payload, len);
+}
+
+/* The window of the connection for answers is as wide as HTTP/2 allows. */
+void etcd3_hello(struct wire *w)
+{
+    static const uint8_t wide[4] = {0x7f, 0xff, 0, 0};
+
+    writer_str(&w->out, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    put_frame(&w->out, H2_SETTINGS, 0, 0, NULL, 0);
+    put_frame(&w->out, H2_SETTINGS, H2_ACK, 0, NULL, 0); /* of those that the server will send */
+    put_frame(&w->out, H2_WINDOW_UPDATE, 0, 0, wide, sizeof wide);
+}
+
+/* A literal header without an entry in the table. */
+static void put_header(struct writer *w, const char *name, const char *text)
+{
+    writer_u8(w, 0);
+    writer_u8(w, (uint8_t)strlen(name));
+    writer_str(w, name);
+    writer_u8(w, (uint8_t)strlen(text));
+    writer_str(w, text);
+}
+
+static ProtobufCBinaryData pb_text(char *text)
+{
+    return (ProtobufCBinaryData){strlen(text), (uint8_t *)text};
+}
+
+/* With the head of gRPC: not compressed, and the length. */
+static size_t pack_txn(const struct client *c, uint8_t out[256])
+{
+    Etcd3__Compare compare = ETCD3__COMPARE__INIT, *compares[] = {&compare};
+    Etcd3__RequestOp op = ETCD3__REQUEST_OP__INIT, *ops[] = {&op};
+    Etcd3__PutRequest put = ETCD3__PUT_REQUEST__INIT;
+    Etcd3__TxnRequest txn = ETCD3__TXN_REQUEST__INIT;
+    char key[40], absent[] = "/bench/absent", text[] = "12345678";
+    size_t len;
+
+    snprintf(key, sizeof key, "/bench/%u", c->index);
+    compare.target = ETCD3__COMPARE__TARGET__CREATE;
+    compare.key = pb_text(absent);
+    compare.target_union_case = ETCD3__COMPARE__TARGET_UNION_CREATE_REVISION;
+    put.key = pb_text(key);
+    put.value = pb_text(text);
+    op.request_case = ETCD3__REQUEST_OP__REQUEST_PUT;
+    op.put = &put;
+    txn.n_compare = txn.n_success = 1;
+    txn.compare = compares;
+    txn.success = ops;
+    len = etcd3__txn_request__pack(&txn, out + 5);
+    memset(out, 0, 4);
+    out[4] = (uint8_t)len;
+    return len + 5;
+}
+
+bool etcd3_next(struct client *c, struct slice)
+{
+    struct writer *out = &c->wire->out;
+    uint32_t stream = 2 * c->step + 1;
+    uint8_t head[256], body[256];
+    struct writer w = {.ptr = head, .cap = sizeof head};
+
+    put_header(&w, ":method", "POST");
+    put_header(&w, ":scheme", "http");
+    put_header(&w, ":path", "/etcdserverpb.KV/Txn");
+    put_header(&w, ":authority", "127.0.0.1");
+    put_header(&w, "content-type", "application/grpc");
+    put_header(&w, "te", "trailers");
+    put_frame(out, H2_HEADERS, H2_END_HEADERS, stream, head, w.len);
+    put_frame(out, H2_DATA, H2_END_STREAM, stream, body, pack_txn(c, body));
+    return true;
+}
+
+/* An answer ends with the trailers of its stream. One without a message is an error. */
+size_t etcd3_answer_end(const struct client *c, const uint8_t *in, size_t len)
+{
+    size_t at = 0, messages = 0;
+
+    while (len - at >= HEAD) {
+        size_t size = (size_t)in[at] << 16 | (size_t)in[at + 1] << 8 | in[at + 2];
+        uint8_t type = in[at + 3], flags = in[at + 4];
+
+        if (size > len - at - HEAD)
+            return 0;
+        at += HEAD + size;
+        messages += type == H2_DATA;
+        if (type == H2_RST_STREAM || type == H2_GOAWAY)
+            errx(1, "etcd has ended a stream");
+        if (type == H2_HEADERS && flags & H2_END_STREAM && messages == 0 && c->due == 1)
+            errx(1, "etcd answers with an error");
+        if (type == H2_HEADERS && flags & H2_END_STREAM)
+            return at;
     }
-    if (counts && done < TIMES_MAX)
-        times_us[done++] = (uint32_t)(took_ns / 1000);
-    begin(x);
-}
-
-static void begin(struct exchange *x)
-{
-    x->sent_ns = clock_monotonic_ns(&clock_system);
-    x->call.tell = on_answer;
-    x->call.arg = x;
-    if (!grpc_start(x->client->grpc, &x->call, etcd_txn.path, message_bytes(&x->client->message),
-                    10000)) {
-        fprintf(stderr, "bench_etcd3: a call could not be started\n");
-        exit(1);
-    }
-}
-
-static void on_link(void *arg, bool up)
-{
-    struct client *c = arg;
-
-    for (size_t i = 0; i < depth && up; i++) {
-        c->exchanges[i].client = c;
-        begin(&c->exchanges[i]);
-    }
-}
-
-static void connect_client(struct event_base *base, const struct upstream_spec *to, size_t i)
-{
-    static const struct certificate plain;
-    const struct grpc_options options = {.base = base,
-                                         .tls = &plain,
-                                         .endpoints = to,
-                                         .endpoint_count = 1,
-                                         .clock = &clock_system,
-                                         .link = on_link,
-                                         .arg = &clients[i]};
-    char key[40];
-    struct txn t;
-
-    snprintf(key, sizeof key, "/bench/%zu", i);
-    txn_init(&t);
-    txn_if_created(&t, slice_str("/bench/absent"), 0);
-    txn_put(&t.yes, slice_str(key), slice_str("12345678"), 0);
-    if (!txn_write(&t, &clients[i].message))
-        abort();
-    clients[i].grpc = grpc_new(&options);
-}
-
-static int compare(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-static void run(struct event_base *base, double seconds)
-{
-    struct timeval t = {.tv_sec = (time_t)seconds,
-                        .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)};
-
-    event_base_loopexit(base, &t);
-    event_base_dispatch(base);
-}
-
-int main(int argc, char **argv)
-{
-    struct event_base *base = event_base_new();
-    const char *colon = argc == 5 ? strrchr(argv[1], ':') : NULL;
-    size_t count = argc == 5 ? strtoul(argv[2], NULL, 10) : 0;
-    double seconds = argc == 5 ? strtod(argv[4], NULL) : 0;
-    struct upstream_spec to;
-
-    depth = argc == 5 ? strtoul(argv[3], NULL, 10) : 0;
-    if (colon == NULL || count == 0 || count > CLIENTS_MAX || depth == 0 || depth > DEPTH_MAX ||
-        !(seconds > 0)) {
-        fprintf(stderr, "usage: bench_etcd3 HOST:PORT CONNECTIONS DEPTH SECONDS\n");
-        return 2;
-    }
-    to = (struct upstream_spec){.host = strndup(argv[1], (size_t)(colon - argv[1])),
-                                .port = (uint16_t)strtoul(colon + 1, NULL, 10)};
-    for (size_t i = 0; i < count; i++)
-        connect_client(base, &to, i);
-    run(base, 0.5); /* until all are at work */
-    counts = true;
-    run(base, seconds);
-    qsort(times_us, done, sizeof times_us[0], compare);
-    printf("rps=%.0f p50_us=%u p99_us=%u\n", (double)done / seconds, times_us[done / 2],
-           times_us[done * 99 / 100]);
-    return done == 0;
+    return 0;
 }

@@ -88,10 +88,10 @@ class Observers:
 
 
 def load(options, server):
-    done = subprocess.run([os.path.join(options.build, "tests", "bench", "bench_load"),
-                           "--connect", "127.0.0.1:%d" % server.port, "--mode", "add", "--server-pid", str(server.pid),
-                           "--core", "1", "--seconds", str(options.seconds)], stdout=subprocess.PIPE, text=True, check=True)
-    figures = dict(word.split("=", 1) for word in done.stdout.split())
+    done = subprocess.run([os.path.join(options.build, "tests", "bench", "rdzv-bench"),
+                           "--connect", "127.0.0.1:%d" % server.port, "--server-pid", str(server.pid),
+                           "--core", "1", "--seconds", str(options.seconds), "add"], stdout=subprocess.PIPE, text=True, check=True)
+    figures = dict(word.split("=", 1) for word in done.stdout.splitlines()[-1].split())
     return float(figures["cpu_us"]), float(figures["rps"])
 
 

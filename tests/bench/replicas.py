@@ -18,7 +18,6 @@ import argparse
 import contextlib
 import os
 import statistics
-import subprocess
 import sys
 
 from run import Bench, servers, spread, table
@@ -28,10 +27,7 @@ import etcd3  # noqa: E402
 
 
 def ask_etcd(bench, cluster, clients, depth):
-    done = subprocess.run([os.path.join(bench.folder, "bench_etcd3"),
-                           "127.0.0.1:%d" % cluster.members[0].port, str(clients), str(depth),
-                           str(bench.options.seconds)], check=True, stdout=subprocess.PIPE, text=True)
-    return {k: float(v) for k, v in (word.split("=") for word in done.stdout.split())}
+    return bench.run(cluster.members[0], ["etcd3-txn"], "--clients", str(clients), "--depth", str(depth))[-1]
 
 
 def cpu_s(replica):
@@ -43,7 +39,7 @@ def cpu_s(replica):
 def ask_rdzvd(bench, replicas, asked, clients, depth):
     """`cpu_of`: of each replica, for a request."""
     before = [cpu_s(r) for r in replicas]
-    figures = bench.measure(asked, "add", "--connections", str(clients), "--depth", str(depth))
+    figures = bench.measure(asked, "add", "--clients", str(clients), "--depth", str(depth))
     requests = figures["rps"] * bench.options.seconds
     figures["cpu_of"] = [1e6 * (cpu_s(r) - b) / requests for r, b in zip(replicas, before)]
     return figures

@@ -1,12 +1,17 @@
 #!/usr/bin/python3
-"""Measures rdzvd against its yardsticks and prints what came out: never a pass or a fail.
+"""Measures rdzvd beside every peer that is there, and prints and keeps the figures: never a pass or a fail.
 
-The yardsticks run beside it, in the same minutes on the same core, and take turns with it:
-bench_bare (the least that an epoll server can cost), a real etcd, and torch's own libuv store
-when --torch-python names an interpreter that has torch.
+    run.py [--build DIR] [--quick] [--only SCENE,...] [--rounds N] [--json FILE] [--plots DIR]
+
+The peers take turns in the same minutes: torch's own stores (libuv and legacy) if --torch-python names an interpreter
+with torch, a real etcd, redis and memcached, and `rdzv-bench bare`, the least that an epoll server can cost. Servers
+have one core and the load has the other, except in scenes with more than one process of load. Ratios are those of the
+rounds, as median (lowest..highest).
 """
 
 import argparse
+import contextlib
+import json
 import os
 import platform
 import shutil
@@ -14,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import servers  # noqa: E402
@@ -22,18 +28,11 @@ import servers  # noqa: E402
 # say much about the neighbours.
 NOISE_MAX = 0.1
 
-CPU_TARGET = 1.25
-IDLE_BYTES_TARGET = 400
-IDLE_RTT_TARGET = 1.3
-ETCD_TARGETS = {"etcd-get": 2, "etcd-put": 5}
-
 TORCH_SERVER = """
-import sys
+import signal, sys
 from torch.distributed import TCPStore
-store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, use_libuv=True)
-assert store.libuvBackend
-print("event=listening address=127.0.0.1:%d" % store.port, file=sys.stderr, flush=True)
-import signal
+store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, use_libuv=%s)
+print("event=listening address=127.0.0.1:%%d" %% store.port, file=sys.stderr, flush=True)
 signal.pause()
 """
 
@@ -46,64 +45,6 @@ def pin(pid, core):
                 os.sched_setaffinity(int(tid), {core})
             except ProcessLookupError:
                 pass
-
-
-class Bench:
-    """The options, and one run of bench_load on one of the servers."""
-
-    def __init__(self, options):
-        self.options = options
-        self.folder = os.path.join(options.build, "tests", "bench")
-        self.load = os.path.join(self.folder, "bench_load")
-        self.verdicts = []
-        self.waited = []
-
-    def measure(self, server, mode, *more, prepare=True):
-        argv = [self.load, "--connect", "127.0.0.1:%d" % server.port, "--mode", mode,
-                "--server-pid", str(server.pid), "--core", str(self.options.load_core),
-                "--seconds", str(self.options.seconds), *more]
-        if not prepare:
-            argv.append("--no-prepare")
-        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if done.returncode != 0:
-            raise SystemExit("%s\nfailed: %s\nthe server's log ends with:\n%s" % (
-                " ".join(argv), done.stderr.strip(), server.log()[-3000:]))
-        figures = dict(word.split("=", 1) for word in done.stdout.split())
-        figures = {k: float(v) for k, v in figures.items() if k != "mode"}
-        if figures.get("server_threads") == 1:
-            self.waited.append(figures["server_waited"])
-        return figures
-
-    def started(self, server):
-        pin(server.pid, self.options.server_core)
-        return server
-
-    def rdzvd(self):
-        return self.started(servers.Rdzvd())
-
-    def bare(self, mode):
-        sizes = subprocess.run([self.load, "--mode", mode, "--sizes"], check=True,
-                               stdout=subprocess.PIPE, text=True).stdout.split()
-        server = servers.Server([os.path.join(self.folder, "bench_bare"),
-                                 *(word.split("=")[1] for word in sizes)])
-        return self.listening(server, 10)
-
-    def torch(self):
-        env = dict(os.environ, OMP_NUM_THREADS="1")
-        server = servers.Server([self.options.torch_python, "-c", TORCH_SERVER], env=env)
-        return self.listening(server, 120)
-
-    def listening(self, server, timeout):
-        found = server.wait_log(r"event=listening address=\S+:(\d+)", timeout=timeout)
-        server.port = int(found[0].group(1))
-        return self.started(server)
-
-    def etcd(self, folder):
-        return self.started(servers.Etcd("--data-dir", os.path.join(folder, "etcd")))
-
-    def verdict(self, text, value, target, met, more=""):
-        self.verdicts.append(("%-62s %10s   target %-9s %-8s %s" % (
-            text, value, target, "met" if met else "NOT MET", more)).rstrip())
 
 
 def spread(values, form="%.2f"):
@@ -122,135 +63,9 @@ def table(title, rows):
     sys.stdout.flush()
 
 
-def figures_table(title, rounds, baseline, ratio_of):
-    """One line per server: medians over its rounds, and its ratio to the baseline's rounds."""
-    rows = [["server", "CPU us/request", "requests/s", "p50 us", "p99 us", "server busy",
-             "load busy", "waited", "%s / %s" % (ratio_of, baseline)]]
-    for name, runs in rounds.items():
-        def median(key):
-            return statistics.median(r[key] for r in runs)
-        rows.append([
-            name, spread([r["cpu_us"] for r in runs]), "%.0f" % median("rps"),
-            "%.0f" % median("p50_us"), "%.0f" % median("p99_us"),
-            "%.0f %%" % (100 * median("server_busy")), "%.0f %%" % (100 * median("load_busy")),
-            "%.1f %%" % (100 * median("server_waited")),
-            spread(ratios(rounds, name, baseline, ratio_of)) if baseline in rounds else ""])
-    table(title, rows)
-
-
 def ratios(rounds, name, baseline, key):
     """Round by round, so that what slows the machine for a while slows both sides of a ratio."""
     return [a[key] / b[key] for a, b in zip(rounds[name], rounds[baseline])]
-
-
-def take_turns(bench, contestants, mode):
-    """{name: [figures of each round]}; the servers run all the time, the load goes round."""
-    rounds = {name: [] for name in contestants}
-    for _ in range(bench.options.rounds):
-        for name, (server, prepare) in contestants.items():
-            rounds[name].append(bench.measure(server, mode, prepare=prepare))
-    return rounds
-
-
-def bench_c10d(bench, mode):
-    open_servers = []
-    try:
-        contestants = {"bare": (bench.bare(mode), False)}
-        open_servers.append(contestants["bare"][0])
-        if bench.options.have_rdzvd:
-            contestants["rdzvd"] = (bench.rdzvd(), True)
-            open_servers.append(contestants["rdzvd"][0])
-        if bench.options.torch_python:
-            contestants["torch libuv"] = (bench.torch(), True)
-            open_servers.append(contestants["torch libuv"][0])
-        rounds = take_turns(bench, contestants, mode)
-    finally:
-        for server in open_servers:
-            server.stop()
-    figures_table("c10d %s, 64 connections in lock step" % mode.upper(), rounds, "bare", "cpu_us")
-    if "rdzvd" in rounds:
-        ratio = statistics.median(ratios(rounds, "rdzvd", "bare", "cpu_us"))
-        bench.verdict("c10d %s: server CPU per request, rdzvd / bare loop" % mode.upper(),
-                      "%.2f" % ratio, "<= %.2f" % CPU_TARGET, ratio <= CPU_TARGET)
-
-
-def bench_idle(bench):
-    """A fresh server each round: memory that an earlier round has left behind would hide that of
-    the connections. Torch's is left out: it waits for the name service for each peer that
-    connects, and with a slow one would not have met 10,000 of them today."""
-    makers = {"bare": lambda: bench.bare("add")}
-    if bench.options.have_rdzvd:
-        makers["rdzvd"] = bench.rdzvd
-    count = bench.options.idle
-    rows = [["server", "bytes/idle", "p50 us with 0", "with %d" % count, "with 0 again",
-             "p99 us with 0", "with %d" % count, "opened in s", "p50 ratio"]]
-    results = {name: [] for name in makers}
-    for _ in range(bench.options.rounds):
-        for name, make in makers.items():
-            with make() as server:
-                r = bench.measure(server, "add", "--connections", "1", "--idle", str(count),
-                                  prepare=name != "bare")
-            r["ratio"] = r["p50_us_idle"] / ((r["p50_us_none"] + r["p50_us_after"]) / 2)
-            results[name].append(r)
-    for name, runs in results.items():
-        def median(key):
-            return statistics.median(r[key] for r in runs)
-        rows.append([name, spread([r["bytes_per_idle"] for r in runs], "%.0f"),
-                     "%.1f" % median("p50_us_none"), "%.1f" % median("p50_us_idle"),
-                     "%.1f" % median("p50_us_after"), "%.0f" % median("p99_us_none"),
-                     "%.0f" % median("p99_us_idle"), "%.2f" % median("opened_seconds"),
-                     spread([r["ratio"] for r in runs])])
-    table("c10d ADD round trip of one connection beside %d idle ones; memory: growth of the "
-          "process's\n  anonymous memory (/proc/PID/smaps_rollup) per idle connection" % count,
-          rows)
-    if results.get("rdzvd"):
-        size = statistics.median(r["bytes_per_idle"] for r in results["rdzvd"])
-        ratio = statistics.median(r["ratio"] for r in results["rdzvd"])
-        bench.verdict("user-space memory per idle connection, %d of them" % count,
-                      "%.0f bytes" % size, "<= %d" % IDLE_BYTES_TARGET, size <= IDLE_BYTES_TARGET)
-        bench.verdict("ADD round trip (p50), %d idle connections / none" % count,
-                      "%.2f" % ratio, "<= %.1f" % IDLE_RTT_TARGET, ratio <= IDLE_RTT_TARGET)
-
-
-def filesystem(folder):
-    return subprocess.run(["stat", "-f", "-c", "%T", folder], stdout=subprocess.PIPE, text=True,
-                          check=True).stdout.strip()
-
-
-def bench_etcd(bench):
-    on_disk = tempfile.mkdtemp(prefix="rdzv-bench-", dir=bench.options.etcd_dir)
-    in_memory = tempfile.mkdtemp(prefix="rdzv-bench-", dir="/dev/shm")
-    disk, memory = "etcd, %s" % filesystem(on_disk), "etcd, /dev/shm"
-    open_servers = []
-    try:
-        contestants = {}
-        for name, folder in ((disk, on_disk), (memory, in_memory)):
-            contestants[name] = (bench.etcd(folder), True)
-            open_servers.append(contestants[name][0])
-        if bench.options.have_rdzvd:
-            contestants["rdzvd"] = (bench.rdzvd(), True)
-            open_servers.append(contestants["rdzvd"][0])
-        rounds = {mode: take_turns(bench, contestants, mode) for mode in ETCD_TARGETS}
-    finally:
-        for server in open_servers:
-            server.stop()
-        for folder in (on_disk, in_memory):
-            shutil.rmtree(folder, ignore_errors=True)
-        for server in open_servers:
-            if isinstance(server, servers.Etcd):
-                shutil.rmtree(server.dir, ignore_errors=True)
-    for mode, target in ETCD_TARGETS.items():
-        verb = mode.split("-")[1].upper()
-        figures_table("etcd v2 %s, 64 keep-alive connections in lock step, each server on one core "
-                      "(etcd: GOMAXPROCS=1);\n  etcd fsyncs its log, as it does by default, and "
-                      "rdzvd keeps its state in memory" % verb, rounds[mode], disk, "rps")
-        if "rdzvd" in rounds[mode]:
-            for name in (disk, memory):
-                ratio = statistics.median(ratios(rounds[mode], "rdzvd", name, "rps"))
-                cpu = statistics.median(ratios(rounds[mode], name, "rdzvd", "cpu_us"))
-                bench.verdict("etcd v2 %s: requests/s, rdzvd / %s" % (verb, name), "%.1f" % ratio,
-                              ">= %d" % target, ratio >= target,
-                              "(per second of server CPU: %.1f)" % cpu)
 
 
 def version(argv):
@@ -261,84 +76,341 @@ def version(argv):
     return (done.stdout.splitlines() or ["?"])[0]
 
 
-def print_machine(options):
-    with open("/proc/cpuinfo") as f:
-        model = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")),
-                     "unknown")
-    print("cpu      %s, %d cores; servers on core %d, load on core %d" % (
-        model, os.cpu_count(), options.server_core, options.load_core))
-    print("kernel   %s, load average %.2f %.2f %.2f" % (platform.release(), *os.getloadavg()))
-    print("rdzvd    %s" % (version([servers.rdzvd_binary(), "--version"])
-                           if options.have_rdzvd else
-                           "none at %s: only its yardsticks are measured" % servers.rdzvd_binary()))
-    print("etcd     %s; data on %s (%s)" % (
-        version(["etcd", "--version"]), options.etcd_dir, filesystem(options.etcd_dir)))
+class Bench:
+    """The options, and one run of rdzv-bench on one of the servers."""
+
+    def __init__(self, options):
+        self.options = options
+        self.folder = os.path.join(options.build, "tests", "bench")
+        self.tool = os.path.join(self.folder, "rdzv-bench")
+        self.waited, self.verdicts = [], []
+        self.figures = {}  # {scene: {peer: [figures of each round]}}
+
+    def command(self, server, works, *more):
+        return [self.tool, "--connect", "127.0.0.1:%d" % server.port, "--server-pid", str(server.pid),
+                "--seconds", str(self.options.seconds), *more, *works]
+
+    def run(self, server, works, *more):
+        """The figures of each work, behind those of connecting."""
+        argv = self.command(server, works, *more)
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            raise SystemExit("%s\nfailed: %s\nthe server's log ends with:\n%s" % (
+                " ".join(argv), done.stderr.strip(), server.log()[-3000:]))
+        lines = [dict(word.split("=", 1) for word in line.split()) for line in done.stdout.splitlines()]
+        return [{k: v if k == "work" else float(v) for k, v in line.items()} for line in lines]
+
+    def measure(self, server, mode, *more, prepare=True):
+        figures = self.run(server, [mode], "--core", str(self.options.load_core), *more,
+                           *(() if prepare else ("--no-prepare",)))[-1]
+        if figures.get("server_threads") == 1:
+            self.waited.append(figures["server_waited"])
+        return figures
+
+    def started(self, server):
+        pin(server.pid, self.options.server_core)
+        return server
+
+    def rdzvd(self):
+        return self.started(servers.Rdzvd())
+
+    def bare(self, mode):
+        sizes = subprocess.run([self.tool, "--sizes", mode], check=True, stdout=subprocess.PIPE, text=True).stdout
+        return self.listening([self.tool, "bare", *(word.split("=")[1] for word in sizes.split())], 10)
+
+    def torch(self, libuv=True):
+        env = dict(os.environ, OMP_NUM_THREADS="1", LD_PRELOAD=os.path.abspath(
+            os.path.join(self.folder, "libresolver.so")))
+        return self.listening([self.options.torch_python, "-c", TORCH_SERVER % libuv], 120, env)
+
+    def listening(self, argv, timeout, env=None):
+        server = servers.Server(argv, env=env)
+        found = server.wait_log(r"event=listening address=\S+:(\d+)", timeout=timeout)
+        server.port = int(found[0].group(1))
+        return self.started(server)
+
+    def on_port(self, argv):
+        """A server that says nothing about its port, which is the %d in its arguments."""
+        port = servers.free_port()
+        server = servers.Server([a % port if "%d" in a else a for a in argv])
+        server.port = port
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                servers.socket.create_connection(("127.0.0.1", port)).close()
+                return self.started(server)
+            time.sleep(0.1)
+        raise SystemExit("%s does not listen" % argv[0])
+
+    def redis(self):
+        return self.on_port(["redis-server", "--bind", "127.0.0.1", "--port", "%d", "--save", "", "--appendonly", "no"])
+
+    def memcached(self):
+        return self.on_port(["memcached", "-l", "127.0.0.1", "-p", "%d", "-U", "0", "-t", "1", "-u", "nobody"])
+
+    def etcd(self, folder):
+        return self.started(servers.Etcd("--data-dir", os.path.join(folder, "etcd")))
+
+    def stores(self, legacy=False):
+        """Those that speak c10d."""
+        found = {"rdzvd": self.rdzvd}
+        if self.options.torch_python:
+            found["torch libuv"] = self.torch
+            if legacy:
+                found["torch legacy"] = lambda: self.torch(False)
+        return found
+
+    def note(self, scene, peer, figures):
+        self.figures.setdefault(scene, {}).setdefault(peer, []).append(figures)
+
+    def rounds(self):
+        return range(self.options.rounds)
+
+    def print_scene(self, scene, keys, beside=None):
+        """The medians, and the ratio of the first key to that of `beside`."""
+        rounds = self.figures[scene]
+        rows = [["server", *keys, "%s / %s" % (keys[0], beside) if beside in rounds else ""]]
+        for name, runs in rounds.items():
+            cells = ["%.4g" % statistics.median(r.get(key, 0) for r in runs) for key in keys]
+            rows.append([name, *cells, spread(ratios(rounds, name, beside, keys[0])) if beside in rounds else ""])
+        table(scene, rows)
+
+
+# --- Scenes. ---
+
+
+def operations(bench):
+    """Single requests of 64 clients in lock step."""
+    for mode in ("add", "get") if bench.options.quick else ("add", "get", "set", "check", "wait", "compare-set"):
+        with contextlib.ExitStack() as stack:
+            contestants = {name: stack.enter_context(make()) for name, make in bench.stores(True).items()}
+            if mode in ("add", "get", "check"):
+                contestants["bare"] = stack.enter_context(bench.bare(mode))
+            for _ in bench.rounds():
+                for name, server in contestants.items():
+                    bench.note(mode, name, bench.measure(server, mode, prepare=name != "bare"))
+        bench.print_scene(mode, ["cpu_us", "rps", "p50_us", "p99_us", "server_busy", "load_busy"],
+                          "bare" if "bare" in contestants else "torch libuv")
+
+
+def pipelined(bench):
+    """16 ADDs under way on each of 64 connections."""
+    makers = {name: (make, "add") for name, make in bench.stores().items()}
+    if shutil.which("redis-server"):
+        makers["redis"] = (bench.redis, "redis-incr")
+    if shutil.which("memcached"):
+        makers["memcached"] = (bench.memcached, "memcached-incr")
+    with contextlib.ExitStack() as stack:
+        contestants = {name: (stack.enter_context(make()), mode) for name, (make, mode) in makers.items()}
+        for _ in bench.rounds():
+            for name, (server, mode) in contestants.items():
+                bench.note("add, 16 deep", name, bench.measure(server, mode, "--depth", "16"))
+    bench.print_scene("add, 16 deep", ["cpu_us", "rps", "p50_us", "p99_us"], "rdzvd")
+
+
+def connections(bench):
+    """Throughput and latency against the number of connections."""
+    for count in (64, 1000) if bench.options.quick else (64, 500, 2000, 8000, 15000):
+        scene = "add, %d connections" % count
+        with contextlib.ExitStack() as stack:
+            contestants = {name: stack.enter_context(make()) for name, make in bench.stores().items()}
+            for _ in bench.rounds():
+                for name, server in contestants.items():
+                    bench.note(scene, name, bench.measure(server, "add", "--clients", str(count)))
+        bench.print_scene(scene, ["cpu_us", "rps", "p50_us", "p99_us"], "torch libuv")
+
+
+def sum_of(lines):
+    """Of a job's start: seconds and CPU of all its works."""
+    total = {key: sum(line[key] for line in lines) for key in ("seconds", "server_cpu", "load_cpu", "up", "down")}
+    return dict(total, rss_mib=lines[-1]["rss_mib"], most_mib=lines[-1]["most_mib"], clients=lines[-1]["clients"],
+                works={line["work"]: line for line in lines})
+
+
+def direct(bench):
+    """A job without relays: connect, count, read the ids of all roots, meet at a barrier, be woken."""
+    count = 2000 if bench.options.quick else 15000
+    scene = "%d ranks, direct" % count
+    for _ in bench.rounds():
+        for name, make in bench.stores(legacy=bench.options.quick).items():
+            with make() as server:
+                lines = bench.run(server, ["init", "id", "ids", "barrier", "wake"], "--clients", str(count))
+            bench.note(scene, name, sum_of(lines[:-1]))
+            for line in lines:
+                bench.note("%s: %s" % (scene, line["work"]), name, line)
+    bench.print_scene(scene, ["server_cpu", "seconds", "load_cpu", "rss_mib"], "torch libuv")
+    for work in ("connect", "init", "id", "ids", "barrier", "wake"):
+        bench.print_scene("%s: %s" % (scene, work), ["server_cpu", "seconds", "p99_us"], "torch libuv")
+
+
+def scale(bench):
+    """Jobs behind simulated relays, 8 ranks each: the same, and at rest."""
+    for count in (1000, 8192) if bench.options.quick else (1000, 8192, 32768, 131072):
+        for _ in bench.rounds():
+            with bench.rdzvd() as server:
+                lines = bench.run(server, ["init", "id", "barrier", "rest"], "--clients", str(count), "--relays",
+                                  str(count // 8))
+            bench.note("%d ranks, relays" % count, "rdzvd", sum_of(lines[:-1]))
+            bench.note("%d ranks, relays, at rest" % count, "rdzvd", lines[-1])
+        bench.print_scene("%d ranks, relays" % count, ["server_cpu", "seconds", "load_cpu", "rss_mib"])
+        bench.print_scene("%d ranks, relays, at rest" % count, ["server_busy", "cpu_us", "p50_us", "p99_us"])
+
+
+def agents(bench):
+    """Agents behind relays meet, and rest."""
+    for count in (100, 500) if bench.options.quick else (100, 1000, 2000):
+        scene = "%d agents" % count
+        for _ in bench.rounds():
+            with bench.rdzvd() as server:
+                lines = bench.run(server, ["join", "steady"], "--clients", "0", "--agents", str(count), "--relays",
+                                  str(count))
+            bench.note(scene, "join", lines[1])
+            bench.note(scene, "steady", lines[2])
+        bench.print_scene(scene, ["server_cpu", "seconds", "server_busy", "most_mib"])
+
+
+def many_keys(bench):
+    """gloo's mesh, and requests with many keys."""
+    ranks, batch = (64, 4000) if bench.options.quick else (512, 64000)
+    for _ in bench.rounds():
+        for name, make in bench.stores().items():
+            with make() as server:
+                bench.note("mesh of %d" % ranks, name, bench.run(server, ["mesh"], "--clients", str(ranks))[-1])
+            with make() as server:
+                lines = bench.run(server, ["multi-set", "multi-get"], "--clients", "1", "--batch", str(batch),
+                                  "--value-len", "16", "--warmup", "0", "--exchanges", "3")
+            bench.note("multi-set of %d" % batch, name, lines[1])
+            bench.note("multi-get of %d" % batch, name, lines[2])
+    for scene in ("mesh of %d" % ranks, "multi-set of %d" % batch, "multi-get of %d" % batch):
+        bench.print_scene(scene, ["seconds", "server_cpu", "p50_us"], "torch libuv")
+
+
+def idle(bench):
+    """Memory of idle connections, and an ADD beside them; the servers are fresh in each round."""
+    count = str(1000 if bench.options.quick else bench.options.idle)
+    for _ in bench.rounds():
+        for name, make in dict(bench.stores(), bare=lambda: bench.bare("add")).items():
+            with make() as server:
+                lines = bench.run(server, ["add", "idle", "add", "leave", "add"], "--clients", "1", "--idle", count,
+                                  "--core", str(bench.options.load_core),
+                                  *(["--no-prepare"] if name == "bare" else []))
+            none, beside, after = lines[1], lines[3], lines[5]
+            bench.note("%s idle connections" % count, name, {
+                "bytes_per_idle": lines[2]["bytes_per_idle"], "opened_seconds": lines[2]["seconds"],
+                "p50_us": beside["p50_us"], "p50_ratio": 2 * beside["p50_us"] / (none["p50_us"] + after["p50_us"])})
+    bench.print_scene("%s idle connections" % count, ["bytes_per_idle", "opened_seconds", "p50_us", "p50_ratio"])
+
+
+def bystander(bench):
+    """One client that sends an ADD each millisecond, alone and beside a storm of others."""
+    count = "500" if bench.options.quick else "8000"
+    for _ in bench.rounds():
+        for name, make in bench.stores().items():
+            with make() as server:
+                one = ["--clients", "1", "--rate", "1000", "--seconds", "3"]
+                alone = bench.run(server, ["add"], *one)[-1]
+                storm = subprocess.Popen(bench.command(server, ["init", "id", "barrier", "wake", "mixed"], "--clients",
+                                                       count, "--seconds", "4"), stdout=subprocess.DEVNULL)
+                beside = bench.run(server, ["add"], *one)[-1]
+                if storm.wait() != 0:
+                    raise SystemExit("the storm beside the bystander has failed")
+            bench.note("bystander", name, {"p999_more": beside["p999_us"] - alone["p999_us"], "p50_us": beside["p50_us"],
+                                           "p99_us": beside["p99_us"], "p999_us": beside["p999_us"]})
+    bench.print_scene("bystander", ["p999_more", "p50_us", "p99_us", "p999_us"], "torch libuv")
+
+
+def filesystem(folder):
+    return subprocess.run(["stat", "-f", "-c", "%T", folder], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout.strip()
+
+
+def etcd(bench):
+    """etcd v2: 64 keep-alive connections. etcd syncs its log, as by default, and rdzvd keeps its state in memory."""
+    with tempfile.TemporaryDirectory(prefix="rdzv-bench-", dir=bench.options.etcd_dir) as on_disk, \
+            tempfile.TemporaryDirectory(prefix="rdzv-bench-", dir="/dev/shm") as in_memory, \
+            contextlib.ExitStack() as stack:
+        disk = "etcd, %s" % filesystem(on_disk)
+        contestants = {disk: stack.enter_context(bench.etcd(on_disk)),
+                       "etcd, /dev/shm": stack.enter_context(bench.etcd(in_memory)),
+                       "rdzvd": stack.enter_context(bench.rdzvd())}
+        for mode in ("etcd-get", "etcd-put", "etcd-cas"):
+            for _ in bench.rounds():
+                for name, server in contestants.items():
+                    bench.note(mode, name, bench.measure(server, mode))
+            bench.print_scene(mode, ["cpu_us", "rps", "p50_us", "p99_us"], "rdzvd")
+        for _ in bench.rounds():
+            for name, server in contestants.items():
+                bench.note("etcd-watch", name, bench.run(server, ["etcd-watch"], "--clients", "1000")[-1])
+        bench.print_scene("etcd-watch", ["seconds", "server_cpu", "p99_us"], "rdzvd")
+
+
+SCENES = {scene.__name__: scene for scene in (operations, pipelined, connections, direct, scale, agents, many_keys,
+                                              idle, bystander, etcd)}
+
+
+def machine(options):
+    with open("/proc/cpuinfo", encoding="ascii") as f:
+        model = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "unknown")
+    found = {"cpu": "%s, %d cores" % (model, os.cpu_count()), "kernel": platform.release(),
+             "date": time.strftime("%Y-%m-%d %H:%M"), "load": "%.2f %.2f %.2f" % os.getloadavg(),
+             "rdzvd": version([servers.rdzvd_binary(), "--version"]), "etcd": version(["etcd", "--version"])}
     if options.torch_python:
-        print("torch    %s" % version([options.torch_python, "-W", "ignore", "-c",
-                                       "import torch; print(torch.__version__)"]))
-    print("rounds   %d of %g s each, servers taking turns; medians (lowest..highest)" % (
-        options.rounds, options.seconds))
-    print("columns  CPU: the server's threads, user and kernel, from schedstat; busy: share of a "
-          "core;\n         waited: a thread of the server could have run and its core was taken: "
-          "by another process\n         (noise, which CPU per request bears better than "
-          "requests/s), or by another of its threads")
-    sys.stdout.flush()
+        found["torch"] = version([options.torch_python, "-W", "ignore", "-c", "import torch; print(torch.__version__)"])
+    for name, argv in (("redis", ["redis-server", "--version"]), ("memcached", ["memcached", "--version"])):
+        if shutil.which(argv[0]):
+            found[name] = version(argv)
+    return found
 
 
 def parse_options():
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", default=os.path.normpath(os.path.join(root, "build")),
-                   help="the build folder with tests/bench (default: %(default)s); rdzvd is the "
-                        "one named by $RDZVD, else that of build/")
-    p.add_argument("--only", default="add,get,idle,etcd",
-                   help="which of add, get, set-get, idle, etcd to run (default: %(default)s)")
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--seconds", type=float, default=2, help="of each measurement")
+                   help="the build folder with tests/bench (default: %(default)s); rdzvd is the one named by $RDZVD, "
+                        "else that of this folder")
+    p.add_argument("--only", default=",".join(SCENES), help="some of %(default)s")
+    p.add_argument("--quick", action="store_true", help="small numbers and one round: less than three minutes")
+    p.add_argument("--rounds", type=int, help="default: 5; with --quick 1")
+    p.add_argument("--seconds", type=float, help="of each measurement; default: 2; with --quick 0.5")
     p.add_argument("--idle", type=int, default=10000, help="idle connections")
     p.add_argument("--server-core", type=int, default=0)
     p.add_argument("--load-core", type=int, default=1)
-    p.add_argument("--torch-python", help="an interpreter with torch: measures its store as well")
-    p.add_argument("--etcd-dir", default="/var/tmp",
-                   help="where etcd's data goes; on a disk (default: %(default)s)")
+    p.add_argument("--torch-python", help="an interpreter with torch: measures its stores as well")
+    p.add_argument("--etcd-dir", default="/var/tmp", help="where etcd's data goes; on a disk (default: %(default)s)")
+    p.add_argument("--json", help="write all figures there")
+    p.add_argument("--plots", help="draw the figures as SVG in that folder")
     options = p.parse_args()
     options.only = options.only.split(",")
-    unknown = set(options.only) - {"add", "get", "set-get", "idle", "etcd"}
+    unknown = set(options.only) - set(SCENES)
     if unknown:
-        p.error("--only %s: not a part" % ",".join(sorted(unknown)))
-    if "RDZVD" not in os.environ:
-        os.environ["RDZVD"] = os.path.join(options.build, "rdzv", "rdzvd")
-    load = os.path.join(options.build, "tests", "bench", "bench_load")
-    if not os.path.exists(load):
-        p.error("there is no %s: build first (ninja -C %s), or name the build folder with --build"
-                % (load, options.build))
-    options.have_rdzvd = os.path.exists(servers.rdzvd_binary())
+        p.error("--only %s: no scene" % ",".join(sorted(unknown)))
+    options.rounds = options.rounds or (1 if options.quick else 5)
+    options.seconds = options.seconds or (0.5 if options.quick else 2)
+    os.environ.setdefault("RDZVD", os.path.join(options.build, "rdzv", "rdzvd"))
     return options
 
 
 def main():
     options = parse_options()
-    if options.server_core == options.load_core or os.cpu_count() < 2:
-        print("warning: load and server share a core; only CPU per request means something")
     os.environ["GOMAXPROCS"] = "1"  # etcd: one core is one scheduler, as for the others
-    print_machine(options)
     bench = Bench(options)
-    for part in options.only:
-        if part == "idle":
-            bench_idle(bench)
-        elif part == "etcd":
-            bench_etcd(bench)
-        else:
-            bench_c10d(bench, part)
-    if bench.verdicts:
-        print("\ntargets")
-        for line in bench.verdicts:
-            print("  " + line)
+    found = machine(options)
+    for name, text in found.items():
+        print("%-10s %s" % (name, text))
+    for name in options.only:
+        print("\n# %s" % SCENES[name].__doc__)
+        SCENES[name](bench)
+    found["load after"] = "%.2f %.2f %.2f" % os.getloadavg()
     if bench.waited and statistics.median(bench.waited) > NOISE_MAX:
-        print("\nThe machine was busy with other things: servers waited %.0f %% of the time for "
-              "their core.\nRequests/s, and latencies above all, are worth little; CPU per request "
-              "still compares." % (100 * statistics.median(bench.waited)))
+        print("\nThe machine was busy with other things: servers waited %.0f %% of the time for their core.\n"
+              "Requests/s, and latencies above all, are worth little; CPU per request still compares." % (
+                  100 * statistics.median(bench.waited)))
+    report = {"machine": found, "options": vars(options), "figures": bench.figures}
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as f:
+            json.dump(report, f, indent=1)
+    if options.plots:
+        import plots  # of this folder; needs matplotlib
+        plots.draw(report, options.plots)
 
 
 if __name__ == "__main__":

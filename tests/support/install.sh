@@ -2,7 +2,7 @@
 # Puts on this machine (Debian bookworm) what the build and the tests need; does nothing that is
 # already done. Run it with the names of the parts wanted, or source it and call install_PART:
 #
-#   install.sh [build] [run] [test] [browser] [packages] [wheel] [cel] [slurm] [venv] [trees] [etcds] [scan] [all]
+#   install.sh [build] [run] [test] [browser] [packages] [wheel] [cel] [slurm] [venv] [trees] [etcds] [scan] [bench] [all]
 #                                                        (no name: build, test and venv)
 #
 #   build   compiler, meson, the libraries rdzvd and rdzvctl link, and curl
@@ -17,6 +17,7 @@
 #   trees   Debian trixie (torch 2.6) and forky (torch 2.14) as folders to run in
 #   etcds   etcd of Debian trixie and forky (3.5) beside this Debian's own (3.4)
 #   scan    testssl.sh
+#   bench   servers that rdzvd is measured beside, and matplotlib for plots
 #   all     everything above
 #
 # Environments are kept in $RDZV_CACHE, else $XDG_CACHE_HOME/rdzv, else ~/.cache/rdzv. Works as
@@ -360,6 +361,8 @@ install_etcds()
 
 install_scan() { apt_install testssl.sh; }
 
+install_bench() { apt_install redis-server memcached python3-matplotlib; }
+
 install_all()
 {
     install_build
@@ -371,13 +374,14 @@ install_all()
     install_trees
     install_etcds
     install_scan
+    install_bench
 }
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- build test venv
     for part in "$@"; do
         case $part in
-        build | run | test | browser | packages | wheel | cel | slurm | venv | trees | etcds | scan | all) "install_$part" ;;
+        build | run | test | browser | packages | wheel | cel | slurm | venv | trees | etcds | scan | bench | all) "install_$part" ;;
         *) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 2 ;;
         esac
     done

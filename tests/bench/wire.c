@@ -1,0 +1,544 @@
+/* The wires of a process: one epoll, sockets of single clients, and links of simulated relays. See
+ * bench.h. */
+#include "tests/bench/bench.h"
+
+#include <arpa/inet.h>
+#include <err.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/relay.h"
+#include "proto/relay.pb-c.h"
+
+#define EVENTS_MAX 256
+#define READ_MAX   (256u << 10)
+/* A larger buffer is freed when it is empty. */
+#define KEPT_MAX (16u << 10)
+/* Connections from one address. The kernel has 28,000 ports, and looks long for the second half. */
+#define PORTS_OF_ADDRESS 8000u
+/* A relay sends PING when it has heard nothing for so long. */
+#define PING_NS 5000000000u
+
+#define IDLE_BATCH 1000u /* connections that are opened before their answers are read */
+
+static void wire_grow(struct writer *w, size_t len)
+{
+    size_t cap = w->cap < 256 ? 256 : w->cap;
+
+    while (cap < len)
+        cap *= 2;
+    w->ptr = need(realloc(w->ptr, cap));
+    w->cap = cap;
+}
+
+/* --- Sending. --- */
+
+static void wire_watch(struct wire *w, int op, uint32_t events)
+{
+    struct epoll_event on = {.events = events, .data.ptr = w};
+
+    if (epoll_ctl(bench.epoll, op, w->fd, &on) < 0)
+        err(1, "epoll_ctl");
+}
+
+static void wire_emptied(struct wire *w)
+{
+    w->out.len = w->sent = 0;
+    if (w->out.cap > KEPT_MAX) {
+        free(w->out.ptr);
+        w->out.ptr = NULL;
+        w->out.cap = 0;
+    }
+    if (w->blocked)
+        wire_watch(w, EPOLL_CTL_MOD, EPOLLIN);
+    w->blocked = false;
+}
+
+void wire_flush(struct wire *w)
+{
+    if (w->state == WIRE_CONNECTS || w->sent == w->out.len)
+        return;
+    while (w->sent < w->out.len) {
+        ssize_t n = send(w->fd, w->out.ptr + w->sent, w->out.len - w->sent, MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN)
+            err(1, "send");
+        if (n < 0) {
+            if (!w->blocked)
+                wire_watch(w, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
+            w->blocked = true;
+            return;
+        }
+        w->sent += (size_t)n;
+        bench.result->up += (uint64_t)n;
+    }
+    wire_emptied(w);
+}
+
+static void put_frame(struct writer *out, const struct relay_frame *frame)
+{
+    uint8_t head[RELAY_HEAD_SIZE];
+
+    relay_put_head(head, frame);
+    writer_put(out, head, sizeof head);
+    writer_slice(out, frame->payload);
+}
+
+/* Ids are different in all processes and runs. */
+static uint64_t session_id(const struct client *c)
+{
+    uint64_t z =
+        ((uint64_t)bench.options.source << 32 | c->index) + (c->agent != NULL ? 1u << 31 : 0);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static void open_session(struct client *c)
+{
+    Rdzv__RelayOpen open = RDZV__RELAY_OPEN__INIT;
+    char host[] = "127.0.0.1";
+    uint8_t bytes[160];
+
+    open.session = session_id(c);
+    open.c10d_version = bench.options.classic ? C10D_LEGACY : C10D_MODERN;
+    open.peer_host = open.local_host = host;
+    open.peer_port = 30000 + c->channel;
+    open.local_port = 29500;
+    open.pings = !bench.options.classic;
+    open.link = 1;
+    put_frame(&c->wire->out,
+              &(struct relay_frame){.kind = RELAY_OPEN,
+                                    .channel = c->channel,
+                                    .payload = {bytes, rdzv__relay_open__pack(&open, bytes)}});
+}
+
+/* The request begins at `at` in the wire's queue, behind room for a head. A long one becomes
+ * several frames. */
+static void frame_request(struct client *c, size_t at)
+{
+    struct writer *out = &c->wire->out;
+    struct slice rest = {NULL, out->len - at - RELAY_HEAD_SIZE};
+    struct relay_frame frame = {
+        .kind = RELAY_REQUEST, .channel = c->channel, .number = ++c->number, .payload = rest};
+    uint8_t *copy = NULL;
+
+    if (rest.len <= RELAY_PAYLOAD_MAX) {
+        relay_put_head(out->ptr + at, &frame);
+        return;
+    }
+    copy = need(malloc(rest.len));
+    memcpy(copy, out->ptr + at + RELAY_HEAD_SIZE, rest.len);
+    rest.ptr = copy;
+    out->len = at;
+    while (rest.len > 0) {
+        frame.payload.ptr = rest.ptr;
+        frame.payload.len = rest.len < RELAY_PAYLOAD_MAX ? rest.len : RELAY_PAYLOAD_MAX;
+        rest = slice_from(rest, frame.payload.len);
+        frame.flags = rest.len > 0 ? RELAY_MORE : 0;
+        put_frame(out, &frame);
+    }
+    free(copy);
+}
+
+/* The opcodes of the classic dialect, and one more. */
+static uint8_t classic_opcode(enum c10d_op op)
+{
+    static const uint8_t opcodes[C10D_OP_COUNT] = {
+        [C10D_SET] = 1,   [C10D_COMPARE_SET] = 2, [C10D_GET] = 3,        [C10D_ADD] = 4,
+        [C10D_CHECK] = 5, [C10D_WAIT] = 6,        [C10D_GETNUMKEYS] = 7, [C10D_DELETE_KEY] = 9};
+
+    if (opcodes[op] == 0)
+        errx(1, "the classic dialect has no %s", c10d_op_name(op));
+    return (uint8_t)(opcodes[op] - 1);
+}
+
+void ask(struct client *c, const struct c10d_request *req)
+{
+    static const uint8_t head[RELAY_HEAD_SIZE];
+    struct writer *out = &c->wire->out;
+    bool relayed = bench.options.relays > 0;
+    size_t at;
+
+    if (relayed && c->number == 0)
+        open_session(c);
+    at = out->len;
+    if (relayed)
+        writer_put(out, head, sizeof head);
+    c10d_write_request(out, req);
+    if (bench.options.classic)
+        out->ptr[at + (relayed ? sizeof head : 0)] = classic_opcode(req->op);
+    if (relayed)
+        frame_request(c, at);
+    c->op = (uint8_t)req->op;
+    c->asked = (uint32_t)req->count;
+}
+
+void ask_bytes(struct client *c, const void *bytes, size_t len)
+{
+    writer_put(&c->wire->out, bytes, len);
+}
+
+/* --- Receiving. --- */
+
+/* The wire is ready for requests. */
+static void wire_up(struct wire *w)
+{
+    w->state = WIRE_UP;
+    bench.pending--;
+    bench.result->exchanges++;
+    hist_add(&bench.result->latency, clock_ns() - bench.began_ns);
+}
+
+/* The bytes that the client's own answers take; the rest is an incomplete one. */
+static size_t take_answers(struct wire *w, const uint8_t *in, size_t len)
+{
+    struct client *c = w->clients;
+    size_t at = 0, size;
+
+    if (w->state == WIRE_HELLO) {
+        if (len < PONG_LEN)
+            return 0;
+        if (bytes_get_u32(in) != c->index)
+            errx(1, "PING was not answered with its nonce");
+        wire_up(w);
+        at = PONG_LEN;
+    }
+    while (at < len && (size = work_answer_end(c, in + at, len - at)) != 0) {
+        client_answered(c, (struct slice){in + at, size});
+        at += size;
+    }
+    return at;
+}
+
+static void take_piece(struct client *c, const struct relay_frame *frame)
+{
+    bool last = (frame->flags & RELAY_MORE) == 0;
+    struct slice answer = frame->payload;
+
+    if (!last || c->part != NULL) {
+        c->part = need(realloc(c->part, c->part_len + answer.len + 1));
+        memcpy(c->part + c->part_len, answer.ptr, answer.len);
+        c->part_len += answer.len;
+        answer = (struct slice){c->part, c->part_len};
+    }
+    if (!last)
+        return;
+    if (work_answer_end(c, answer.ptr, answer.len) != answer.len)
+        errx(1, "the frame of %zu bytes is no answer", answer.len);
+    client_answered(c, answer);
+    if (c->part != NULL && answer.ptr == c->part) {
+        free(c->part);
+        c->part = NULL;
+        c->part_len = 0;
+    }
+}
+
+static void take_frame(struct wire *w, const struct relay_frame *frame)
+{
+    struct client *c = frame->channel == w->count + 1 ? w->agent
+                       : frame->channel == 0          ? NULL
+                                                      : &w->clients[frame->channel - 1];
+
+    switch (frame->kind) {
+    case RELAY_WELCOME:
+        wire_up(w);
+        break;
+    case RELAY_ANSWER:
+        take_piece(c, frame);
+        break;
+    case RELAY_OPENED:
+    case RELAY_DONE:
+    case RELAY_PONG:
+        break;
+    default:
+        errx(1, "the store has ended a session or link: %.*s", (int)frame->payload.len,
+             (const char *)frame->payload.ptr);
+    }
+}
+
+static size_t take_frames(struct wire *w, const uint8_t *in, size_t len)
+{
+    size_t at = 0, size;
+
+    while (at < len) {
+        struct relay_frame frame;
+
+        switch (relay_parse((struct slice){in + at, len - at}, &frame, &size)) {
+        case PARSE_DONE:
+            take_frame(w, &frame);
+            at += size;
+            break;
+        case PARSE_MORE:
+            return at;
+        default:
+            errx(1, "no frame of a store");
+        }
+    }
+    return at;
+}
+
+static void keep_rest(struct wire *w, const uint8_t *rest, size_t len)
+{
+    if (len > 0) {
+        w->in = need(realloc(w->in, len));
+        memcpy(w->in, rest, len);
+    } else if (w->in != NULL) {
+        free(w->in);
+        w->in = NULL;
+    }
+    w->in_len = len;
+}
+
+static void wire_receive(struct wire *w)
+{
+    static uint8_t *in;
+    static size_t cap;
+    ssize_t n;
+    size_t used;
+
+    if (cap < w->in_len + READ_MAX) {
+        cap = w->in_len * 2 + READ_MAX;
+        free(in);
+        in = need(malloc(cap));
+    }
+    n = recv(w->fd, in + w->in_len, cap - w->in_len, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n < 0)
+        err(1, "recv");
+    if (n == 0)
+        errx(1, "the server has closed a connection");
+    if (w->in_len > 0)
+        memcpy(in, w->in, w->in_len);
+    bench.result->down += (uint64_t)n;
+    w->heard_ns = bench.now_ns = clock_ns();
+    used = (bench.options.relays > 0 ? take_frames : take_answers)(w, in, w->in_len + (size_t)n);
+    keep_rest(w, in + used, w->in_len + (size_t)n - used);
+}
+
+/* --- Opening. --- */
+
+static void relay_hello(struct wire *w)
+{
+    Rdzv__RelayHello hello = RDZV__RELAY_HELLO__INIT;
+    char name[32], release[] = "bench", space[] = "default";
+    uint8_t bytes[160];
+
+    snprintf(name, sizeof name, "node-%05u", bench.process << 16 | (unsigned)(w - bench.wires));
+    hello.version_min = RELAY_VERSION_MIN;
+    hello.version_max = RELAY_VERSION_MAX;
+    hello.space = space;
+    hello.name = name;
+    hello.release = release;
+    writer_put(&w->out, RELAY_MAGIC, RELAY_MAGIC_SIZE);
+    put_frame(&w->out,
+              &(struct relay_frame){.kind = RELAY_HELLO,
+                                    .payload = {bytes, rdzv__relay_hello__pack(&hello, bytes)}});
+}
+
+static void wire_connected(struct wire *w)
+{
+    w->state = WIRE_HELLO;
+    w->heard_ns = bench.now_ns;
+    if (bench.options.relays > 0) {
+        relay_hello(w);
+    } else if ((bench.work->flags & (WORK_HTTP | WORK_GRPC | WORK_TEXT)) == 0 &&
+               !bench.options.classic) {
+        c10d_write_hello(&w->out, w->clients->index);
+    } else {
+        wire_up(w);
+        if (bench.work->flags & WORK_GRPC)
+            etcd3_hello(w);
+    }
+    wire_flush(w);
+}
+
+static int new_socket(const struct options *o, unsigned i, int flags)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK + i / PORTS_OF_ADDRESS)};
+    const int one = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+
+    if (fd < 0)
+        err(1, "socket");
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
+    if (o->to.sin_addr.s_addr == htonl(INADDR_LOOPBACK) && i >= PORTS_OF_ADDRESS &&
+        bind(fd, (struct sockaddr *)&from, sizeof from) < 0)
+        err(1, "bind");
+    return fd;
+}
+
+static bool connect_now(int fd)
+{
+    return connect(fd, (const struct sockaddr *)&bench.options.to, sizeof bench.options.to) == 0;
+}
+
+static void wire_connect(struct wire *w, unsigned i)
+{
+    bool connected;
+
+    w->fd = new_socket(&bench.options, i, SOCK_NONBLOCK);
+    w->out.grow = wire_grow;
+    connected = connect_now(w->fd);
+    if (!connected && errno != EINPROGRESS)
+        err(1, "connect to port %d", ntohs(bench.options.to.sin_port));
+    wire_watch(w, EPOLL_CTL_ADD, connected ? EPOLLIN : EPOLLIN | EPOLLOUT);
+    w->blocked = !connected;
+    if (connected)
+        wire_connected(w);
+    if (bench.options.classic && !connect_now(new_socket(&bench.options, i, SOCK_NONBLOCK)) &&
+        errno != EINPROGRESS)
+        err(1, "connect"); /* the second connection, which stays silent */
+}
+
+void wires_open(void)
+{
+    unsigned first = bench.process * ((bench.wire_count + 1) & ~1u);
+
+    bench.pending = bench.wire_count;
+    bench.now_ns = bench.began_ns = clock_ns();
+    for (unsigned i = 0; i < bench.wire_count; i++) {
+        while (i - (bench.wire_count - bench.pending) >= bench.options.burst)
+            wires_turn(1000000000);
+        wire_connect(&bench.wires[i], first + i);
+        if (i % 64 == 63)
+            wires_turn(0);
+    }
+    while (bench.pending > 0)
+        wires_turn(1000000000);
+}
+
+/* --- Events. --- */
+
+static void wire_event(struct wire *w, uint32_t events)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    if (w->state == WIRE_CONNECTS) {
+        getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+        if (error != 0)
+            errx(1, "connect: %s", strerror(error));
+        wire_connected(w);
+        if (w->blocked && w->sent == w->out.len)
+            wire_emptied(w);
+        return;
+    }
+    if (events & EPOLLOUT)
+        wire_flush(w);
+    if (events & ~(uint32_t)EPOLLOUT)
+        wire_receive(w);
+    wire_flush(w);
+}
+
+/* Relays whose store is silent ask whether it lives; and a run without any answer ends. */
+static void look_alive(void)
+{
+    static uint64_t next_ns, alive_ns;
+
+    if (bench.now_ns < next_ns)
+        return;
+    next_ns = bench.now_ns + 1000000000;
+    if (bench.pending == 0 || alive_ns == 0 || bench.result->down == 0)
+        alive_ns = bench.now_ns;
+    for (unsigned i = 0; i < bench.wire_count; i++) {
+        struct wire *w = &bench.wires[i];
+
+        alive_ns = w->heard_ns > alive_ns ? w->heard_ns : alive_ns;
+        if (bench.options.relays == 0 || w->state != WIRE_UP ||
+            bench.now_ns - w->heard_ns < PING_NS)
+            continue;
+        put_frame(&w->out, &(struct relay_frame){.kind = RELAY_PING, .number = 1});
+        wire_flush(w);
+    }
+    if (bench.pending > 0 && bench.now_ns - alive_ns > STALL_S * UINT64_C(1000000000))
+        errx(1, "no answer for %d s, and %u clients wait", STALL_S, bench.pending);
+}
+
+void wires_turn(uint64_t ns)
+{
+    const struct timespec wait = {.tv_sec = (time_t)(ns / 1000000000),
+                                  .tv_nsec = (long)(ns % 1000000000)};
+    struct epoll_event events[EVENTS_MAX];
+    int n = epoll_pwait2(bench.epoll, events, EVENTS_MAX, &wait, NULL);
+
+    if (n < 0 && errno != EINTR)
+        err(1, "epoll_wait");
+    bench.now_ns = clock_ns();
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.ptr != NULL)
+            wire_event(events[i].data.ptr, events[i].events);
+    }
+    look_alive();
+    agents_act();
+}
+
+/* --- Connections that say hello and nothing else. --- */
+
+static struct {
+    int *fds;
+    unsigned count;
+} idle;
+
+int connect_blocking(const struct options *o, unsigned i)
+{
+    const struct timeval patience = {.tv_sec = STALL_S};
+    int fd = new_socket(o, i, 0);
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (connect(fd, (const struct sockaddr *)&o->to, sizeof o->to) < 0)
+        err(1, "connect to port %d", ntohs(o->to.sin_port));
+    return fd;
+}
+
+static void idle_hello(int fd, uint32_t nonce)
+{
+    uint8_t hello[HELLO_LEN];
+    struct writer w = {.ptr = hello, .cap = sizeof hello};
+
+    c10d_write_hello(&w, nonce);
+    if (write(fd, hello, sizeof hello) != sizeof hello)
+        err(1, "write of VALIDATE and PING");
+}
+
+void idle_open(void)
+{
+    unsigned count = bench.options.idle / bench.options.processes;
+    uint8_t pong[PONG_LEN];
+
+    idle.fds = need(calloc(count, sizeof *idle.fds));
+    for (idle.count = 0; idle.count < count;) {
+        unsigned first = idle.count, end = first + IDLE_BATCH < count ? first + IDLE_BATCH : count;
+
+        for (; idle.count < end; idle.count++) {
+            idle.fds[idle.count] =
+                connect_blocking(&bench.options, bench.process * count + idle.count);
+            idle_hello(idle.fds[idle.count], idle.count);
+        }
+        for (unsigned i = first; i < end; i++) {
+            if (recv(idle.fds[i], pong, sizeof pong, MSG_WAITALL) != sizeof pong)
+                err(1, "PING was not answered");
+        }
+    }
+}
+
+void idle_close(void)
+{
+    while (idle.count > 0)
+        close(idle.fds[--idle.count]);
+    free(idle.fds);
+}
