@@ -1,5 +1,5 @@
-/* Reads --advertise, --worker-ports and --rules, and notes which settings of elastic jobs
- * contradict each other. */
+/* Reads --worker-ports and --rules, and notes which settings of elastic jobs contradict each other.
+ */
 #include "rdzv/config/config_internal.h"
 
 #include <stdlib.h>
@@ -11,63 +11,15 @@
 
 const char *const rank_order_names[] = {"torch", "natural", "keep", "table", NULL};
 
-static bool read_port(const char *text, size_t len, uint16_t *out)
-{
-    return config_read_port(text, len, out) && *out != 0;
-}
-
-static bool is_every_address(const char *host, size_t len)
-{
-    return (len == 7 && memcmp(host, "0.0.0.0", len) == 0) ||
-           (len == strspn(host, "0:") && memchr(host, ':', len) != NULL);
-}
-
-const char *config_check_advertise(struct config *c, const char *text)
-{
-    const char *host = text, *port = NULL;
-    size_t len = strlen(text);
-
-    if (text[0] == '[') {
-        const char *end = strchr(text, ']');
-
-        if (end == NULL || (end[1] != '\0' && end[1] != ':'))
-            return "an IPv6 address stands in brackets, as in [fd00::1]:29400";
-        host = text + 1;
-        len = (size_t)(end - host);
-        port = end[1] == ':' ? end + 2 : NULL;
-        if (!config_is_address(AF_INET6, host, len))
-            return "there is no IPv6 address between [ and ]";
-    } else if (!config_is_address(AF_INET6, host, len)) {
-        const char *colon = strrchr(text, ':');
-
-        if (colon != NULL) {
-            len = (size_t)(colon - text);
-            port = colon + 1;
-        }
-        if (!config_is_host_name(host, len))
-            return "this is no host; write HOST or HOST:PORT as workers can reach it, such as "
-                   "job-rdzv.default.svc:29400";
-    }
-    if (is_every_address(host, len))
-        return "this stands for every address of a machine; write the one that workers can reach";
-    c->elastic.advertise_port = 0;
-    if (port != NULL && !read_port(port, strlen(port), &c->elastic.advertise_port))
-        return "the port is not a number from 1 to 65535";
-    free((void *)(uintptr_t)c->elastic.advertise_host);
-    c->elastic.advertise_host = config_copy_text(host, len);
-    return NULL;
-}
-
 const char *config_check_worker_ports(struct config *c, const char *text)
 {
     const char *dash = strchr(text, '-');
     size_t len = dash == NULL ? strlen(text) : (size_t)(dash - text);
     uint16_t low, high;
 
-    if (!read_port(text, len, &low))
-        return "write LOW-HIGH, two ports from 1 to 65535, such as 29500-29599";
-    high = low;
-    if (dash != NULL && !read_port(dash + 1, strlen(dash + 1), &high))
+    if (!config_read_port(text, len, 1, &low) ||
+        !config_read_port(dash == NULL ? text : dash + 1, dash == NULL ? len : strlen(dash + 1), 1,
+                          &high))
         return "write LOW-HIGH, two ports from 1 to 65535, such as 29500-29599";
     if (high < low)
         return "the second port is below the first; write LOW-HIGH";

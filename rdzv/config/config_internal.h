@@ -146,9 +146,11 @@ const char *config_format_number(const struct config *c, const struct option *o,
 void config_free_values(struct config *c);
 config_check config_check_url;
 
-/* config_listen.c */
+/* config_address.c */
+config_check config_check_space, config_check_advertise, config_check_upstream;
+config_check config_check_journal, config_check_plaintext, config_check_allow;
 bool config_apply_listen(struct parse *p, const struct setting *s);
-config_check config_check_space;
+void config_free_endpoints(struct upstream_spec **list, size_t *count);
 /* localhost is 127.0.0.1, and ::1 where there is one. Not with port 0: that would be two ports. */
 void config_add_localhost(struct config *c, uint16_t port, const char *space);
 /* Takes nothing over, copies what it keeps. */
@@ -159,23 +161,13 @@ void config_clear_listeners(struct config *c);
 bool config_check_overlaps(struct parse *p);
 /* Whether the len bytes are a numeric address of that family, AF_INET or AF_INET6. */
 bool config_is_address(int family, const char *text, size_t len);
-/* Whether they may be the name of a host; of an address of IPv4 as well. */
-bool config_is_host_name(const char *text, size_t len);
-/* Digits of a port, 0 as well, and nothing else. */
-bool config_read_port(const char *text, size_t len, uint16_t *out);
+/* The digits of a port, which is not below `least`, and nothing else. */
+bool config_read_port(const char *text, size_t len, uint16_t least, uint16_t *out);
 
 /* config_elastic.c */
-config_check config_check_advertise, config_check_worker_ports;
-config_check config_check_run_rules, config_check_disable;
+config_check config_check_worker_ports, config_check_run_rules, config_check_disable;
 /* Notes what does not go together. */
 void config_finish_elastic(struct config *c);
-
-/* cidr.c */
-config_check config_check_plaintext, config_check_allow;
-
-/* config_endpoints.c */
-config_check config_check_upstream, config_check_journal;
-void config_free_endpoints(struct upstream_spec **list, size_t *count);
 
 /* config_rules.c */
 config_check config_check_peer_name, config_check_relay_name;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "rdzv/net/backend.h"
-#include "rdzv/net/inbuf.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/net/net.h"
 #include "rdzv/net/peer.h"
@@ -59,6 +58,29 @@ enum conn_wire {
 /* Room for the protocol's data within the connection, so that ten thousand idle connections take
  * one chunk of memory each. */
 #define CONN_SESSION_SIZE 64
+
+/* Received bytes that are still needed: the start of a request, or requests that must wait. A large
+ * request gets pages of its own, which growing never copies. */
+struct input {
+    size_t start; /* of what is not done with yet */
+    size_t len;   /* of that */
+    size_t cap;   /* of all of `bytes` */
+    size_t need;  /* bytes that the request here needs at least */
+    uint8_t bytes[];
+};
+
+/* Of one with so much room. */
+static inline size_t inbuf_size(size_t cap)
+{
+    return sizeof(struct input) + cap;
+}
+
+/* Moves the bytes into a buffer with room for at least `cap` bytes; `start` becomes 0. False, with
+ * the buffer unchanged, if memory is short. */
+bool inbuf_resize(struct input **in, struct lazy_free *g, enum account_class class, size_t cap);
+
+/* Frees it, unless it is NULL; then *in is NULL. */
+void inbuf_free(struct input **in, struct lazy_free *g);
 
 struct conn {
     struct event event;

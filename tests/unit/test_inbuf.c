@@ -1,6 +1,6 @@
 /* Half a request in memory: it grows and gets smaller, between the heap and pages of its own, and
  * no byte of it is lost. */
-#include "rdzv/net/inbuf.h"
+#include "rdzv/net/conn.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,13 +1,18 @@
-/* Addresses of listeners: how --listen spells them, and which cannot stand side by side. */
+/* Addresses: how --listen spells those of listeners, and which cannot stand side by side; the
+ * servers of --upstream and --journal; and networks. */
 #include "rdzv/config/config_internal.h"
-#include "store/memory/xalloc.h"
-#include "store/space.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <sys/un.h>
+
+#include "proto/lookup.h"
+#include "store/memory/xalloc.h"
+#include "store/space.h"
 
 /* The kernel's room for a path, less its end. */
 #define UNIX_PATH_MAX (sizeof((struct sockaddr_un){0}.sun_path) - 1)
@@ -83,17 +88,19 @@ bool config_is_address(int family, const char *text, size_t len)
     return inet_pton(family, copy, &address) == 1;
 }
 
-bool config_is_host_name(const char *text, size_t len)
+/* Whether the bytes may be the name of a host; of an address of IPv4 as well. */
+static bool is_host_name(const char *text, size_t len)
 {
     return len > 0 && len <= 253 && text[0] != '-' && text[0] != '.' &&
            strspn(text, LETTERS) >= len;
 }
 
-bool config_read_port(const char *text, size_t len, uint16_t *out)
+bool config_read_port(const char *text, size_t len, uint16_t least, uint16_t *out)
 {
     uint64_t port;
 
-    if (!slice_to_u64((struct slice){(const uint8_t *)text, len}, UINT16_MAX, &port))
+    if (!slice_to_u64((struct slice){(const uint8_t *)text, len}, UINT16_MAX, &port) ||
+        port < least)
         return false;
     *out = (uint16_t)port;
     return true;
@@ -108,7 +115,7 @@ static const char *check_host(const char *host, size_t len)
         return "an IPv6 address stands in brackets, as in [::1]:29400";
     if (strspn(host, "0123456789.") >= len)
         return "this is no IPv4 address; write four numbers from 0 to 255";
-    if (!config_is_host_name(host, len))
+    if (!is_host_name(host, len))
         return "this is no host name; write ADDR:PORT, such as 127.0.0.1:29400 or *:29400";
     return NULL;
 }
@@ -197,7 +204,7 @@ bool config_apply_listen(struct parse *p, const struct setting *s)
         return apply_unix(p, s, text);
     wire = take_wire(&text);
     problem = split_listen(text, &host, &host_len, &port, &space);
-    if (problem == NULL && !config_read_port(port, strcspn(port, "/"), &number))
+    if (problem == NULL && !config_read_port(port, strcspn(port, "/"), 0, &number))
         problem = "the port is a number from 0 to 65535; write ADDR:PORT";
     if (problem == NULL && space != NULL)
         problem = config_check_space(c, space);
@@ -277,4 +284,224 @@ bool config_check_overlaps(struct parse *p)
         }
     }
     return true;
+}
+
+/* --- Where workers reach this store. --- */
+
+static bool is_every_address(const char *host, size_t len)
+{
+    return (len == 7 && memcmp(host, "0.0.0.0", len) == 0) ||
+           (len == strspn(host, "0:") && memchr(host, ':', len) != NULL);
+}
+
+const char *config_check_advertise(struct config *c, const char *text)
+{
+    const char *host = text, *port = NULL;
+    size_t len = strlen(text);
+
+    if (text[0] == '[') {
+        const char *end = strchr(text, ']');
+
+        if (end == NULL || (end[1] != '\0' && end[1] != ':'))
+            return "an IPv6 address stands in brackets, as in [fd00::1]:29400";
+        host = text + 1;
+        len = (size_t)(end - host);
+        port = end[1] == ':' ? end + 2 : NULL;
+        if (!config_is_address(AF_INET6, host, len))
+            return "there is no IPv6 address between [ and ]";
+    } else if (!config_is_address(AF_INET6, host, len)) {
+        const char *colon = strrchr(text, ':');
+
+        if (colon != NULL) {
+            len = (size_t)(colon - text);
+            port = colon + 1;
+        }
+        if (!is_host_name(host, len))
+            return "this is no host; write HOST or HOST:PORT as workers can reach it, such as "
+                   "job-rdzv.default.svc:29400";
+    }
+    if (is_every_address(host, len))
+        return "this stands for every address of a machine; write the one that workers can reach";
+    c->elastic.advertise_port = 0;
+    if (port != NULL && !config_read_port(port, strlen(port), 1, &c->elastic.advertise_port))
+        return "the port is not a number from 1 to 65535";
+    free((void *)(uintptr_t)c->elastic.advertise_host);
+    c->elastic.advertise_host = config_copy_text(host, len);
+    return NULL;
+}
+
+/* --- Servers that rdzvd connects to. --- */
+
+void config_free_endpoints(struct upstream_spec **list, size_t *count)
+{
+    for (size_t i = 0; i < *count; i++)
+        free((*list)[i].host);
+    free(*list);
+    *list = NULL;
+    *count = 0;
+}
+
+/* HOST:PORT or [ADDRESS]:PORT; false: it is neither. */
+static bool read_endpoint(const char *text, struct upstream_spec *out)
+{
+    struct address a;
+
+    if (!address_parse(text, &a) ||
+        !(text[0] == '[' ? config_is_address(AF_INET6, a.host, strlen(a.host))
+                         : is_host_name(a.host, strlen(a.host))))
+        return false;
+    *out = (struct upstream_spec){config_copy_text(a.host, strlen(a.host)), (uint16_t)atoi(a.port)};
+    return true;
+}
+
+/* Reads `len` bytes, endpoints with commas between, into the list, whose entries before that are
+ * freed. False: an entry is invalid; the list has the entries before it. */
+static bool read_endpoints(const char *text, size_t len, struct upstream_spec **list, size_t *count)
+{
+    char *copy = config_copy_text(text, len);
+    struct string_list parts = {0};
+    bool ok = true;
+
+    string_list_split(&parts, copy);
+    config_free_endpoints(list, count);
+    *list = xcalloc(parts.count, sizeof **list);
+    while (ok && *count < parts.count) {
+        ok = read_endpoint(parts.items[*count], &(*list)[*count]);
+        *count += ok;
+    }
+    string_list_free(&parts);
+    free(copy);
+    return ok;
+}
+
+const char *config_check_upstream(struct config *c, const char *text)
+{
+    return read_endpoints(text, strlen(text), &c->upstreams, &c->upstream_count)
+               ? NULL
+               : "write HOST:PORT[,HOST:PORT...], such as job-rdzv.default.svc:29400 or "
+                 "[fd00::1]:29400";
+}
+
+#define SCHEME           "etcd://"
+#define JOURNAL_NAME_MAX 100u
+
+const char *config_check_journal(struct config *c, const char *text)
+{
+    struct config_journal *j = &c->journal;
+    const char *hosts = text + strlen(SCHEME), *name;
+
+    if (strncmp(text, SCHEME, strlen(SCHEME)) == 0 && (name = strchr(hosts, '/')) != NULL &&
+        strlen(name + 1) <= JOURNAL_NAME_MAX && config_space_name_ok(name + 1) &&
+        read_endpoints(hosts, (size_t)(name - hosts), &j->endpoints, &j->endpoint_count)) {
+        free(j->name);
+        j->name = config_copy_text(name + 1, strlen(name + 1));
+        return NULL;
+    }
+    return "write etcd://HOST:PORT[,HOST:PORT...]/NAME, such as "
+           "etcd://etcd-0.etcd:2379,etcd-1.etcd:2379/rdzv";
+}
+
+/* --- Networks. --- */
+
+static void clear_host_bits(struct cidr *c)
+{
+    for (size_t i = 0; i < 16; i++) {
+        size_t kept = c->bits > 8 * i ? c->bits - 8 * i : 0;
+
+        if (kept < 8)
+            c->address[i] &= (uint8_t)(0xff00u >> kept);
+    }
+}
+
+static bool parse_one(const char *text, struct cidr *out)
+{
+    const char *slash = strchr(text, '/');
+    size_t host_len = strcspn(text, "/");
+    char host[INET6_ADDRSTRLEN + 1] = "";
+    struct cidr c = {.address = {[10] = 0xff, [11] = 0xff}};
+    uint64_t most, bits;
+
+    if (host_len >= sizeof host)
+        return false;
+    memcpy(host, text, host_len);
+    if (inet_pton(AF_INET, host, c.address + 12) == 1)
+        most = 32;
+    else if (inet_pton(AF_INET6, host, c.address) == 1)
+        most = 128;
+    else
+        return false;
+    bits = most;
+    if (slash != NULL && !slice_to_u64(slice_str(slash + 1), most, &bits))
+        return false;
+    c.bits = (uint8_t)(128 - most + bits);
+    clear_host_bits(&c);
+    *out = c;
+    return true;
+}
+
+bool cidr_list_parse(const char *text, struct cidr_list *out)
+{
+    struct cidr_list list = {0};
+    struct string_list parts = {0};
+    bool ok = true;
+
+    string_list_split(&parts, text);
+    list.items = xcalloc(parts.count, sizeof *list.items);
+    while (ok && list.count < parts.count) {
+        ok = parse_one(parts.items[list.count], &list.items[list.count]);
+        list.count++;
+    }
+    string_list_free(&parts);
+    cidr_list_free(ok ? out : &list);
+    if (ok)
+        *out = list;
+    return ok;
+}
+
+void cidr_list_free(struct cidr_list *list)
+{
+    free(list->items);
+    *list = (struct cidr_list){0};
+}
+
+static bool cidr_has_address(const struct cidr *c, const uint8_t address[16])
+{
+    size_t whole = c->bits / 8, rest = c->bits % 8;
+
+    return memcmp(c->address, address, whole) == 0 &&
+           (rest == 0 || ((c->address[whole] ^ address[whole]) & (0xff00u >> rest) & 0xff) == 0);
+}
+
+bool cidr_list_has(const struct cidr_list *list, const uint8_t address[16])
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (cidr_has_address(&list->items[i], address))
+            return true;
+    }
+    return false;
+}
+
+/* --- --plaintext and --allow. --- */
+
+const char *config_check_plaintext(struct config *c, const char *text)
+{
+    struct config_plaintext *p = &c->tls.plaintext_for;
+
+    if (strcmp(text, "on") == 0 || strcmp(text, "off") == 0) {
+        cidr_list_free(&p->networks);
+        p->everybody = text[1] == 'n';
+    } else if (strcmp(text, "loopback") == 0) {
+        p->everybody = false;
+        (void)cidr_list_parse("127.0.0.0/8,::1", &p->networks); /* as the default is */
+    } else if (cidr_list_parse(text, &p->networks)) {
+        p->everybody = false;
+    } else {
+        return "write on, loopback, off, or networks as in 10.0.0.0/8,fd00::/8";
+    }
+    return NULL;
+}
+
+const char *config_check_allow(struct config *c, const char *text)
+{
+    return cidr_list_parse(text, &c->allowed) ? NULL : "write networks, as in 10.0.0.0/8,fd00::/8";
 }
