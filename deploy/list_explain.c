@@ -108,7 +108,7 @@ static void list_settings(bool schema, struct diag *d)
 
     if (schema) {
         yaml_put(&d->arena, vars, "settings", settings);
-        yaml_put(&d->arena, vars, "patterns", value_type_patterns(&d->arena));
+        yaml_put(&d->arena, vars, "forms", embedded_load(&data, "", "types", NULL, d));
         template_print_json(stdout, "schema", "schema", vars, d);
     } else {
         puts("settings:");

@@ -2,8 +2,13 @@
  * `at` of each for messages: "rdzv.conf", "volumes[2].name". See schema.h for the contract. */
 #include "deploy/template/schema.h"
 
+#include "deploy/template/files.h"
+
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FORMS_MAX 32 /* of all types; one more than there are */
 
 const char *schema_nearest(const struct yaml_node *keys, const char *name)
 {
@@ -35,6 +40,50 @@ static struct yaml_node *copy_marks(struct yaml_node *to, const struct yaml_node
 
 static struct yaml_node *check_setting(struct schema *s, const struct yaml_node *schema,
                                        const struct yaml_node *value, const char *at);
+
+/* --- Types of texts. --- */
+
+const struct yaml_node *schema_type(const char *name)
+{
+    static struct embedded data;
+    struct diag d = {0};
+
+    if (data.count == 0)
+        embedded_load(&data, "", "types", NULL, &d);
+    return yaml_get(data.files[0].docs[0].root, name);
+}
+
+/* `form` is of types.yaml. Each is compiled once: it may take a millisecond. */
+static bool matches(const char *text, const struct yaml_node *form)
+{
+    static struct {
+        const struct yaml_node *of;
+        regex_t regex;
+    } compiled[FORMS_MAX];
+    size_t i = 0;
+
+    while (compiled[i].of != NULL && compiled[i].of != form)
+        i++;
+    if (compiled[i].of == NULL && (i + 1 == FORMS_MAX || regcomp(&compiled[i].regex, form->text,
+                                                                 REG_EXTENDED | REG_NOSUB) != 0))
+        abort();
+    compiled[i].of = form;
+    return regexec(&compiled[i].regex, text, 0, NULL, 0) == 0;
+}
+
+bool schema_fits(const struct yaml_node *type, const char *text)
+{
+    const struct yaml_node *forms = yaml_get(type, "forms");
+    int64_t max;
+
+    if (yaml_to_int(yaml_get(type, "max"), &max) && strlen(text) > (size_t)max)
+        return false;
+    return (forms != NULL || matches(text, yaml_get(type, "pattern"))) &&
+           !ANY(YAML_FOREACH(form, forms), !matches(text, form)) &&
+           !ANY(YAML_FOREACH(form, yaml_get(type, "never")), matches(text, form));
+}
+
+/* --- Settings. --- */
 
 static struct yaml_node *check_int(struct schema *s, const struct yaml_node *schema,
                                    const struct yaml_node *value, const char *at)
@@ -83,13 +132,14 @@ static struct yaml_node *check_text(struct schema *s, const struct yaml_node *sc
 {
     const struct yaml_node *values = yaml_get(schema, "values");
     const char *name = yaml_text(yaml_get(schema, "type"));
-    const struct value_type *type = value_type_find(name);
+    const struct yaml_node *type = schema_type(name);
+    const char *what = yaml_text(yaml_get(type, "what"));
     struct yaml_node *text;
 
     if (value->kind != YAML_SCALAR)
-        return report_wrong(s, value, at, type != NULL ? type->what : "a text", "write one value");
-    if (type != NULL && !value_type_fits(type, value->text))
-        return report_wrong(s, value, at, type->what, type->remedy);
+        return report_wrong(s, value, at, what != NULL ? what : "a text", "write one value");
+    if (type != NULL && !schema_fits(type, value->text))
+        return report_wrong(s, value, at, what, yaml_text(yaml_get(type, "remedy")));
     if (values != NULL && !is_allowed_value(s, values, value, at))
         return NULL;
     text = yaml_new_text(s->arena, value->text, value->len);

@@ -20,19 +20,7 @@ struct yaml_node *schema_check(struct schema *s, const struct yaml_node *keys,
 /* The key of the mapping that is nearest to the name, or NULL if none is near. */
 const char *schema_nearest(const struct yaml_node *keys, const char *name);
 
-/* A type of settings that are texts of a certain form. */
-struct value_type {
-    const char *name; /* as in `type:` */
-    const char *what; /* "is not ..." */
-    const char *remedy;
-    const char
-        *pattern; /* a regular expression of ECMA 262; without (?...) it is one of POSIX, too */
-    size_t max;   /* bytes; 0: any number */
-    bool (*fits)(const char *text); /* what the pattern does not say; NULL: nothing */
-};
-
-/* NULL: no type of that name. */
-const struct value_type *value_type_find(const char *name);
-bool value_type_fits(const struct value_type *type, const char *text);
-/* A mapping of the patterns of all types by their names. */
-struct yaml_node *value_type_patterns(struct arena *a);
+/* Whether the text has the form of that type of types.yaml. */
+bool schema_fits(const struct yaml_node *type, const char *text);
+/* The type of that name; NULL: there is none. It lives as long as the program. */
+const struct yaml_node *schema_type(const char *name);

@@ -1,4 +1,4 @@
-/* deploy/template/value_types: which texts fit which type. */
+/* deploy/data/types.yaml: which texts fit which type. */
 #include "deploy/template/schema.h"
 
 #include <setjmp.h>
@@ -106,14 +106,14 @@ static void values_fit_or_do_not(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct value_type *type = value_type_find(cases[i].type);
+        const struct yaml_node *type = schema_type(cases[i].type);
 
         assert_non_null(type);
-        if (value_type_fits(type, cases[i].text) != cases[i].fits)
+        if (schema_fits(type, cases[i].text) != cases[i].fits)
             fail_msg("%s: \"%s\" is %sto fit", cases[i].type, cases[i].text,
                      cases[i].fits ? "" : "not ");
     }
-    assert_null(value_type_find("nothing"));
+    assert_null(schema_type("nothing"));
 }
 
 int main(void)
