@@ -130,6 +130,8 @@ void conn_update_stall(struct conn *c, bool moved)
 
 /* --- Beginning and end. --- */
 
+#define RELAYED_SIZE offsetof(struct conn, event)
+
 static void conn_add(struct conn *c, struct listener *listener, struct engine_space *space,
                      const struct peer *peer)
 {
@@ -164,6 +166,7 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
         close(fd);
         return NULL;
     }
+    c->fd = fd;
     c->mask = EV_READ;
     c->wire = n->handshakes.certificate.context == NULL ? WIRE_KNOWN : WIRE_UNKNOWN;
     conn_add(c, listener, listener->space, &from);
@@ -173,11 +176,11 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
 struct conn *conn_new_relayed(struct listener *listener, struct engine_space *space,
                               const struct peer *peer, struct conn_backend *backend)
 {
-    struct conn *c = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *c);
+    struct conn *c = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, RELAYED_SIZE);
 
     if (c == NULL)
         return NULL;
-    event_assign(&c->event, listener->net->base, -1, 0, NULL, c);
+    c->fd = -1;
     c->backend = backend;
     conn_add(c, listener, space, peer);
     return c;
@@ -364,7 +367,7 @@ void conn_free(struct conn *c)
     if (!conn_is_relayed(c))
         close(conn_fd(c));
     listen_conn_gone(c->listener);
-    account_free(ACCOUNT_SESSIONS, c, sizeof *c);
+    account_free(ACCOUNT_SESSIONS, c, conn_is_relayed(c) ? RELAYED_SIZE : sizeof *c);
 }
 
 /* --- Output. --- */

@@ -83,7 +83,6 @@ bool inbuf_resize(struct input **in, struct lazy_free *g, enum account_class cla
 void inbuf_free(struct input **in, struct lazy_free *g);
 
 struct conn {
-    struct event event;
     struct listener *listener;
     struct engine_space *space;      /* the listener's, unless its protocol has another one */
     struct conn_backend *backend;    /* NULL: the plain socket */
@@ -96,16 +95,17 @@ struct conn {
     } session; /* what the protocol keeps of the connection; zero when it begins */
 
     struct peer peer;
-    uint8_t input;     /* enum conn_input */
-    uint8_t output;    /* enum conn_output */
-    uint8_t end;       /* enum conn_end */
-    uint8_t mask;      /* what libevent watches for: EV_READ, EV_WRITE */
-    uint8_t probation; /* enum conn_probation */
-    uint8_t wire;      /* enum conn_wire */
-    uint8_t short_of;  /* while on probation: enum refusal_reason */
-    bool slow;         /* its next request waits for a slice: conn_begin_slice() */
-    bool was_push;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
-    bool peer_left;    /* the peer's side has said that it ends: FIN or RST */
+    int fd;             /* the socket; -1: it has none, and is relayed */
+    uint8_t input;      /* enum conn_input */
+    uint8_t output;     /* enum conn_output */
+    uint8_t end;        /* enum conn_end */
+    uint8_t mask;       /* what libevent watches for: EV_READ, EV_WRITE */
+    uint8_t probation;  /* enum conn_probation */
+    uint8_t wire;       /* enum conn_wire */
+    uint8_t short_of;   /* while on probation: enum refusal_reason */
+    bool slow : 1;      /* its next request waits for a slice: conn_begin_slice() */
+    bool was_push : 1;  /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
+    bool peer_left : 1; /* the peer's side has said that it ends: FIN or RST */
 
     TAILQ_ENTRY(conn) entry;   /* in net->conns or net->closed */
     TAILQ_ENTRY(conn) queued;  /* in net->queued, notified, bulk or uncommitted, as `output` says */
@@ -118,6 +118,8 @@ struct conn {
     uint64_t watermark;  /* the batch that the output depends on, see engine_watermark() */
     uint32_t charged_in; /* the iteration that `charged` is about: its low bits */
     uint32_t charged;    /* conn_charge() */
+    struct event
+        event; /* of the socket. The last member: a relayed connection has no memory for it */
 };
 
 static inline struct net *conn_net(const struct conn *c)
@@ -130,10 +132,9 @@ static inline struct engine_space *conn_space(const struct conn *c)
     return c->space;
 }
 
-/* The socket; -1: it has none, and is relayed. */
 static inline int conn_fd(const struct conn *c)
 {
-    return c->event.ev_fd;
+    return c->fd;
 }
 
 /* So long ago the peer sent its last byte, in milliseconds. UINT64_MAX: not known, as of a relayed

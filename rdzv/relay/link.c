@@ -85,7 +85,7 @@ static void link_welcome(struct relay_link *link, const Rdzv__RelayHello *hello,
 
     put_welcome(link, version);
     log_event(LOG_INFO, "link_opened", log_str("peer", CONN_PEER(link->conn)),
-              log_str("relay", link->name), log_str("space", link->space->store->name),
+              log_str("relay", relay_link_name(link)), log_str("space", link->space->store->name),
               log_str("release", hello_release(hello->release, release)),
               log_u64("frames", version));
 }
@@ -93,6 +93,7 @@ static void link_welcome(struct relay_link *link, const Rdzv__RelayHello *hello,
 static void free_link(struct relay_link *link)
 {
     table_fini(&link->channels);
+    blob_unref(link->name);
     account_free(ACCOUNT_SESSIONS, link, sizeof *link);
 }
 
@@ -120,7 +121,7 @@ static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, 
  * Returns NULL then, or why the frame is no HELLO. */
 static const char *relay_take_hello(struct relay_link *link, struct slice payload)
 {
-    char version_why[HELLO_WHY_MAX], space_why[HELLO_SPACE_WHY_MAX];
+    char version_why[HELLO_WHY_MAX], space_why[HELLO_SPACE_WHY_MAX], name[CONN_VIA_MAX];
     Rdzv__RelayHello *hello = NULL;
     uint32_t version;
     const char *why;
@@ -129,9 +130,12 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
         hello = rdzv__relay_hello__unpack(NULL, payload.len, payload.ptr);
     if (hello == NULL)
         return "the first frame is not HELLO";
-    hello_text(hello->name, "a_relay", link->name, sizeof link->name);
+    hello_text(hello->name, "a_relay", name, sizeof name);
+    link->name = blob_new(ACCOUNT_SESSIONS, (struct slice){(uint8_t *)name, strlen(name) + 1});
     version = hello_version(hello, version_why);
-    why = version == 0 ? version_why : link_choose_space(link, hello, space_why);
+    why = link->name == NULL ? "the store has no memory for it, see --memory-limit"
+          : version == 0     ? version_why
+                             : link_choose_space(link, hello, space_why);
     if (why != NULL)
         link_refuse(link, why);
     else if (hello->http)
@@ -428,7 +432,8 @@ static void link_end(struct conn *c)
 
     if (link->space != NULL)
         log_event(LOG_INFO, "link_closed", log_str("peer", CONN_PEER(c)),
-                  log_str("relay", link->name), log_str("space", link->space->store->name),
+                  log_str("relay", relay_link_name(link)),
+                  log_str("space", link->space->store->name),
                   log_u64("sessions", link->channels.count));
     link_stop_waiting(link);
     lose_link(link);

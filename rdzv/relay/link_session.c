@@ -89,6 +89,7 @@ void relay_session_free(struct relay_session *s)
     if (s->link != NULL)
         session_leave_channel(s);
     table_remove(&s->all->sessions, &s->by_id);
+    blob_unref(s->via);
     account_free(ACCOUNT_SESSIONS, s, sizeof *s);
 }
 
@@ -690,6 +691,13 @@ static void prepare_opened(struct relay_session *s)
     }
 }
 
+static void session_set_via(struct relay_session *s, struct relay_link *link)
+{
+    blob_unref(s->via);
+    s->via = blob_ref(link->name);
+    s->backend.via = relay_link_name(link);
+}
+
 static void session_attach(struct relay_session *s, struct relay_link *link, uint32_t channel)
 {
     session_enter(s, RELAYED_OPENING);
@@ -698,7 +706,7 @@ static void session_attach(struct relay_session *s, struct relay_link *link, uin
     s->by_channel.key = (struct slice){(const uint8_t *)&s->channel, sizeof s->channel};
     table_add(&link->channels, &s->by_channel);
     TAILQ_INSERT_TAIL(&link->sessions, s, entry);
-    memcpy(s->via, link->name, sizeof s->via);
+    session_set_via(s, link);
     s->backend.may_repeat = true;
     prepare_opened(s);
 }
@@ -771,12 +779,12 @@ static struct relay_session *session_make(struct relay_link *link, const Rdzv__R
     if (s == NULL)
         return NULL;
     s->backend.functions = &functions;
-    s->backend.via = s->via;
     s->conn = conn_new_relayed(link->conn->listener, link->space, &peer, &s->backend);
     if (s->conn == NULL) {
         account_free(ACCOUNT_SESSIONS, s, sizeof *s);
         return NULL;
     }
+    session_set_via(s, link);
     s->all = all;
     s->space = link->space;
     s->id = open->session;

@@ -89,11 +89,16 @@ struct relay_link {
     TAILQ_ENTRY(relay_link) waiting;   /* in all->waiting while it waits */
     bool waits;
     uint64_t waits_since_ms; /* engine_lived_ms() */
-    char name[CONN_VIA_MAX];
-    uint64_t lost_ms;             /* engine_lived_ms() */
-    bool peer_left;               /* the relay's side has closed it */
+    struct blob *name;       /* the relay's, and a zero byte; NULL: it has not said HELLO yet */
+    uint64_t lost_ms;        /* engine_lived_ms() */
+    bool peer_left;          /* the relay's side has closed it */
     struct restart_node *restart; /* of a relay with --exit-on-restart; NULL: of none */
 };
+
+static inline const char *relay_link_name(const struct relay_link *link)
+{
+    return (const char *)link->name->bytes;
+}
 
 /* Queued bytes, and the request that they answer. */
 struct link_answer {
@@ -127,8 +132,10 @@ struct relay_session {
     uint8_t id_key[16];                 /* the id, and the space */
     TAILQ_ENTRY(relay_session) entry;   /* in link->sessions or all->detached */
     TAILQ_ENTRY(relay_session) waiting; /* in link->blocked */
-    TAILQ_ENTRY(relay_session) holds;   /* in all->held while is_held */
-    TAILQ_ENTRY(relay_session) returns; /* in all->awaited or all->dropped */
+    union {
+        TAILQ_ENTRY(relay_session) holds;   /* in all->held while is_held: then it has a link */
+        TAILQ_ENTRY(relay_session) returns; /* in all->awaited or all->dropped */
+    };
     struct relay_links *all;
     struct relay_link *link; /* NULL: it has none */
     struct engine_space *space;
@@ -137,10 +144,13 @@ struct relay_session {
     uint64_t id;
     uint64_t link_number; /* the last link that has opened it; see struct RelayOpen */
     uint32_t channel;
-    char via[CONN_VIA_MAX]; /* the relay's name */
-
-    uint8_t state;  /* enum relay_session_state */
-    uint8_t record; /* enum relay_session_record */
+    uint8_t state;        /* enum relay_session_state */
+    uint8_t record;       /* enum relay_session_record */
+    uint8_t opened_flags; /* of RELAY_OPENED, while RELAYED_OPENING */
+    bool is_partial : 1;  /* the rest of a request comes in the next frame */
+    bool is_held : 1;     /* in all->held */
+    bool is_blocked : 1;  /* in link->blocked: it sends when it is the first there */
+    struct blob *via;     /* the name of its last link */
 
     /* Requests, by their numbers. The relay has sent all requests up to `received` since it opened
      * the session; the store has executed those up to `executed`. */
@@ -151,13 +161,9 @@ struct relay_session {
     uint64_t notified; /* the value of `done` that the relay has received */
     uint64_t waits;    /* a WAIT or BARRIER that is open; 0: none */
     uint64_t stopped;  /* an answered WAIT or BARRIER that was the last request; 0: none */
-    bool is_partial;   /* the rest of a request comes in the next frame */
-    bool is_held;      /* in all->held */
-    bool is_blocked;   /* in link->blocked: it sends when it is the first there */
     struct link_answer answers[2]; /* what is queued */
     size_t noted;                  /* bytes of it, all together */
-    uint64_t opened_number;        /* of RELAY_OPENED, while RELAYED_OPENING */
-    uint8_t opened_flags;
+    uint64_t opened_number;        /* the same of RELAY_OPENED as opened_flags */
 };
 
 /* The store may drop a session by itself, for example because memory is short. Perhaps its last
