@@ -263,9 +263,11 @@ COMMANDS = [
     Command("release", "RUN", 1, 1, "runs", "reason", "end the hold of a run",
             """All agents that wait meet again.""" + FOR_OPERATORS,
             ("release JOB", "the job goes on")),
-    Command("rules", "RUN [RULE,...]", 1, 2, "runs", "reason", "the rules of a run about its nodes",
+    Command("rules", "RUN [RULE,...]", 1, 2, "runs", "reason", "the rules of a run",
             """With nodes-multiple=COUNT, each round has a multiple of COUNT nodes; the other nodes wait as spares. With
             grow-interval=DURATION, the nodes do not meet only for more nodes until that time is over since they met.
+            With restart-budget=COUNT/DURATION, the run is closed when more than COUNT failures of workers or nodes have
+            ended its rounds within that time.
             These rules replace those of the run. Without a RULE, the run has the rules of the store
             again (rdzvd --rules).""" + FOR_OPERATORS,
             ("rules JOB nodes-multiple=4,grow-interval=30m", "4, 8, 12 nodes, and growth twice an hour"),
@@ -333,7 +335,7 @@ TABLES = {
     "waits": "CLIENTS waiters count, WAIT FOR THE KEY key, VALUE what, WRITTEN BY written_by",
     "nodes": "NODE addr, PID pid number, ROLE role role, RANK rank number, FOR since age, HEARTBEAT heartbeat age, PEER peer",
     "rounds": "ROUND round count, NODES nodes count, TOOK seconds took, BEGAN began ago, WHY IT ENDED why",
-    "orders": "ORDER order, ABOUT - about, UNTIL NODES nodes count, ENDS WHEN ends, MULTIPLE nodes_multiple count, INTERVAL grow_interval took, "
+    "orders": "ORDER order, ABOUT - about, UNTIL NODES nodes count, ENDS WHEN ends, RULES rules, "
               "FOR since age, BY by, REASON reason",
 }
 

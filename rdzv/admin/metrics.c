@@ -235,6 +235,7 @@ static void write_store_counts(FILE *out, const struct net *n)
                      RECOVERY_FIRST_NS);
     metric_value(out, METRIC_rdzvd_torch_runs_closed_total, stats->jobs.runs_closed);
     metric_value(out, METRIC_rdzvd_torch_runs_failed_total, stats->jobs.runs_failed);
+    metric_value(out, METRIC_rdzvd_torch_runs_stopped_total, stats->jobs.runs_stopped);
     metric_value(out, METRIC_rdzvd_torch_nodes_disconnected_total, stats->jobs.nodes_disconnected);
     metric_value(out, METRIC_rdzvd_torch_nodes_silent_total, stats->jobs.nodes_silent);
     metric_value(out, METRIC_rdzvd_torch_restarts_total, stats->jobs.restarts_asked);

@@ -271,8 +271,8 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
     size_t waiting = f->run == NULL ? 0 : f->run->held[HELD_REJOIN];
 
     if (f->run != NULL && f->run->orders.word == ORDER_CLOSE)
-        run_status_hint(h, "an operator has closed it: agents that start again find it closed; "
-                           "`rdzvctl forget` frees its id");
+        run_status_hint(h, "an operator or a rule has closed it: agents that start again find it "
+                           "closed; `rdzvctl forget` frees its id");
     else if (waiting > 0)
         run_status_hint(
             h,

@@ -105,9 +105,9 @@ static struct operator_answer order_run(struct engine_space *space,
 
 /* NULL: the order is read; else why not. `order->name` is there. */
 static const char *read_order(const struct http_request *r, bool is_about_node, struct slice word,
-                              struct operator_order *order)
+                              struct operator_order *order, char rules[TEXT_MAX + 1])
 {
-    char in[TEXT_MAX + 1], until[TEXT_MAX + 1], rules[TEXT_MAX + 1];
+    char in[TEXT_MAX + 1], until[TEXT_MAX + 1];
 
     if (!operator_verb_read(word, &order->verb) ||
         operator_is_about_node(order->verb) != is_about_node)
@@ -127,9 +127,9 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
         return is_about_node ? "Say ?order=drain&until=gone, or the same of evict"
                              : "Say ?order=hold&until=NODES, a number from 1 to 1000000";
     read_text(r, "rules", rules);
-    order->has_rules = rules[0] != '\0';
-    if (order->has_rules && run_rules_read(rules, &order->rules, NULL) != NULL)
-        return "Rules are nodes-multiple=COUNT,grow-interval=DURATION, or one of them";
+    order->rules_text = rules[0] == '\0' ? NULL : rules;
+    if (order->rules_text != NULL && run_rules_read(rules, &order->rules, NULL) != NULL)
+        return "Rules are " RULES_ARE;
     return NULL;
 }
 
@@ -138,14 +138,15 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
                          bool is_about_node, struct slice name)
 {
     struct operator_order order = {.name = name};
-    char reason[TEXT_MAX + 1], by[TEXT_MAX + 1], whole[TEXT_MAX + CONN_PEER_MAX + 8];
+    char reason[TEXT_MAX + 1], by[TEXT_MAX + 1], rules[TEXT_MAX + 1],
+        whole[TEXT_MAX + CONN_PEER_MAX + 8];
     struct operator_answer answer;
     struct operator_nodes nodes;
     struct slice word;
     const char *wrong;
 
     url_find_param(r->query, "order", &word);
-    wrong = read_order(r, is_about_node, word, &order);
+    wrong = read_order(r, is_about_node, word, &order, rules);
     if (wrong != NULL) {
         reply_message(r, 400, wrong, HTTP_ETCD_NONE);
         return;

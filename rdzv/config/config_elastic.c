@@ -28,6 +28,16 @@ const char *config_check_worker_ports(struct config *c, const char *text)
     return NULL;
 }
 
+/* "3/1h" */
+static bool read_limit(const char *value, struct rule_limit *out)
+{
+    size_t len = strcspn(value, "/");
+
+    return value[len] == '/' &&
+           slice_to_u64((struct slice){(const uint8_t *)value, len}, RULE_COUNT_MAX, &out->count) &&
+           units_parse_duration(value + len + 1, &out->ms) == UNITS_OK && out->ms != 0;
+}
+
 static bool read_rule(const char *rule, struct run_rules *out, char **rank_zero)
 {
     struct slice name = {(const uint8_t *)rule, strcspn(rule, "=")};
@@ -37,6 +47,8 @@ static bool read_rule(const char *rule, struct run_rules *out, char **rank_zero)
         return slice_to_u64(slice_str(value), UINT16_MAX, &out->nodes_multiple);
     if (slice_is(name, "grow-interval"))
         return units_parse_duration(value, &out->grow_interval_ms) == UNITS_OK;
+    if (slice_is(name, "restart-budget"))
+        return read_limit(value, &out->restart_budget);
     if (rank_zero == NULL || !slice_is(name, "rank-zero") || value[0] == '\0')
         return false;
     free(*rank_zero);
@@ -55,7 +67,7 @@ const char *run_rules_read(const char *text, struct run_rules *out, char **rank_
         ok = ok && read_rule(items.items[i], &rules, rank_zero);
     string_list_free(&items);
     if (!ok)
-        return "write RULE[,RULE...]: nodes-multiple=COUNT, grow-interval=DURATION";
+        return "write RULE[,RULE...]: " RULES_ARE;
     *out = rules;
     return NULL;
 }

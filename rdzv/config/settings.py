@@ -129,7 +129,7 @@ SETTINGS = [  # a text begins a group of --help
     setting("choice", "rank-order", "elastic.rank_order", "torch|natural|keep|table",
             "keep: nodes keep their ranks, new nodes take free ones", default="keep"),
     setting("text", "rules", "elastic.rules_text", "RULES",
-            "nodes-multiple=COUNT, grow-interval=DURATION, rank-zero=NAME", check="run_rules", unset="none"),
+            "rules of all runs, such as nodes-multiple=4,restart-budget=3/1h", check="run_rules", unset="none"),
     setting("count", "nodes-multiple", "elastic.rules.nodes_multiple", "COUNT|off", default="off"),  # each rule
     setting("duration", "grow-interval", "elastic.rules.grow_interval_ms", "DURATION|off", default="off"),
     setting("text", "rank-zero", "elastic.rank_zero", "NAME"),

@@ -80,6 +80,7 @@ struct policy_counters {
     uint64_t rounds_completed; /* of all runs */
     uint64_t runs_closed;
     uint64_t runs_failed;        /* of them */
+    uint64_t runs_stopped;       /* of them: by a rule */
     uint64_t runs_repaired;      /* lines `repaired` in the log */
     uint64_t nodes_disconnected; /* agents that left while their run was open */
     uint64_t nodes_silent;       /* nodes that were taken out, since nothing came of them */

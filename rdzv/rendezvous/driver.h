@@ -143,6 +143,8 @@ void driver_end_run(struct live_run *run, const char *end, const char *why, int6
 void operator_restore(struct rendezvous_space *home);
 void operator_restore_run(struct live_run *run);
 void operator_forget_run(struct live_run *run);
+/* By history.stop, the run is closed as by an operator. */
+void operator_close_run(struct live_run *run);
 /* The policy has ended the hold of the run. */
 void operator_end_hold(struct live_run *run);
 

@@ -75,6 +75,7 @@ void history_fini(struct history *h)
     while (h->loss_count > 0)
         drop_loss(h, TAILQ_FIRST(&h->losses));
     history_drop_text(&h->failed);
+    history_drop_text(&h->stop);
     *h = (struct history){0};
 }
 
@@ -107,6 +108,9 @@ void history_end(struct history *h, const char *why, int64_t now_us)
 
     if (r == NULL || r->ended_us != 0)
         return;
+    if (r->completed_us != 0)
+        r->cause = why == NULL ? h->goodput.now : h->failed != NULL ? GOODPUT_LEFT : GOODPUT_TRAINS;
+    h->is_unjudged = h->is_unjudged || rules_is_failure(r);
     if (why != NULL) {
         add_reason(r, why);
         h->fault_us = 0; /* no round is to follow */
@@ -239,6 +243,16 @@ void history_end_worker(struct history *h, uint32_t rank, const char *at, int64_
         snprintf(text, sizeof text, "rank %u%.400s", rank, at);
         add_later_end(r, text, "", now_us);
     }
+}
+
+struct slice history_first_host(const struct history_round *r)
+{
+    const char *at = r->first_at == NULL ? NULL : strstr(r->first_at, " on ");
+    const char *node = at != NULL ? at + 4 : r->failed != NULL ? r->failed : r->left;
+
+    return node == NULL
+               ? (struct slice){0}
+               : (struct slice){(const uint8_t *)node, strcspn(node, at != NULL ? " " : "/")};
 }
 
 const char *history_why(const struct history_round *r, const char *why, char text[HISTORY_WHY_MAX])
@@ -447,6 +461,8 @@ void history_note(struct history *h, const struct run *run, const struct note *n
     case NOTE_RUN_ENDED:
         if (run->failed && run->orders.word != ORDER_CLOSE)
             history_replace_text(&h->failed, note->by_node);
+        if (h->failed != NULL && h->count > 0)
+            history_replace_text(&TAILQ_FIRST(&h->rounds)->failed, note->by_node);
         if (strcmp(note->end, "done") == 0 && h->count > 0)
             history_drop_text(&TAILQ_FIRST(&h->rounds)->first_at);
         history_end(h, note->reason, now_us);

@@ -95,6 +95,26 @@ void operator_restore(struct rendezvous_space *home)
     read_orders(home);
 }
 
+/* Out of the text of the order. */
+static bool read_rules(const struct run_record *record, struct run_rules *out)
+{
+    static const char name[] = "\"rules\":\"";
+    const char *at = record == NULL
+                         ? NULL
+                         : memmem(record->address.ptr, record->address.len, name, strlen(name));
+    char text[OPERATOR_ORDER_MAX] = "";
+    struct run_rules rules = {0};
+
+    if (at == NULL)
+        return false;
+    at += strlen(name);
+    memcpy(text, at, strcspn(at, "\""));
+    if (run_rules_read(text, &rules, NULL) != NULL)
+        return false;
+    *out = rules;
+    return true;
+}
+
 void operator_restore_run(struct live_run *run)
 {
     const struct run_record *record = driver_find_record(run->home, RUN_KEY, run->run.view.id);
@@ -104,9 +124,7 @@ void operator_restore_run(struct live_run *run)
         run->run.orders.word = record->port == OPERATOR_HOLD ? ORDER_HOLD : ORDER_CLOSE;
     if (record != NULL)
         run->run.orders.until = (uint64_t)record->round;
-    if (rules != NULL)
-        run->run.rules = (struct run_rules){rules->port, (uint64_t)rules->round};
-    run->has_rules = rules != NULL;
+    run->has_rules = read_rules(rules, &run->run.rules);
 }
 
 /* --- To the records. --- */
@@ -159,12 +177,8 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
         put.number = (int64_t)o->until;
     if (o->verb == OPERATOR_HOLD && o->until != 0)
         json_member_u64(&w, "nodes", o->until);
-    if (o->verb == OPERATOR_RULES) {
-        put.port = (uint16_t)o->rules.nodes_multiple;
-        put.number = (int64_t)o->rules.grow_interval_ms;
-        json_member_u64(&w, "nodes_multiple", put.port);
-        json_member_seconds(&w, "grow_interval", put.number * 1000);
-    }
+    if (o->verb == OPERATOR_RULES)
+        json_member_str(&w, "rules", o->rules_text);
     if (o->ends_gone)
         json_member_str(&w, "ends", "gone");
     json_member_str(&w, "reason", o->reason);
@@ -365,8 +379,8 @@ static void note_order(struct live_run *run, const struct operator_order *o)
     case OPERATOR_RESTART:
         break;
     case OPERATOR_RULES:
-        run->has_rules = o->has_rules;
-        run->run.rules = o->has_rules ? o->rules : run->run.settings->rules;
+        run->has_rules = o->rules_text != NULL;
+        run->run.rules = run->has_rules ? o->rules : run->run.settings->rules;
         break;
     default:
         run->run.orders.word = o->verb == OPERATOR_HOLD    ? ORDER_HOLD
@@ -392,7 +406,7 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
         return order_dump(run, o);
     if (why != NULL)
         return refuse(409, why);
-    if (o->verb == OPERATOR_RELEASE || (o->verb == OPERATOR_RULES && !o->has_rules))
+    if (o->verb == OPERATOR_RELEASE || (o->verb == OPERATOR_RULES && o->rules_text == NULL))
         status = remove_order(run->home, key, v->id);
     else if (o->verb != OPERATOR_RESTART)
         status = put_order(run->home, key, o);
@@ -402,6 +416,24 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
     note_order(run, o);
     driver_step(run, event);
     return answer_of(STORE_OK);
+}
+
+/* A run that has failed by its last failure is closed already, and stays so. */
+void operator_close_run(struct live_run *run)
+{
+    char *reason = run->history.stop;
+    const struct operator_order o = {
+        .verb = OPERATOR_CLOSE, .name = run->run.view.id, .reason = reason, .by = "rdzvd"};
+
+    run->history.stop = NULL;
+    put_order(run->home, RUN_KEY, &o);
+    operator_log(run->home->space, &o);
+    note_order(run, &o);
+    run->home->rdzv->engine->stats.jobs.runs_stopped++;
+    run->run.orders.why = reason;
+    driver_step(run, (struct policy_event){.kind = RUN_ORDERED, .order = RUN_ORDER_CLOSE});
+    run->run.orders.why = NULL;
+    account_heap_free(ACCOUNT_RUNS, reason);
 }
 
 void operator_orders_write(struct writer *w, const struct engine_space *space)

@@ -75,8 +75,8 @@ struct operator_order {
     uint64_t in_ms; /* OPERATOR_DRAIN: the time that its workers have */
     uint64_t until; /* OPERATOR_HOLD: it ends when so many nodes are there; 0: by an order */
     bool ends_gone; /* OPERATOR_EVICT, OPERATOR_DRAIN: it ends when no such node is there */
-    bool has_rules; /* OPERATOR_RULES: these; else those of the settings */
-    struct run_rules rules;
+    const char *rules_text; /* OPERATOR_RULES: these; NULL: those of the settings */
+    struct run_rules rules; /* as the text has them */
 };
 
 struct operator_answer {

@@ -8,9 +8,9 @@ import tempfile
 
 import c10d
 import torch_state as ts
-from agents import Agent, meet
+from agents import Agent, meet, read_together, rejoin
 from cases import case, check
-from scene import daemon, http_request, same, status_of
+from scene import await_space, daemon, http_request, same, status_of
 
 SPACE = "/rdzv/v1/spaces/default"
 
@@ -83,6 +83,64 @@ def orders_outlive_rdzvd_and_the_keys_of_the_space():
             same(orders(server), wanted[:1], "after the run was forgotten")
             http_request(server.port, "DELETE", SPACE)
             same(orders(server), wanted[:1], "after all keys were removed")
+
+
+def ended(server):
+    space = json.loads(http_request(server.port, "GET", SPACE + "/status")[1])
+    return [(e["end"], e["why"]) for e in space["ended"] if e["id"] == "job"]
+
+
+def fail(agents, name):
+    """A worker of that node has failed: its agent leaves the round and waits, and the others meet it. Returns what they
+    see then, when the next round is complete, or the run is closed."""
+    first = next(a for a in agents if a.node.addr == name)
+    first.read()
+    first.step_out()
+    first.read()
+    first.wait_in_line()
+    others = [a for a in agents if a is not first]
+    read_together(others)
+    for agent in others:
+        agent.step_out()
+    if any([agent.read().closed for agent in agents]):
+        return True
+    rejoin(agents)
+    return False
+
+
+@case
+def a_run_ends_when_its_restart_budget_is_used_up():
+    why = "restart budget of 2 in 1h is used up: first to fail was node b in 2 of 3 rounds"
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon("--data-dir=" + folder, "--rules=restart-budget=2/1h") as server:
+            agents = meet(server.port, "job", ["a", "b"])
+            same([fail(agents, name) for name in "bab"], [False, False, True], "closed")
+            server.wait_log(r"event=operator_order space=default order=close about=job reason=\"%s\" by=rdzvd" % why)
+            server.wait_log(r"event=run_ended space=default run=job end=closed .* reason=\"%s\"" % why)
+            same((orders(server), ended(server)), ([("close", "job", why)], [("closed", why)]), "orders and ends")
+            metrics = http_request(server.port, "GET", "/metrics")[1].decode()
+            check("\nrdzvd_torch_runs_stopped_total 1\n" in metrics, metrics)
+        with daemon("--data-dir=" + folder) as server:
+            check(Agent(server.port, "job", "a").read().closed, "the run stays closed")
+
+
+@case
+def a_run_that_fails_again_and_again_uses_up_its_budget():
+    with tempfile.TemporaryDirectory() as folder:
+        for times in range(3):  # the store is started again, too
+            with daemon("--data-dir=" + folder, "--rules=restart-budget=1/1h") as server:
+                agents = meet(server.port, "job", ["a", "b"])
+                check(not agents[1].state().closed, "the run has begun again")
+                agents[1].close_run()
+                if times == 0:
+                    for agent in agents:
+                        agent.close()
+                    await_space(server.port, lambda s: not s["runs"])
+                    continue
+                why = "restart budget of 1 in 1h is used up: first to fail was node b in 1 of 1 rounds"
+                server.wait_log(r"event=run_ended space=default run=job end=failed .* reason=\"%s\"" % why)
+                same(orders(server), [("close", "job", why)], "orders")
+                break
 
 
 def rules_of(server):

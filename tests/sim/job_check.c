@@ -272,11 +272,28 @@ static void check_completed(struct job *job)
         check_size(job, before);
     }
     check_spares(job);
+    memmove(job->completed_at + 1, job->completed_at, BUDGET_MAX * sizeof *job->completed_at);
+    job->completed_at[0] = sim_now();
     job->completed_ms = sim_now();
     job->completed_faults = sim.fault_count;
     job->grows = job->shrinks = false;
     job->completions = v->completions;
     job->incarnation = job->run->incarnation;
+}
+
+/* Only after one failure more than the budget has, and each of them ends a complete round. */
+void check_stopped(struct model_run *run)
+{
+    const struct rule_limit *budget = &run->run.rules.restart_budget;
+    struct job *job = &sim.jobs[run - sim.space.runs];
+    uint64_t first_ms;
+
+    check_completed(job); /* in the same moment, perhaps */
+    first_ms = job->completed_at[budget->count];
+    sim_tell("%s: its restart budget of %" PRIu64 " is used up", run->key, budget->count);
+    if (budget->ms == 0 || first_ms == 0 || !sim.has_faults ||
+        (budget->count != 0 && sim_now() - job->completed_at[budget->count - 1] > budget->ms))
+        sim_fail("%s is closed, and its restart budget is not used up", run->key);
 }
 
 void check_job(struct job *job)
@@ -296,6 +313,7 @@ static bool is_settled(const struct job *job)
 {
     const struct torch_state *s = &job->run->run.view.state;
     size_t alive = 0, in = 0, train = 0;
+    bool stays_closed = job->run->orders.word == ORDER_CLOSE;
 
     for (size_t i = 0; i < job->pod_count; i++) {
         const struct pod *p = &job->pods[i];
@@ -303,7 +321,7 @@ static bool is_settled(const struct job *job)
         const struct torch_node *node = torch_state_find(s, &who);
 
         if (!net_is_reachable(p) || (p->wanted && !model_agent_is_alive(&p->agent) &&
-                                     !job->run->run.awaits_others)) /* it may end at once */
+                                     !job->run->run.awaits_others && !stays_closed))
             return false;
         alive += model_agent_is_alive(&p->agent);
         train += p->training;
@@ -311,6 +329,8 @@ static bool is_settled(const struct job *job)
               node->participant && node->rank == p->agent.rank && s->complete &&
               s->round == p->agent.round;
     }
+    if (stays_closed)
+        return train == 0 && job->again_ms == 0;
     if (job->again_ms != 0 || job->finishes)
         return false;
     if (job->run->run.awaits_others) /* only its spares are left, which wait for another host */

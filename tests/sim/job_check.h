@@ -15,6 +15,8 @@ void check_restart(const struct pod *p);
 void check_end(const struct pod *p);
 /* After each event: nodes that must end do so in time. */
 void check_ends(struct job *job);
+/* A rule closes its run. */
+void check_stopped(struct model_run *run);
 /* After each event. */
 void check_job(struct job *job);
 

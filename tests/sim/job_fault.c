@@ -171,11 +171,12 @@ static void hold(struct job *job)
 void fault_take_back_orders(void)
 {
     sim.orders_end = false;
-    sim_tell("an operator takes back all orders");
-    for (size_t k = 0; k < sim.job_count; k++)
-        sim.jobs[k].run->orders.word = ORDER_NONE;
-    for (size_t k = 0; k < sim.job_count; k++)
+    sim_tell("an operator takes back all orders, except a close");
+    for (size_t k = 0; k < sim.job_count; k++) {
+        if (sim.jobs[k].run->orders.word == ORDER_HOLD)
+            sim.jobs[k].run->orders.word = ORDER_NONE;
         sim.jobs[k].run->has_rules = false;
+    }
     sim.space.cordons.count = 0;
     order_all(true);
 }
@@ -233,6 +234,7 @@ void fault_any(void)
         note_fault();
         return;
     }
+    sim.has_faults = true;
     switch (sim_draw(14)) {
     case 0:
     case 1:

@@ -14,6 +14,7 @@
 #define SESSION_MS     45000 /* for how long the daemon keeps the session of a relay that is away */
 #define RETURN_MS      3000 /* the same, and takes its agent for alive, if it has closed its link */
 #define ORPHANS_MAX    64
+#define BUDGET_MAX     2 /* of failures, by a rule */
 
 /* Of the one request that an agent has at a time. */
 enum net { NET_IDLE, NET_SENT, NET_HELD, NET_ANSWERED };
@@ -75,11 +76,12 @@ struct job {
     uint64_t incarnation;  /* of the run, in the last one of them */
     int64_t ranks[PODS];   /* of the pods there, -1: not a participant */
     uint64_t completed_ms; /* it was completed then */
-    uint64_t completed_faults; /* so many faults were before */
-    int vain;                  /* so many meetings for more nodes had no more nodes */
-    bool grows, shrinks;       /* since then: a node waits, and none was lost; one was lost first */
-    uint64_t told_changes;     /* of the view, by tell_change() */
-    uint64_t due_ms;           /* since then a meeting is due, or the last one was */
+    uint64_t completed_faults;             /* so many faults were before */
+    uint64_t completed_at[BUDGET_MAX + 1]; /* the same of the last ones, the newest first */
+    int vain;                              /* so many meetings for more nodes had no more nodes */
+    bool grows, shrinks;   /* since then: a node waits, and none was lost; one was lost first */
+    uint64_t told_changes; /* of the view, by tell_change() */
+    uint64_t due_ms;       /* since then a meeting is due, or the last one was */
     bool is_due;
 
     /* The last worlds that a node has left: by a fault, or to meet. */
@@ -146,6 +148,7 @@ struct sim {
     /* Faults. */
     int faults_left;
     uint64_t fault_count;
+    bool has_faults; /* of them, one is no order */
     uint64_t fault_ms, last_fault_ms;
     bool was_at_rest;         /* before the last one, which is the daemon's: no round is to end */
     uint64_t rounds_before;   /* completed before that */

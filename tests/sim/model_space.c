@@ -201,6 +201,16 @@ static void keep_end(struct model_run *r, const struct note *note)
     r->ended_ms = r->space->now.ms;
 }
 
+/* As effects.c does it. */
+static void note_history(struct model_run *r, const struct note *note)
+{
+    int64_t now_us = r->space->now.wall_ns / 1000;
+
+    history_note(&r->history, &r->run, note, NULL, now_us);
+    if (r->history.is_unjudged && r->run.orders.word != ORDER_CLOSE)
+        rules_judge(&r->history, &r->run.rules, 0, now_us);
+}
+
 static void carry_out_effect(struct model_run *r, const struct policy_output *o)
 {
     struct model_space *s = r->space;
@@ -241,6 +251,7 @@ static void carry_out_effect(struct model_run *r, const struct policy_output *o)
         break;
     case POLICY_NOTE:
         keep_end(r, o->note);
+        note_history(r, o->note);
         break;
     default:
         break;
@@ -253,6 +264,17 @@ static void open_port(struct model_run *r)
 
     r->own_port = s->ports_fail ? 0 : (uint16_t)(31000 + s->steps % 1000);
     step(r, (struct policy_event){.kind = RUN_PORT_OPENED, .port = r->own_port});
+}
+
+/* By a rule, as operator_close_run() does it. */
+static void stop(struct model_run *r)
+{
+    account_heap_free(ACCOUNT_RUNS, r->history.stop);
+    r->history.stop = NULL;
+    if (r->space->stopped != NULL)
+        r->space->stopped(r);
+    r->orders.word = ORDER_CLOSE;
+    model_order(r, RUN_ORDER_CLOSE);
 }
 
 static bool is_answer(enum policy_output_kind kind)
@@ -328,6 +350,8 @@ static void step_into(struct model_run *r, struct policy_event *event, struct po
     check_view(r);
     if (opens_port)
         open_port(r);
+    if (r->history.stop != NULL)
+        stop(r);
 }
 
 static void step(struct model_run *r, struct policy_event event)
@@ -468,6 +492,7 @@ void model_space_fini(struct model_space *s)
     for (size_t i = 0; i < s->run_count; i++) {
         run_views_remove(&s->views, &s->runs[i].run.view);
         run_fini(&s->runs[i].run);
+        history_fini(&s->runs[i].history);
         run_view_fini(&s->runs[i].fresh);
         free(s->runs[i].fresh_value);
     }
@@ -521,6 +546,7 @@ void model_begin_again(struct model_space *s, uint64_t away_ms, bool agents_retu
 
         run_views_remove(&s->views, &r->run.view);
         run_fini(&r->run);
+        history_fini(&r->history);
         r->probe_ms = 0;
         r->own_port = 0;
         begin_run(s, r);

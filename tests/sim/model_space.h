@@ -3,6 +3,7 @@
  * and checks that this is what policy.h promises. */
 #pragma once
 
+#include "rdzv/rendezvous/history.h"
 #include "rdzv/rendezvous/policy.h"
 #include "store/store.h"
 
@@ -38,7 +39,8 @@ struct model_run {
     struct run_orders orders; /* as the daemon's records have them */
     struct run_rules rules;   /* the same, if an operator has given it some */
     bool has_rules;
-    char ended_hosts[256]; /* as policy_now has them, since the job has ended well */
+    struct history history; /* for the rules; it ends with the daemon */
+    char ended_hosts[256];  /* as policy_now has them, since the job has ended well */
     uint64_t ended_ms;
 
     /* Private: the view that is made of the keys, and the value that it was made of. */
@@ -73,6 +75,7 @@ struct model_space {
     void (*reply)(struct model_link *link, struct slice value); /* ptr NULL: there is no such key */
     void (*resume)(struct model_link *link);                    /* its request is shown again */
     void (*close)(struct model_link *link, const char *reason);
+    void (*stopped)(struct model_run *run); /* a rule closes it; NULL: nothing is called */
     void (*fail)(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 };
 

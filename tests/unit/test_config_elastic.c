@@ -98,6 +98,25 @@ static void advertised_addresses_are_spelt_in_many_ways(void **state)
     }
 }
 
+static void rules_are_read_from_one_text(void **state)
+{
+    static const char *const wrong[] = {
+        "restart-budget=3",    "restart-budget=/1h",    "restart-budget=3/0",
+        "restart-budget=x/1h", "restart-budget=100/1h", "restart-budget=3/1h/",
+        "restart-budget",
+    };
+    struct run_rules rules = {.nodes_multiple = 7};
+
+    (void)state;
+    assert_null(run_rules_read("restart-budget=0/90m,grow-interval=1s", &rules, NULL));
+    assert_int_equal(rules.nodes_multiple, 7);
+    assert_int_equal(rules.grow_interval_ms, 1000);
+    assert_int_equal(rules.restart_budget.count, 0);
+    assert_int_equal(rules.restart_budget.ms, 90 * 60 * 1000);
+    for (size_t i = 0; i < COUNT(wrong); i++)
+        assert_non_null(run_rules_read(wrong[i], &rules, NULL));
+}
+
 static void one_port_is_a_range(void **state)
 {
     static const struct {
@@ -281,6 +300,7 @@ int main(void)
         cmocka_unit_test(repairs_are_on_by_default),
         cmocka_unit_test(every_setting_reaches_its_place),
         cmocka_unit_test(advertised_addresses_are_spelt_in_many_ways),
+        cmocka_unit_test(rules_are_read_from_one_text),
         cmocka_unit_test(one_port_is_a_range),
         cmocka_unit_test(a_meaningless_setting_is_refused_with_a_hint),
         cmocka_unit_test(what_does_not_go_together_is_noted),

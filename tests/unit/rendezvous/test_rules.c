@@ -1,0 +1,139 @@
+/* The rules of a run about its failures: each case is a history. */
+#include "tests/unit/rendezvous/scene.h"
+
+#include "rdzv/rendezvous/history.h"
+
+static struct history h;
+static struct run_rules rules;
+static int64_t now_us, rounds;
+
+static int set_up(void **state)
+{
+    (void)state;
+    h = (struct history){0};
+    TAILQ_INIT(&h.rounds);
+    TAILQ_INIT(&h.losses);
+    rules = (struct run_rules){0};
+    now_us = 1000 * SECOND;
+    rounds = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    history_fini(&h);
+    return 0;
+}
+
+static void begin_round(int64_t lasts_us)
+{
+    history_reach(&h, rounds++, now_us);
+    history_complete(&h, 2, true, now_us);
+    now_us += lasts_us;
+}
+
+static void end_round(void)
+{
+    history_reach(&h, rounds, now_us);
+    if (h.is_unjudged)
+        rules_judge(&h, &rules, 0, now_us);
+}
+
+/* A worker of that rank and host fails first; NULL: its store is not here. */
+static void fail_at(uint32_t rank, const char *at, const char *node)
+{
+    begin_round(10 * SECOND);
+    if (at != NULL)
+        history_end_worker(&h, rank, at, now_us);
+    history_leave(&h, node, now_us + 1000);
+    end_round();
+}
+
+static void lose(const char *node)
+{
+    begin_round(10 * SECOND);
+    history_lose(&h, node, LOSS_DISCONNECTED, NULL, now_us);
+    goodput_enter(&h.goodput, GOODPUT_LOST, now_us);
+    end_round();
+}
+
+static void the_failure_after_the_last_one_allowed_closes_the_run(void **state)
+{
+    (void)state;
+    rules.restart_budget = (struct rule_limit){2, 3600000};
+    fail_at(3, " on b (pid 7)", "a/1/0");
+    lose("a/1/0");
+    assert_null(h.stop);
+    fail_at(3, " (inferred from its pid) on b (pid 9)", "b/1/0");
+    assert_string_equal(h.stop, "restart budget of 2 in 1h is used up: first to fail was rank 3 on "
+                                "node b in 2 of 3 rounds");
+}
+
+static void old_failures_do_not_count(void **state)
+{
+    (void)state;
+    rules.restart_budget = (struct rule_limit){1, 15000};
+    for (int i = 0; i < 9; i++) {
+        fail_at(0, NULL, "a/1/0");
+        now_us += 10 * SECOND;
+    }
+    assert_null(h.stop);
+    fail_at(0, NULL, "a/1/0");
+    fail_at(0, NULL, "a/1/0");
+    assert_string_equal(h.stop, "restart budget of 1 in 15s is used up: first to fail was node a "
+                                "in 2 of 2 rounds");
+}
+
+/* A new node, an order, a start of rdzvd, a lost node that comes back, an open round. */
+static void other_ends_are_no_failures(void **state)
+{
+    static const enum goodput_part parts[] = {GOODPUT_NEWCOMER, GOODPUT_ORDER, GOODPUT_STORE};
+
+    (void)state;
+    rules.restart_budget = (struct rule_limit){0, 3600000};
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        begin_round(SECOND);
+        goodput_enter(&h.goodput, parts[i], now_us);
+        history_leave(&h, "a/1/0", now_us);
+        end_round();
+    }
+    begin_round(SECOND);
+    goodput_enter(&h.goodput, GOODPUT_LOST, now_us);
+    goodput_enter(&h.goodput, GOODPUT_TRAINS, now_us);
+    goodput_enter(&h.goodput, GOODPUT_NEWCOMER, now_us);
+    end_round();
+    history_leave(&h, "b/1/0", now_us);
+    rounds++;
+    end_round();
+    assert_null(h.stop);
+    assert_false(h.is_unjudged);
+    lose("a/1/0");
+    assert_string_equal(h.stop, "restart budget of 0 in 1h is used up");
+}
+
+static void runs_of_that_id_that_failed_before_count(void **state)
+{
+    (void)state;
+    rules.restart_budget = (struct rule_limit){2, 3600000};
+    fail_at(1, " on b (pid 7)", "b/1/0");
+    rules_judge(&h, &rules, 1, now_us);
+    assert_null(h.stop);
+    rules_judge(&h, &rules, 2, now_us);
+    assert_string_equal(h.stop, "restart budget of 2 in 1h is used up: first to fail was rank 1 on "
+                                "node b in 1 of 1 rounds");
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(the_failure_after_the_last_one_allowed_closes_the_run),
+        CASE(old_failures_do_not_count),
+        CASE(other_ends_are_no_failures),
+        CASE(runs_of_that_id_that_failed_before_count),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
