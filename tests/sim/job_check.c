@@ -335,6 +335,8 @@ static bool is_settled(const struct job *job)
         return false;
     if (job->run->run.awaits_others) /* only its spares are left, which wait for another host */
         return train == 0;
+    if (sim.has_verbs && in > 0 && in >= job_size(job, alive)) /* a rule moves no node of a round */
+        return in == torch_state_participants(s);
     if (alive < job->settings.min_nodes || job_size(job, alive) == 0)
         return train == 0;
     return in == job_size(job, alive) && torch_state_participants(s) == in;

@@ -175,6 +175,7 @@ void fault_take_back_orders(void)
     for (size_t k = 0; k < sim.job_count; k++) {
         if (sim.jobs[k].run->orders.word == ORDER_HOLD)
             sim.jobs[k].run->orders.word = ORDER_NONE;
+        sim.was_at_rest = sim.was_at_rest && !sim.jobs[k].run->has_rules; /* spares may join */
         sim.jobs[k].run->has_rules = false;
     }
     sim.space.cordons.count = 0;
