@@ -107,6 +107,7 @@ void config_finish_elastic(struct config *c)
     e->close_from_members = !config_disables(c, CONFIG_CLOSE_FROM_MEMBERS);
     e->drop_disconnected = !config_disables(c, CONFIG_DROP_DISCONNECTED);
     e->end_last_call = !config_disables(c, CONFIG_END_LAST_CALL);
+    e->late_text = 1 << 15; /* a round of about 400 nodes */
 
     if (!e->fixes && e->advertise != NULL)
         config_note(c, CONFIG_NOTE_IGNORED, "--advertise", "--elastic-fixes is off");

@@ -57,6 +57,7 @@ enum agent_held {
     HELD_NONE,
     HELD_LONG,            /* a poll, until its round changes: long_poll.c */
     HELD_LONG_ANSWER,     /* the same, of a write that is done */
+    HELD_LATE,            /* a write that is done, until its text is put: compare_set.c */
     HELD_GATHERED,        /* a poll, until all participants poll: meeting.c */
     HELD_SHIFTED,         /* a poll, for a second: pace.c */
     HELD_NUMBER,          /* a poll, until the agent can have a number: numbers.c */

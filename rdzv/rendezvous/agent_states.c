@@ -60,10 +60,12 @@ static void set_held(struct run *run, struct agent *a, enum agent_held next)
 {
     const unsigned released = MOVE(HELD_RELEASED) | MOVE(HELD_NONE);
     const unsigned legal[HELD_KINDS] = {
-        [HELD_NONE] = MOVE(HELD_LONG) | MOVE(HELD_LONG_ANSWER) | MOVE(HELD_GATHERED) |
-                      MOVE(HELD_SHIFTED) | MOVE(HELD_NUMBER) | MOVE(HELD_JOIN) | MOVE(HELD_REJOIN),
+        [HELD_NONE] = MOVE(HELD_LONG) | MOVE(HELD_LONG_ANSWER) | MOVE(HELD_LATE) |
+                      MOVE(HELD_GATHERED) | MOVE(HELD_SHIFTED) | MOVE(HELD_NUMBER) |
+                      MOVE(HELD_JOIN) | MOVE(HELD_REJOIN),
         [HELD_LONG] = released,
         [HELD_LONG_ANSWER] = MOVE(HELD_RELEASED_ANSWER) | MOVE(HELD_NONE),
+        [HELD_LATE] = MOVE(HELD_RELEASED_ANSWER) | MOVE(HELD_NONE),
         [HELD_GATHERED] = released,
         [HELD_SHIFTED] = released,
         [HELD_NUMBER] = released,
@@ -87,9 +89,14 @@ void agent_drop_held(struct run *run, struct agent *a)
         set_held(run, a, HELD_NONE);
 }
 
+static bool is_done(enum agent_held held)
+{
+    return held == HELD_LONG_ANSWER || held == HELD_LATE;
+}
+
 static bool is_write(enum agent_held held)
 {
-    return held == HELD_LONG_ANSWER || held == HELD_JOIN || held == HELD_REJOIN;
+    return is_done(held) || held == HELD_JOIN || held == HELD_REJOIN;
 }
 
 enum agent_held agent_note_asked(struct run *run, struct agent *a, bool writes, uint64_t now_ms)
@@ -116,9 +123,11 @@ void agent_hold(struct step *s, struct agent *a, enum agent_held why)
 
 bool agent_release(struct step *s, struct agent *a)
 {
+    if (is_done(a->held) && s->run->view.late != 0)
+        step_catch_up(s);
     if (step_agent(s, POLICY_RESUME, a) == &s->out->lost)
         return false;
-    set_held(s->run, a, a->held == HELD_LONG_ANSWER ? HELD_RELEASED_ANSWER : HELD_RELEASED);
+    set_held(s->run, a, is_done(a->held) ? HELD_RELEASED_ANSWER : HELD_RELEASED);
     return true;
 }
 

@@ -385,7 +385,7 @@ static void show(struct step *s, struct agent *a, bool polls)
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
     } else {
         agent_view_drop(a);
-        step_put_beats(s);
+        step_catch_up(s);
         if (!polls)
             step_agent(s, POLICY_ANSWER_CURRENT, a);
     }

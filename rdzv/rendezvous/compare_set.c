@@ -122,7 +122,7 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
 
     if (next == NULL || !change(s->run, a, in, next))
         return OUTCOME_REFUSED;
-    if (!step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) + in->wanted_len))
+    if (!step_put_late(s, &in->own, in->wanted_len))
         return s->is_full ? OUTCOME_NO_ROOM : OUTCOME_REFUSED;
     if (in->kind == INTENT_WAIT && in->shown != 0) /* so MAX is more */
         admit_note_room(s->run, a, in->shown + 1);
@@ -249,6 +249,21 @@ static void answer_ended(struct step *s, struct agent *a, const struct intent *i
         step_agent(s, POLICY_ANSWER_CURRENT, a);
 }
 
+/* The agent is answered when the text is put: after some more changes, or with the next tick. */
+static bool should_hold_late(struct step *s, struct agent *a)
+{
+    if (s->run->view.late == 0)
+        return false;
+    agent_hold(s, a, HELD_LATE);
+    return true;
+}
+
+void compare_set_check(struct step *s)
+{
+    if (s->run->view.late == 0)
+        agent_release_all(s, HELD_LATE, SIZE_MAX);
+}
+
 static void answer_intent(struct step *s, const struct policy_event *event, const struct intent *in)
 {
     struct agent *a = event->agent;
@@ -256,7 +271,7 @@ static void answer_intent(struct step *s, const struct policy_event *event, cons
     switch (apply(s, a, in)) {
     case OUTCOME_DONE:
         s->out->counters.writes_merged++;
-        if (long_poll_should_hold_answer(s, a))
+        if (long_poll_should_hold_answer(s, a) || should_hold_late(s, a))
             step_agent(s, POLICY_HOLD, a);
         else
             agent_view_answer(s, a);
@@ -383,7 +398,7 @@ void compare_set(struct step *s, const struct policy_event *event, bool is_done)
     if (in.kind != INTENT_UNKNOWN) {
         answer_intent(s, event, &in);
     } else {
-        step_put_beats(s);
+        step_catch_up(s);
         put_literally(s, event);
     }
     intent_free(&in);

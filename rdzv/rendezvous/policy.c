@@ -256,14 +256,14 @@ static void changed(struct step *s, const struct policy_event *event)
 static void run_read(struct step *s, const struct policy_event *event)
 {
     (void)event;
-    step_put_beats(s);
+    step_catch_up(s);
 }
 
 static void put_beats(struct step *s)
 {
-    if (s->run->view.has_beats &&
+    if (s->run->view.late != 0 ||
         clock_elapsed_ms(s->run->beats_since_ms, s->now->ms) >= HEARTBEATS_MS)
-        step_put_beats(s);
+        step_catch_up(s);
 }
 
 static void tick(struct step *s, const struct policy_event *event)
@@ -332,5 +332,6 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     meeting_check(&s);
     numbers_check(&s);
     rejoin_check(&s);
+    compare_set_check(&s);
     torch_state_free(&s.edited);
 }

@@ -49,7 +49,7 @@ uint64_t run_due_ms(const struct run *run)
     uint64_t ttl_ms = settings->idle_run_ttl_ms == 0 ? UINT64_MAX : settings->idle_run_ttl_ms;
 
     if (run->agent_count > 0 || run->start == START_UNNAMED || run->view.unread ||
-        run->view.has_beats || run->failed || run->awaits_others || run_is_unused(run) ||
+        run->view.is_ahead || run->failed || run->awaits_others || run_is_unused(run) ||
         !TAILQ_EMPTY(&run->rejoining) || run->endpoint.own_port != 0)
         return 0;
     if (run->view.state.closed && settings->closed_run_ttl_ms < ttl_ms)

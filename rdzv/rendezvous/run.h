@@ -171,7 +171,7 @@ struct run {
                          */
 
     struct torch_front *front; /* the others in the texts of all agents: agent_view.c; or NULL */
-    uint64_t beats_since_ms;   /* view.has_beats: since then */
+    uint64_t beats_since_ms;   /* view.is_ahead: since then */
     struct last_call last_call;
     struct completer completer;
     struct polling polling; /* while polls are held: HELD_LONG, HELD_LONG_ANSWER */

@@ -150,7 +150,7 @@ static void note_reader(struct rendezvous_space *home, struct conn *c, struct sl
     struct run_view *v = run_views_find(&home->runs, key);
 
     c10d_session(c)->role = C10D_UNBOUND;
-    if (v != NULL && v->has_beats)
+    if (v != NULL && v->is_ahead)
         driver_step(live_run_of(v), (struct policy_event){.kind = RUN_READ});
 }
 

@@ -171,12 +171,39 @@ static bool write_edited(struct step *s, size_t sources, struct slice *text)
 bool step_put_edited(struct step *s, size_t sent)
 {
     struct slice text;
-    bool ok = write_edited(s, s->value.len + sent, &text) && put_text(s, text);
+    size_t sources = s->value.len + s->run->view.late * STATE_SLACK + sent;
+    bool ok = write_edited(s, sources, &text) && put_text(s, text);
 
     if (ok)
         run_view_adopt(&s->run->view, text, &s->edited);
     torch_state_free(&s->edited);
     return ok;
+}
+
+/* --- Late texts. --- */
+
+#define LATE_MOST     64
+#define LATE_NAME_MAX 1024 /* bytes: the node then takes less than STATE_SLACK */
+
+/* A text that an agent has written may grow by more than the change, and so may one with new ranks.
+ * Until the text is put, other keys may take room. */
+static bool may_be_late(const struct step *s, const struct torch_node *node)
+{
+    const struct run_view *v = &s->run->view;
+    size_t least = s->run->settings->late_text;
+
+    return least != 0 && s->value.len >= least && s->value.len < TORCH_STATE_MAX / 2 &&
+           v->late < LATE_MOST && v->is_ours && node->addr.len <= LATE_NAME_MAX &&
+           s->edited.complete == v->state.complete && !s->edited.closed &&
+           s->room / 2 > LATE_MOST * STATE_SLACK;
+}
+
+bool step_put_late(struct step *s, const struct torch_node *node, size_t sent)
+{
+    if (!may_be_late(s, node) || !torch_state_settle(&s->edited))
+        return step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) + sent);
+    run_view_advance(&s->run->view, &s->edited);
+    return true;
 }
 
 /* --- Heartbeats. --- */
@@ -186,13 +213,21 @@ void step_note_beat(struct step *s, const struct torch_node *node, int64_t us)
     struct run_view *v = &s->run->view;
 
     v->state.nodes[node - v->state.nodes].heartbeat_us = us;
-    if (!v->has_beats)
+    if (!v->is_ahead)
         s->run->beats_since_ms = s->now->ms;
-    v->has_beats = true;
+    v->is_ahead = true;
 }
 
-void step_put_beats(struct step *s)
+/* No change: `before` stays as it was. */
+void step_catch_up(struct step *s)
 {
-    if (s->run->view.has_beats && step_edit(s) != NULL)
-        step_put_edited(s, 0);
+    struct run_view *v = &s->run->view;
+    struct torch_state before = v->before;
+
+    if (!v->is_ahead || step_edit(s) == NULL)
+        return;
+    v->before = (struct torch_state){0};
+    step_put_edited(s, 0);
+    torch_state_free(&v->before);
+    v->before = before;
 }

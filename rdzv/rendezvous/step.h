@@ -59,12 +59,17 @@ bool step_put_edited(struct step *s, size_t sent);
 bool step_put_round_key(struct step *s, enum policy_output_kind kind, int64_t round,
                         const char *name, struct slice value);
 
-/* --- Heartbeats. A value has the heartbeats of all nodes, so writing one costs time for each node.
- * Those that come while no other change does are kept in the view at first, and put together. ---
- */
+/* --- Late texts. A text has all nodes, so a text for each change costs the square of the nodes: if
+ * 4,000 nodes join, the texts are 600 MB. A disk or an etcd falls behind, and the lease of a
+ * replica ends. So the view may be ahead of the value. A change of an agent is answered after its
+ * text is put (compare_set.c); a heartbeat before, since a lost one comes again. --- */
 
 /* A node of view.state has a heartbeat; its value follows, after HEARTBEATS_MS at the latest. */
 #define HEARTBEATS_MS 5000
 void step_note_beat(struct step *s, const struct torch_node *node, int64_t us);
-/* Puts them into the value, if there is room and memory: before it is shown, or compared. */
-void step_put_beats(struct step *s);
+/* As step_put_edited(), of a change of one node, for which an agent has sent so many bytes. If the
+ * value has settings->late_text bytes or more, up to 64 such changes have one text, and view.late
+ * is not 0. */
+bool step_put_late(struct step *s, const struct torch_node *node, size_t sent);
+/* Puts the text, if there is room and memory: before it is shown or compared. */
+void step_catch_up(struct step *s);

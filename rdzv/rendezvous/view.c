@@ -16,7 +16,8 @@ void run_view_fini(struct run_view *v)
     v->record = (struct view_record){0};
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->ranks.ptr);
     v->ranks = (struct slice){0};
-    v->exists = v->is_state = v->has_completed = v->unread = v->has_beats = false;
+    v->exists = v->is_state = v->has_completed = v->unread = v->is_ahead = v->is_ours = false;
+    v->late = 0;
     v->waiting = v->participants = 0;
 }
 
@@ -58,7 +59,8 @@ static size_t first_waiting(const struct torch_state *state)
 
 void run_view_take(struct run_view *v, struct slice value, struct torch_state next, bool is_state)
 {
-    v->has_beats = false;
+    v->is_ahead = v->is_ours = false;
+    v->late = 0;
     v->unread = next.complete && !(v->state.complete && v->state.round == next.round) &&
                 !note_completed(v, &next);
     if (v->unread) {
@@ -81,7 +83,8 @@ void run_view_update(struct run_view *v, struct slice value)
     enum torch_state_status status;
 
     v->changes++;
-    v->has_beats = false;
+    v->is_ahead = v->is_ours = false;
+    v->late = 0;
     if (value.ptr == NULL) {
         run_view_fini(v);
         return;
@@ -101,6 +104,18 @@ void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *
     }
     v->changes++;
     run_view_take(v, value, *state, true);
+    v->is_ours = true;
+    *state = (struct torch_state){0};
+}
+
+void run_view_advance(struct run_view *v, struct torch_state *state)
+{
+    unsigned late = v->late;
+
+    v->changes++;
+    run_view_take(v, (struct slice){0}, *state, true);
+    v->is_ahead = v->is_ours = true;
+    v->late = late + 1;
     *state = (struct torch_state){0};
 }
 

@@ -41,7 +41,9 @@ struct run_view {
     struct torch_state last_completed; /* the last complete round, at its completion */
     struct torch_state absent;         /* nodes without which it was completed, see torch_nodes.h */
 
-    bool has_beats; /* `state` has newer heartbeats than the value */
+    bool is_ahead;  /* `state` is newer than the value */
+    bool is_ours;   /* the value is a text of torch_state_write() */
+    unsigned late;  /* so many changes of nodes are newer, beside heartbeats: step.h */
     size_t waiting; /* the first node of `state` that waits is the one before; 0: none does */
     size_t participants;
     uint64_t changes;     /* how often the value has changed */
@@ -64,6 +66,10 @@ void run_view_update(struct run_view *v, struct slice value);
 /* The same, of a value that torch_state_write() has made of that state, which becomes the view's
  * instead of being read again, or stays the caller's. */
 void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *state);
+
+/* The state, one of torch_state_settle(), becomes the view's before its value does: it has one
+ * change more. Zeroes *state. */
+void run_view_advance(struct run_view *v, struct torch_state *state);
 
 /* The value says that state, which is the view's from now on; an empty one if it says none. */
 void run_view_take(struct run_view *v, struct slice value, struct torch_state next, bool is_state);

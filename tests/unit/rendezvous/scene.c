@@ -276,13 +276,15 @@ static void check_view(const struct scene *s)
     const struct run_view *v = &s->run.view;
     struct run_view fresh;
 
+    if (v->late != 0) /* then the keys say less */
+        return;
     run_view_init(&fresh, v->node.key);
     if (s->has_record)
         assert_true(run_view_set_record(&fresh, &s->record));
     run_view_update(&fresh, value == NULL ? (struct slice){0} : slice_str(value));
     assert_int_equal(fresh.exists, v->exists);
     assert_int_equal(fresh.is_state, v->is_state);
-    same_states(&fresh.state, &v->state, v->has_beats);
+    same_states(&fresh.state, &v->state, v->is_ahead);
     assert_int_equal(fresh.record.placement, v->record.placement);
     assert_int_equal(fresh.record.worker_store, v->record.worker_store);
     assert_int_equal(fresh.record.port, v->record.port);
