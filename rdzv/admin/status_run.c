@@ -29,7 +29,8 @@ static void write_peer(struct writer *w, const struct run_facts *f, const struct
 static void write_domain(struct writer *w, const struct run_facts *f, const struct torch_node *node)
 {
     const struct topology *table = f->settings == NULL ? NULL : f->settings->topology;
-    struct slice domain = topology_find(table, node->addr).domain;
+    const struct agent *a = f->run == NULL ? NULL : run_agent_of(f->run, node);
+    struct slice domain = topology_find(table, node->addr, a == NULL ? NULL : &a->label).domain;
 
     if (domain.len > 0)
         json_member(w, "domain", domain);

@@ -19,6 +19,7 @@
 
 #include "proto/c10d.h"
 #include "rdzv/config/elastic_settings.h"
+#include "rdzv/config/topology.h"
 #include "rdzv/engine/log.h"
 
 #include <stdbool.h>
@@ -194,8 +195,10 @@ struct config {
     struct upstream_spec *upstreams; /* one at least */
     size_t upstream_count;
     struct config_client_tls upstream_tls;
-    char *space;              /* of a relay: what its clients use there; NULL: the default one */
-    uint32_t exit_on_restart; /* its exit code when its run starts again; 0: off */
+    char *space;           /* of a relay: what its clients use there; NULL: the default one */
+    char *node_label_text; /* of a relay */
+    struct topology_label node_label; /* the same */
+    uint32_t exit_on_restart;         /* its exit code when its run starts again; 0: off */
 
     char *name;     /* "default"; the member's name in /v2/members and /v2/stats */
     char *data_dir; /* NULL: state is in memory only */

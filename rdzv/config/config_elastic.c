@@ -77,6 +77,13 @@ const char *config_check_run_rules(struct config *c, const char *text)
     return run_rules_read(text, &c->elastic.rules, &c->elastic.rank_zero);
 }
 
+const char *config_check_node_label(struct config *c, const char *text)
+{
+    return topology_label_read(text, &c->node_label)
+               ? NULL
+               : "write index=NUMBER, domain=NAME[/NAME...], or both with a comma";
+}
+
 const char *config_check_disable(struct config *, const char *name)
 {
     static const char *const names[] = {CONFIG_C10D_LEGACY, CONFIG_CLOSE_FROM_MEMBERS,

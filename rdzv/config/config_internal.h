@@ -166,6 +166,7 @@ bool config_read_port(const char *text, size_t len, uint16_t least, uint16_t *ou
 
 /* config_elastic.c */
 config_check config_check_worker_ports, config_check_run_rules, config_check_disable;
+config_check config_check_node_label;
 /* Notes what does not go together. */
 void config_finish_elastic(struct config *c);
 

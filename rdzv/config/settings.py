@@ -49,6 +49,7 @@ SETTINGS = [  # a text begins a group of --help
     setting("text", "space", "space", "NAME", "the space of that store (default)", check="space"),
     setting("count", "exit-on-restart", "exit_on_restart", "COUNT|off",
             "exit with this when a relay of the run (--expect) starts anew", default="off", most=255),
+    setting("text", "node-label", "node_label_text", "KEY=VALUE", check="node_label"),  # manifests have it
     setting("text", "name", "name", "NAME", "the node's name there; as an etcd, the member's", owner="both",
             default="default"),
 

@@ -8,6 +8,7 @@
 
 #include "proto/torch/torch_state.h"
 #include "rdzv/config/config_file.h"
+#include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
 
 #define WORDS_MAX 4
@@ -91,6 +92,27 @@ static const char *read_line(char *text, struct line *out, char **at)
     return count > 3 ? "a line has a node, a domain and an index" : NULL;
 }
 
+bool topology_label_read(const char *text, struct topology_label *out)
+{
+    struct string_list items = {0};
+    bool ok = true;
+
+    string_list_split(&items, text);
+    for (size_t i = 0; i < items.count; i++) {
+        const char *item = items.items[i], *value = strchr(item, '=');
+
+        if (value != NULL && (*++value == '\0' || strncmp(value, "$(", 2) == 0))
+            continue;
+        if (value != NULL && strncmp(item, "index=", 6) == 0)
+            ok = ok && slice_to_u64(slice_str(value), INT64_MAX, &out->index) && ++out->index != 0;
+        else
+            ok = ok && value != NULL && strncmp(item, "domain=", 7) == 0 && is_domain(value) &&
+                 snprintf(out->domain, sizeof out->domain, "%s", value) < TOPOLOGY_LABEL_MAX;
+    }
+    string_list_free(&items);
+    return ok;
+}
+
 /* NULL: each name is there once, and patterns are few. */
 static const char *sort_lines(struct topology *t, size_t *number)
 {
@@ -172,8 +194,10 @@ static int compare_name(const void *name, const void *line)
     return slice_compare(*(const struct slice *)name, ((const struct line *)line)->name);
 }
 
-struct topology_place topology_find(const struct topology *t, struct slice name)
+struct topology_place topology_find(const struct topology *t, struct slice name,
+                                    const struct topology_label *label)
 {
+    static const struct topology_label none;
     const struct line *line = NULL;
 
     if (t != NULL && t->names > 0)
@@ -182,5 +206,7 @@ struct topology_place topology_find(const struct topology *t, struct slice name)
         if (topology_matches((const char *)t->lines[i].name.ptr, name))
             line = &t->lines[i];
     }
-    return line == NULL ? (struct topology_place){.index = UINT64_MAX} : line->place;
+    label = label == NULL ? &none : label;
+    return line != NULL ? line->place
+                        : (struct topology_place){slice_str(label->domain), label->index - 1};
 }

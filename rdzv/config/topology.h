@@ -13,6 +13,7 @@
 #define TOPOLOGY_PATTERNS_MAX 100 /* each name is compared with all of them */
 #define TOPOLOGY_NAME_MAX     255
 #define TOPOLOGY_ERROR_MAX    512
+#define TOPOLOGY_LABEL_MAX    128 /* bytes of a domain that a relay says, with the NUL */
 
 struct topology;
 
@@ -20,6 +21,17 @@ struct topology_place {
     struct slice domain; /* borrowed from the table; empty: no line has the node */
     uint64_t index;      /* UINT64_MAX: the line has none */
 };
+
+/* What a relay says of its nodes: --node-label. */
+struct topology_label {
+    char domain[TOPOLOGY_LABEL_MAX]; /* "": it has none */
+    uint64_t index;                  /* plus 1; 0: it has none */
+};
+
+/* Reads index=NUMBER,domain=DOMAIN, of which each may be absent. A value may be empty, as that of
+ * an absent label of a pod, or $(NAME), as Kubernetes leaves an absent variable. False: the text is
+ * wrong. */
+bool topology_label_read(const char *text, struct topology_label *out);
 
 /* NULL: *error says why, as "3:7: …" with line and column. */
 struct topology *topology_parse(struct slice text, char error[TOPOLOGY_ERROR_MAX]);
@@ -29,8 +41,10 @@ void topology_free(struct topology *t);
 
 size_t topology_lines(const struct topology *t);
 
-/* NULL is a table without lines. */
-struct topology_place topology_find(const struct topology *t, struct slice name);
+/* The place of a node: by its line, else by its label. NULL is a table without lines; or there is
+ * no label. */
+struct topology_place topology_find(const struct topology *t, struct slice name,
+                                    const struct topology_label *label);
 
 /* The name matches the pattern, or is the same. */
 bool topology_matches(const char *pattern, struct slice name);

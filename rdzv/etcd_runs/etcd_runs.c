@@ -236,7 +236,7 @@ static void give_ranks(struct etcd_rendezvous *home, const struct etcd_run *run,
     free(home->text);
     home->text = NULL;
     if (next.complete)
-        ranks_assign(home->settings, v->ranks, &next);
+        ranks_assign(home->settings, NULL, v->ranks, &next);
     if (next.complete && torch_state_write(&next, &home->text, &len))
         *value = (struct slice){home->text, len};
     torch_state_free(&next);

@@ -10,6 +10,7 @@
 #include "store/memory/blob.h"
 
 struct conn;
+struct topology_label;
 
 /* What the backend says of a request that is about to be carried out. */
 enum backend_verdict {
@@ -62,8 +63,9 @@ struct backend_functions {
 /* The first member of what the backend keeps of the connection; it outlives that. */
 struct conn_backend {
     const struct backend_functions *functions;
-    const char *via;    /* who carries it, for logs; NULL: nobody */
-    struct peer local;  /* the address by which the client has reached the relay */
+    const char *via;                    /* who carries it, for logs; NULL: nobody */
+    const struct topology_label *label; /* what that says of its nodes; NULL: nothing at present */
+    struct peer local;                  /* the address by which the client has reached the relay */
     bool may_repeat;    /* the next request may be here for the second time, so what the session
                            waits for stays until begin() has seen it */
     const char *reason; /* why the connection ends; static. NULL: it does not */

@@ -132,6 +132,8 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
         return "the first frame is not HELLO";
     hello_text(hello->name, "a_relay", name, sizeof name);
     link->name = blob_new(ACCOUNT_SESSIONS, (struct slice){(uint8_t *)name, strlen(name) + 1});
+    hello_text(hello->domain, "", link->label.domain, sizeof link->label.domain);
+    link->label.index = hello->index;
     version = hello_version(hello, version_why);
     why = link->name == NULL ? "the store has no memory for it, see --memory-limit"
           : version == 0     ? version_why

@@ -81,6 +81,7 @@ static void session_leave_channel(struct relay_session *s)
     if (link->last == s)
         link->last = NULL;
     s->link = NULL;
+    s->backend.label = NULL;
 }
 
 void relay_session_free(struct relay_session *s)
@@ -707,6 +708,7 @@ static void session_attach(struct relay_session *s, struct relay_link *link, uin
     table_add(&link->channels, &s->by_channel);
     TAILQ_INSERT_TAIL(&link->sessions, s, entry);
     session_set_via(s, link);
+    s->backend.label = &link->label;
     s->backend.may_repeat = true;
     prepare_opened(s);
 }

@@ -5,6 +5,7 @@
 
 #include "proto/relay.h"
 #include "rdzv/c10d/session.h"
+#include "rdzv/config/topology.h"
 #include "rdzv/http/session.h"
 #include "rdzv/relay/hello.h"
 #include "store/memory/table.h"
@@ -88,10 +89,11 @@ struct relay_link {
     struct relay_session *last;        /* the session that the last frame was for; NULL: none */
     TAILQ_ENTRY(relay_link) waiting;   /* in all->waiting while it waits */
     bool waits;
-    uint64_t waits_since_ms; /* engine_lived_ms() */
-    struct blob *name;       /* the relay's, and a zero byte; NULL: it has not said HELLO yet */
-    uint64_t lost_ms;        /* engine_lived_ms() */
-    bool peer_left;          /* the relay's side has closed it */
+    uint64_t waits_since_ms;     /* engine_lived_ms() */
+    struct blob *name;           /* the relay's, and a zero byte; NULL: it has not said HELLO yet */
+    uint64_t lost_ms;            /* engine_lived_ms() */
+    bool peer_left;              /* the relay's side has closed it */
+    struct topology_label label; /* of its nodes */
     struct restart_node *restart; /* of a relay with --exit-on-restart; NULL: of none */
 };
 

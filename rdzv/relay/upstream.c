@@ -357,6 +357,8 @@ static void say_hello(struct upstream *u)
     hello.waits = u->waits;
     hello.space = hello_field(u->space);
     hello.name = name;
+    hello.domain = hello_field(u->config->node_label.domain);
+    hello.index = u->config->node_label.index;
     outq_put(&u->out, &u->net->pool, bytes, hello_write(bytes, &hello));
 }
 

@@ -4,6 +4,7 @@
  * moves. run.h has the lists in which a run keeps its agents. */
 #pragma once
 
+#include "rdzv/config/topology.h"
 #include "rdzv/rendezvous/view.h"
 
 struct run;
@@ -126,6 +127,7 @@ struct agent {
     char local_host[AGENT_HOST_MAX]; /* the address by which it has reached rdzvd; "": unknown */
     uint16_t local_port;             /* the same; 0: unknown */
     enum agent_origin origin;        /* ORIGIN_TOOL or ORIGIN_UNNAMED */
+    struct topology_label label;     /* of its relay */
 
     /* The policy's own. */
     enum agent_link link;

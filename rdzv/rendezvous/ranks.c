@@ -202,20 +202,23 @@ static int compare_seats(const void *a, const void *b)
     return order != 0 ? order : torch_node_compare(x->node, y->node);
 }
 
-static void take_seats(struct ranking *r, const struct policy_settings *s, struct torch_state *next)
+static void take_seats(struct ranking *r, const struct policy_settings *s, const struct run *run,
+                       struct torch_state *next)
 {
     bool has_domains = s->rank_order == RANKS_KEEP || s->rank_order == RANKS_TABLE;
     size_t count = 0;
 
     for (size_t i = 0; i < next->count; i++) {
         struct torch_node *node = &next->nodes[i];
+        const struct agent *a = run == NULL || !has_domains ? NULL : run_agent_of(run, node);
 
         if (!node->participant)
             continue;
         node->rank = RANK_NEW;
         r->seats[count++] = (struct seat){
             .node = node,
-            .place = topology_find(has_domains ? s->topology : NULL, node->addr),
+            .place = topology_find(has_domains ? s->topology : NULL, node->addr,
+                                   a == NULL ? NULL : &a->label),
             .is_zero = s->rank_zero != NULL && topology_matches(s->rank_zero, node->addr)};
     }
 }
@@ -309,7 +312,7 @@ static void fill_gaps(struct ranking *r)
     }
 }
 
-void ranks_assign(const struct policy_settings *settings, struct slice kept,
+void ranks_assign(const struct policy_settings *settings, const struct run *run, struct slice kept,
                   struct torch_state *next)
 {
     struct ranking r = {.count = torch_state_participants(next)};
@@ -321,7 +324,7 @@ void ranks_assign(const struct policy_settings *settings, struct slice kept,
     if (r.seats == NULL)
         return;
     r.by_rank = (struct seat **)(void *)(r.seats + r.count);
-    take_seats(&r, settings, next);
+    take_seats(&r, settings, run, next);
     if (settings->rank_order == RANKS_KEEP) {
         keep_ranks(&r, next, kept, false);
         keep_ranks(&r, next, kept, true);

@@ -6,12 +6,11 @@
  * rank and its name, the nodes of the newest round first. */
 #pragma once
 
-#include "proto/torch/torch_state.h"
-#include "rdzv/config/elastic_settings.h"
+#include "rdzv/rendezvous/run.h"
 
-/* Gives the participants the ranks 0 … n-1. They have ranks in torch's order, which they keep if
- * memory is short. */
-void ranks_assign(const struct policy_settings *settings, struct slice kept,
+/* Gives the participants the ranks 0 … n-1. `run` has their agents; NULL: they are not known. They
+ * have ranks in torch's order, which they keep if memory is short. */
+void ranks_assign(const struct policy_settings *settings, const struct run *run, struct slice kept,
                   struct torch_state *next);
 
 /* `round` is complete: makes *kept, owned and of ACCOUNT_RUNS, what is kept from now on. False:

@@ -99,7 +99,7 @@ static void make_spares(const struct run *run, struct torch_state *next)
 static void complete(const struct run *run, struct torch_state *next)
 {
     torch_state_complete(next);
-    ranks_assign(run->settings, run->view.ranks, next);
+    ranks_assign(run->settings, run, run->view.ranks, next);
 }
 
 void round_decide(const struct run *run, enum round_way way, struct torch_state *next)

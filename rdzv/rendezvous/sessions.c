@@ -22,6 +22,8 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
     a->agent.pings = c10d_session(c)->pinged;
     a->agent.relayed = conn_is_relayed(c);
     a->agent.origin = c10d_session(c)->role == C10D_RESUMED ? ORIGIN_UNNAMED : ORIGIN_TOOL;
+    if (a->agent.relayed && c->backend->label != NULL)
+        a->agent.label = *c->backend->label;
     if (conn_local(c, &local)) {
         peer_host(&local, a->agent.local_host);
         a->agent.local_port = local.port;

@@ -193,7 +193,7 @@ def the_table_of_the_rendezvous_has_each_file():
     same(named, {name[:-2] for name in os.listdir(folder) if name.endswith(".c")}, "files of rdzv/rendezvous")
 
 
-UNLISTED = {"exit-with-stdin", "disable"}  # options for programs that start rdzvd, and for support
+UNLISTED = {"exit-with-stdin", "disable", "node-label"}  # for programs that start rdzvd, for support, for manifests
 
 
 @case

@@ -487,6 +487,8 @@ def settings_that_contradict_each_other():
                         (("--listen=127.0.0.1:0/other",), "--space=other"),
                         (("--space=a b",), "space"), (("--upstream=host",), "HOST:PORT"),
                         (("--upstream=",), "HOST:PORT"), (("--upstream=h:1,",), "HOST:PORT"),
+                        (("--node-label=index=-1",), "index=NUMBER"), (("--node-label=rack=1",), "index=NUMBER"),
+                        (("--node-label=domain=a//b",), "index=NUMBER"),
                         (("--upstream=h:99999",), "HOST:PORT")):
         done = subprocess.run([rdzvd_binary(), "--upstream=127.0.0.1:1", *flags], capture_output=True,
                               text=True, timeout=20, stdin=subprocess.DEVNULL)
@@ -496,8 +498,9 @@ def settings_that_contradict_each_other():
                         (("--upstream=h:1", "--expect=3", "--exit-on-restart=256"), "from 0 to 255")):
         done = subprocess.run([rdzvd_binary(), "--exit-on-restart=85", *flags], capture_output=True, text=True, timeout=20)
         check(done.returncode == 2 and word in done.stderr, "%s: %d %s" % (flags, done.returncode, done.stderr))
-    done = subprocess.run([rdzvd_binary(), "--space=jobA"], capture_output=True, text=True, timeout=20)
-    check(done.returncode == 2 and "--upstream" in done.stderr, done.stderr)
+    for flag in "--space=jobA", "--node-label=index=1":
+        done = subprocess.run([rdzvd_binary(), flag], capture_output=True, text=True, timeout=20)
+        check(done.returncode == 2 and "--upstream" in done.stderr, done.stderr)
     done = subprocess.run([rdzvd_binary(), "--upstream=[::1]:29400,b.test:1", "--space=jobA",
                            "--expect=3", "--check-config"], capture_output=True, text=True, timeout=20)
     check(done.returncode == 0 and 'space: "jobA"' in done.stdout and "warning: --expect" in done.stdout,

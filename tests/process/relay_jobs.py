@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import tempfile
 import time
 
 import torch_state
@@ -28,6 +29,36 @@ def participate(store, names):
     """The whole state has these participants. An agent that trains is shown only itself."""
     state = torch_state.loads(Peer(store.port).get(PREFIX + b"job"))
     same(sorted(n.addr for n in state.participants), names, "participants")
+
+
+@case
+def ranks_follow_the_labels_of_relays():
+    """Of nodes that no line of the table has. A relay says them anew on each link, and an agent keeps its own."""
+    def label(text):
+        return Relay(store, flags=("--node-label=" + text,))
+
+    def ranks():
+        run, = json.loads(ask(store.port, "/rdzv/v1/spaces/default/status")[1])["runs"]
+        return [(n["addr"], n.get("domain")) for n in run["nodes"]]
+
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "table"), "w", encoding="utf-8") as f:
+            f.write("c r2 5\n")
+        with Store("--topology-file=" + f.name, "--rank-order=table") as store, label("index=10") as none, \
+                label("index=10,domain=r1") as a, label("domain=r1,index=9") as b, label("index=0,domain=r1") as c:
+            agents = [Agent(relay.port, "job", name) for name, relay in zip("abcd", (a, b, c, none))]
+            rejoin(agents)
+            wanted = [("b", "r1"), ("a", "r1"), ("c", "r2"), ("d", None)]
+            same(ranks(), wanted, "ranks")
+            store.kill()
+            store.start()
+            for relay in none, a, b, c:
+                relay.linked(2)
+            agents[3].leave()
+            for agent in agents[:3]:
+                agent.read()
+            rejoin(agents)
+            until(lambda: ranks() == wanted, "ranks after a start: %s" % ranks())
 
 
 @case

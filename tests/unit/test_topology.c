@@ -34,12 +34,12 @@ static void a_name_counts_before_patterns(void **state)
     assert_non_null(t);
     assert_int_equal(topology_lines(t), 4);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct topology_place place = topology_find(t, slice_str(rows[i].name));
+        struct topology_place place = topology_find(t, slice_str(rows[i].name), NULL);
 
         assert_true(slice_is(place.domain, rows[i].domain));
         assert_true(place.index == rows[i].index);
     }
-    assert_int_equal(topology_find(NULL, slice_str("a")).domain.len, 0);
+    assert_int_equal(topology_find(NULL, slice_str("a"), NULL).domain.len, 0);
     topology_free(t);
     topology_free(NULL);
 }
@@ -78,11 +78,42 @@ static void a_wrong_line_is_named(void **state)
     assert_string_equal(error, "/nowhere/at/all: No such file or directory");
 }
 
+static void a_label_has_an_index_and_a_domain(void **state)
+{
+    static const struct {
+        const char *text, *domain;
+        uint64_t index;
+        bool is_wrong;
+    } rows[] = {
+        {"index=0", "", 1, false},        {"domain=a/b,index=12", "a/b", 13, false},
+        {"index=,domain=", "", 0, false}, {"domain=a,index=$(INDEX)", "a", 0, false},
+        {"index", "", 0, true},           {"index=-1", "", 0, true},
+        {"domain=/a", "", 0, true},       {"rack=1", "", 0, true},
+    };
+    char text[200] = "domain=";
+    struct topology_label label;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        label = (struct topology_label){0};
+        assert_int_equal(topology_label_read(rows[i].text, &label), !rows[i].is_wrong);
+        if (rows[i].is_wrong)
+            continue;
+        assert_string_equal(label.domain, rows[i].domain);
+        assert_int_equal(label.index, rows[i].index);
+    }
+    memset(text + 7, 'a', TOPOLOGY_LABEL_MAX - 1);
+    assert_true(topology_label_read(text, &label));
+    text[7 + TOPOLOGY_LABEL_MAX - 1] = 'a';
+    assert_false(topology_label_read(text, &label));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_counts_before_patterns),
         cmocka_unit_test(a_wrong_line_is_named),
+        cmocka_unit_test(a_label_has_an_index_and_a_domain),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

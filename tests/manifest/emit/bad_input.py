@@ -51,6 +51,7 @@ CASES = [
     ("volumes: [{name: dshm, claimName: b}]", "3:18", "the job already has a volume"),
     ("volumes: [{name: a, claimName: b}, {name: a, claimName: c}]", "3:43", "a occurs twice"),
     ("addCapabilities: [CAP_SYS_ADMIN]", "3:19", "without CAP_"),
+    ("rdzv: {placement: service, topologyLabel: a/b}", "3:43", "only relays tell"),
     ("rdzv: {placement: relay, drainSeconds: 60}", "3:40", "rdzv.adminToken is missing"),
     ("rdzv: {placement: sidecar, drainSeconds: 60, adminToken: {name: s, key: t}}", "3:42", "has no operators"),
     ("rdzv: {placement: relay, protocol: etcd-v2, drainSeconds: 60, adminToken: {name: s, key: t}}", "3:59",

@@ -62,7 +62,7 @@ static void read_nodes(struct torch_state *state, const char *nodes)
 static void complete(struct run_ranks *r, struct torch_state *next)
 {
     torch_state_complete(next);
-    ranks_assign(&r->settings, r->kept, next);
+    ranks_assign(&r->settings, NULL, r->kept, next);
     ranks_keep(&r->kept, next);
     torch_state_free(&r->round);
     r->round = *next;
@@ -501,7 +501,7 @@ static void bytes_that_are_no_list_are_none(void **state)
         memcpy(part, r.kept.ptr, len);
         read_nodes(&next, "b c d");
         torch_state_complete(&next);
-        ranks_assign(&r.settings, (struct slice){part, len}, &next);
+        ranks_assign(&r.settings, NULL, (struct slice){part, len}, &next);
         for (int i = 0; i < 3; i++)
             of_rank(&next, i);
         torch_state_free(&next);
