@@ -257,6 +257,20 @@ static void write_rank_hint(struct writer *w, const struct engine_space *space)
     }
 }
 
+static void write_end_hint(struct writer *w, const struct engine_space *space,
+                           const struct engine *e)
+{
+    char text[200];
+
+    if (space->first_end == 0)
+        return;
+    snprintf(text, sizeof text,
+             "rank %u of " TORCH_DEFAULT_GROUP " ended first, %.1f s ago: its log may say why",
+             space->first_end - 1,
+             (double)clock_elapsed_ms(space->first_end_ms, engine_now_ms(e)) / 1000);
+    json_item(w, slice_str(text));
+}
+
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
                               const struct engine *engine)
 {
@@ -269,6 +283,7 @@ void status_waits_write_space(struct writer *w, const struct engine_space *space
         json_item(w, slice_str("more clients have arrived at a barrier than there are: two jobs, "
                                "or keys of an earlier attempt"));
     write_rank_hint(w, space);
+    write_end_hint(w, space, engine);
     if (space->old_keys > 0 && space->c10d_sessions > 0 && rendezvous_next(space, NULL) == NULL &&
         engine->options.space_idle_timeout_ms == 0)
         json_item(w, slice_str("there are keys of clients that had all gone, and new clients read "

@@ -14,6 +14,22 @@
 #define FAST_SIZE (16u << 10)
 #define FAST_LIST 1024u
 
+/* A worker outside all runs has ended. The first one of a job may be why the others end. */
+static void note_end(struct conn *c, uint32_t rank)
+{
+    struct engine_space *space = conn_space(c);
+
+    if (rank <= ENGINE_RANKS)
+        space->rank_writers[rank - 1]--;
+    if (space->first_end != 0 || space->c10d_sessions == 1)
+        return;
+    space->first_end = rank;
+    space->first_end_ms = engine_now_ms(c10d_of(c)->engine);
+    log_event(LOG_INFO, "rank_ended", log_str("space", space->store->name),
+              log_u64("rank", rank - 1), log_str("peer", CONN_PEER(c)),
+              log_u64("c10d_clients", space->c10d_sessions - 1));
+}
+
 static void end_c10d(struct conn *c)
 {
     struct c10d_session *s = c10d_session(c);
@@ -24,8 +40,8 @@ static void end_c10d(struct conn *c)
     c10d_drop_watches(c);
     if (hooks->unbind != NULL && (s->role == C10D_AGENT || s->role == C10D_WORKER))
         hooks->unbind(hooks->arg, c);
-    if (s->role == C10D_PLAIN && s->rank > 0 && s->rank <= ENGINE_RANKS)
-        conn_space(c)->rank_writers[s->rank - 1]--;
+    if (s->role == C10D_PLAIN && s->rank > 0)
+        note_end(c, s->rank);
     s->role = C10D_UNBOUND;
     engine_session_ended(c10d_of(c)->engine, conn_space(c));
 }

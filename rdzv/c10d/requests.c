@@ -184,7 +184,10 @@ static void note_rank(struct conn *c, struct slice key)
         !torch_key_writer_of_worker(key, &writer) || !slice_is(writer.group, TORCH_DEFAULT_GROUP))
         return;
     s->rank = (uint32_t)writer.rank + 1;
-    if (s->role == C10D_PLAIN && s->rank <= ENGINE_RANKS)
+    if (s->role != C10D_PLAIN)
+        return;
+    conn_space(c)->has_ranks = true;
+    if (s->rank <= ENGINE_RANKS)
         conn_space(c)->rank_writers[writer.rank]++;
 }
 

@@ -253,6 +253,11 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
                   struct config_error *error);
 void config_free(struct config *config);
 
+/* Reads index=NUMBER,domain=DOMAIN, of which each may be absent. A value may be empty, as that of
+ * an absent label of a pod, or $(NAME), as Kubernetes leaves an absent variable. False: the text is
+ * wrong. */
+bool node_label_read(const char *text, struct topology_label *out);
+
 /* Whether --disable has one of the names above. */
 bool config_disables(const struct config *config, const char *name);
 

@@ -77,9 +77,31 @@ const char *config_check_run_rules(struct config *c, const char *text)
     return run_rules_read(text, &c->elastic.rules, &c->elastic.rank_zero);
 }
 
+bool node_label_read(const char *text, struct topology_label *out)
+{
+    struct string_list items = {0};
+    bool ok = true;
+
+    string_list_split(&items, text);
+    for (size_t i = 0; i < items.count; i++) {
+        const char *item = items.items[i], *value = strchr(item, '=');
+
+        if (value != NULL && (*++value == '\0' || strncmp(value, "$(", 2) == 0))
+            continue;
+        if (value != NULL && strncmp(item, "index=", 6) == 0)
+            ok = ok && slice_to_u64(slice_str(value), INT64_MAX, &out->index) && ++out->index != 0;
+        else
+            ok = ok && value != NULL && strncmp(item, "domain=", 7) == 0 &&
+                 topology_is_domain(value) &&
+                 snprintf(out->domain, sizeof out->domain, "%s", value) < TOPOLOGY_LABEL_MAX;
+    }
+    string_list_free(&items);
+    return ok;
+}
+
 const char *config_check_node_label(struct config *c, const char *text)
 {
-    return topology_label_read(text, &c->node_label)
+    return node_label_read(text, &c->node_label)
                ? NULL
                : "write index=NUMBER, domain=NAME[/NAME...], or both with a comma";
 }

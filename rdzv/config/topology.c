@@ -8,7 +8,6 @@
 
 #include "proto/torch/torch_state.h"
 #include "rdzv/config/config_file.h"
-#include "rdzv/config/config_internal.h"
 #include "store/memory/xalloc.h"
 
 #define WORDS_MAX 4
@@ -57,7 +56,7 @@ static int compare_lines(const void *a, const void *b)
 
 /* --- Reading. --- */
 
-static bool is_domain(const char *domain)
+bool topology_is_domain(const char *domain)
 {
     return domain[0] != '/' && domain[strlen(domain) - 1] != '/' && strstr(domain, "//") == NULL;
 }
@@ -82,7 +81,7 @@ static const char *read_line(char *text, struct line *out, char **at)
         return "a domain is expected behind the node, as in `node-a row1/rack2`";
     if (strlen(*at = words[0]) > TOPOLOGY_NAME_MAX)
         return "a name has at most 255 bytes";
-    if (!is_domain(*at = words[1]))
+    if (!topology_is_domain(*at = words[1]))
         return "a name is missing beside a `/`";
     out->place = (struct topology_place){slice_str(words[1]), UINT64_MAX};
     if (count > 2 && !slice_to_u64(slice_str(*at = words[2]), INT64_MAX, &out->place.index))
@@ -90,27 +89,6 @@ static const char *read_line(char *text, struct line *out, char **at)
     *at = words[count - 1];
     out->name = slice_str(words[0]);
     return count > 3 ? "a line has a node, a domain and an index" : NULL;
-}
-
-bool topology_label_read(const char *text, struct topology_label *out)
-{
-    struct string_list items = {0};
-    bool ok = true;
-
-    string_list_split(&items, text);
-    for (size_t i = 0; i < items.count; i++) {
-        const char *item = items.items[i], *value = strchr(item, '=');
-
-        if (value != NULL && (*++value == '\0' || strncmp(value, "$(", 2) == 0))
-            continue;
-        if (value != NULL && strncmp(item, "index=", 6) == 0)
-            ok = ok && slice_to_u64(slice_str(value), INT64_MAX, &out->index) && ++out->index != 0;
-        else
-            ok = ok && value != NULL && strncmp(item, "domain=", 7) == 0 && is_domain(value) &&
-                 snprintf(out->domain, sizeof out->domain, "%s", value) < TOPOLOGY_LABEL_MAX;
-    }
-    string_list_free(&items);
-    return ok;
 }
 
 /* NULL: each name is there once, and patterns are few. */

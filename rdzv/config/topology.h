@@ -28,10 +28,8 @@ struct topology_label {
     uint64_t index;                  /* plus 1; 0: it has none */
 };
 
-/* Reads index=NUMBER,domain=DOMAIN, of which each may be absent. A value may be empty, as that of
- * an absent label of a pod, or $(NAME), as Kubernetes leaves an absent variable. False: the text is
- * wrong. */
-bool topology_label_read(const char *text, struct topology_label *out);
+/* It has a name beside each `/`. */
+bool topology_is_domain(const char *domain);
 
 /* NULL: *error says why, as "3:7: …" with line and column. */
 struct topology *topology_parse(struct slice text, char error[TOPOLOGY_ERROR_MAX]);

@@ -179,8 +179,10 @@ uint64_t engine_unused_ms(const struct engine *e)
 
 void engine_session_began(struct engine *e, struct engine_space *space)
 {
-    if (space->c10d_sessions++ == 0)
+    if (space->c10d_sessions++ == 0) {
         space->old_keys = space->idle_since_ms == 0 ? 0 : space_usage(space->store).keys;
+        space->first_end = 0;
+    }
     space->idle_since_ms = 0;
     engine_use_began(e);
 }
@@ -273,16 +275,18 @@ void engine_postpone_expiry(struct engine *e, uint64_t by_ms)
         engine_apply(e, space, &command, &result);
 }
 
-static void forget_space(struct engine *e, struct engine_space *space)
+void engine_forget_keys(struct engine *e, struct engine_space *space, const char *reason)
 {
     const struct command command = {.kind = COMMAND_SPACE_FORGET};
     struct store_result result;
 
     space->idle_since_ms = 0;
+    space->old_keys = 0;
+    space->has_ranks = false;
     engine_apply(e, space, &command, &result);
     log_event(result.count > 0 ? LOG_INFO : LOG_DEBUG, "space_forgotten",
               log_str("space", space->store->name), log_u64("keys", result.count),
-              log_str("reason", "no c10d connection for --space-idle-timeout"));
+              log_str("reason", reason));
 }
 
 static void trim_space(struct space *space)
@@ -304,6 +308,6 @@ void engine_tick(struct engine *e)
     TAILQ_FOREACH(space, &e->spaces, entry) {
         if (space->idle_since_ms != 0 && clock_elapsed_ms(space->idle_since_ms, now) >= timeout &&
             engine_session_next(space, NULL) == NULL) /* a client's session, about to return */
-            forget_space(e, space);
+            engine_forget_keys(e, space, "no c10d connection for --space-idle-timeout");
     }
 }

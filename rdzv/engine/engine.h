@@ -80,9 +80,12 @@ struct engine_space {
                           had ended */
     uint32_t rank_writers[ENGINE_RANKS]; /* c10d sessions outside all runs that have written the key
                                             of that rank of torch's group of all ranks */
-    void *rendezvous;                    /* what rendezvous/ keeps of this space; its own */
-    void *etcd_runs;                     /* the same of etcd_runs/ */
-    void *restart;                       /* the same of relay/restart.c */
+    bool has_ranks;                      /* there was one since the keys were forgotten */
+    uint32_t first_end;    /* the rank, plus 1, that ended first while others were here; 0: none */
+    uint64_t first_end_ms; /* when */
+    void *rendezvous;      /* what rendezvous/ keeps of this space; its own */
+    void *etcd_runs;       /* the same of etcd_runs/ */
+    void *restart;         /* the same of relay/restart.c */
 
     /* For relay/: the number of loaded sessions that no relay has opened yet; and whether the
      * rendezvous still waits for this number to become 0. */
@@ -334,6 +337,9 @@ void engine_postpone_expiry(struct engine *e, uint64_t by_ms);
 
 /* When the next TTL ends, by the wall clock; false: none is pending. */
 bool engine_next_expiry(struct engine *e, int64_t *at_ns);
+
+/* Forgets the c10d keys of a space, for that reason. */
+void engine_forget_keys(struct engine *e, struct engine_space *space, const char *reason);
 
 /* Once a second: a space without a c10d session for --space-idle-timeout forgets its c10d keys, and
  * what nobody reads any more is freed. */

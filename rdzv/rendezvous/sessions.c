@@ -156,6 +156,17 @@ static void note_reader(struct rendezvous_space *home, struct conn *c, struct sl
         driver_step(live_run_of(v), (struct policy_event){.kind = RUN_READ});
 }
 
+/* A job without a rendezvous begins again, as each of its clients counts itself first. All clients
+ * of its last attempt have gone, as torch's store would have gone with rank 0. */
+static void forget_attempt(const struct rendezvous_space *home, struct slice key, enum c10d_op op)
+{
+    struct engine_space *space = home->space;
+
+    if (op == C10D_ADD && space->has_ranks && space->c10d_sessions == 1 && space->old_keys > 0 &&
+        slice_is(key, "init/") && space->sessions_missing == 0 && TAILQ_EMPTY(&home->runs.list))
+        engine_forget_keys(home->rdzv->engine, space, "all clients of a job have gone");
+}
+
 static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_op op)
 {
     struct rendezvous_space *home = driver_space_of(arg, conn_space(c));
@@ -165,8 +176,10 @@ static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_
         note_reader(home, c, key);
     else if (torch_key_is_agents(key))
         bind_agent(home, c, key, op == C10D_COMPARE_SET);
-    else if (c10d_session(c)->role != C10D_RESUMED)
+    else if (c10d_session(c)->role != C10D_RESUMED) {
+        forget_attempt(home, key, op);
         bind_worker(home, c);
+    }
 }
 
 static void unbind_session(void *arg, struct conn *c)

@@ -114,6 +114,56 @@ def a_waiting_agent_does_not_delay_the_end_of_the_daemon():
         same(server.stop(), 0, "exit code")
 
 
+def plain_worker(server, rank):
+    """A worker of env://, without torchrun: it counts itself, and writes its address for the group of all ranks."""
+    peer = Peer(server.port)
+    count = peer.add(b"init/", 1)
+    if rank is not None:
+        peer.set(b"/default_pg/0//cpu//0/%d" % rank, b"address")
+        peer.check(b"done")
+    return peer, count
+
+
+@case
+def a_job_without_torchrun_begins_again_when_all_its_clients_have_gone():
+    def hints():
+        return " ".join(get_json(server.port, "/rdzv/v1/status")["spaces"][0]["hints"])
+
+    with daemon() as server:
+        tool = Peer(server.port)
+        tool.set(b"/x", b"1")
+        tool.close()
+        await_space(server.port, lambda s: s["c10d_clients"] == 0)
+        workers = [plain_worker(server, rank) for rank in range(3)]
+        same([count for _, count in workers], [1, 2, 3], "the first attempt")
+        workers[2][0].close()
+        server.wait_log("event=rank_ended space=default rank=2 .*c10d_clients=2")
+        check("rank 2 of default_pg ended first" in hints(), "a hint: %s" % hints())
+        late, count = plain_worker(server, 2)
+        same((count, late.check(b"/x")), (4, True), "while others are there, the keys stay")
+        for peer in workers[0][0], workers[1][0], late:
+            peer.close()
+        await_space(server.port, lambda s: s["c10d_clients"] == 0)
+        looks = Peer(server.port)
+        same(looks.check(b"/x"), True, "a client that does not count itself")
+        looks.close()
+        await_space(server.port, lambda s: s["c10d_clients"] == 0)
+        again, count = plain_worker(server, 0)
+        same((count, again.check(b"/x"), hints()), (1, False, ""), "the second attempt")
+        server.wait_log("event=space_forgotten .*reason=\"all clients of a job have gone\"")
+        same(server.log().count("event=rank_ended"), 1, "the first end of the attempt")
+
+
+@case
+def clients_that_write_no_rank_keep_their_keys():
+    with daemon() as server:
+        for count in 1, 2, 3:
+            peer, got = plain_worker(server, None)
+            same(got, count, "clients")
+            peer.close()
+            await_space(server.port, lambda s: s["c10d_clients"] == 0)
+
+
 @case
 def an_open_run_is_forgotten_after_run_ttl():
     with daemon("--idle-run-ttl", "200ms", "--closed-run-ttl", "1h") as server:

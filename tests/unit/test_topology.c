@@ -1,5 +1,5 @@
 /* The table of domains: --topology-file. */
-#include "rdzv/config/topology.h"
+#include "rdzv/config/config.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,16 +96,16 @@ static void a_label_has_an_index_and_a_domain(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         label = (struct topology_label){0};
-        assert_int_equal(topology_label_read(rows[i].text, &label), !rows[i].is_wrong);
+        assert_int_equal(node_label_read(rows[i].text, &label), !rows[i].is_wrong);
         if (rows[i].is_wrong)
             continue;
         assert_string_equal(label.domain, rows[i].domain);
         assert_int_equal(label.index, rows[i].index);
     }
     memset(text + 7, 'a', TOPOLOGY_LABEL_MAX - 1);
-    assert_true(topology_label_read(text, &label));
+    assert_true(node_label_read(text, &label));
     text[7 + TOPOLOGY_LABEL_MAX - 1] = 'a';
-    assert_false(topology_label_read(text, &label));
+    assert_false(node_label_read(text, &label));
 }
 
 int main(void)
