@@ -270,10 +270,10 @@ size_t status_find_places(const struct run *run, const struct keymap *keys,
 /* False: a worker comes from another host, or there are too many. */
 static bool count_waiting_workers(struct worker_place *places, size_t count, const struct entry *at)
 {
-    const struct wait_link *link;
+    const struct wait_link *link = at->waiting;
     size_t looked = 0;
 
-    TAILQ_FOREACH(link, &at->waiting, entry) {
+    for (; link != NULL; link = link->next == at->waiting ? NULL : link->next) {
         struct worker_place *p;
 
         if (link->waiter->wake.kind != WAKE_WAITER || ++looked > WORKERS_COMPARED)

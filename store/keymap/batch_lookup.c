@@ -215,7 +215,7 @@ static inline void prefetch_put(const struct batch_lookup *p, size_t i, bool is_
 
     if (i + 32 < p->count) {
         __builtin_prefetch(&p->entries[i + 32]->value);
-        __builtin_prefetch(&p->entries[i + 32]->watching);
+        __builtin_prefetch(&p->entries[i + 32]->others);
     }
     if (i + 16 >= p->count)
         return;
@@ -243,7 +243,7 @@ static inline struct blob *put_looked_up(struct keymap *m, struct entry *e, stru
 /* The values are looked at for those who watch the key alone: they are in no cache. */
 static inline void notify_put(struct keymap *m, struct entry *e, const struct blob *value)
 {
-    if (!TAILQ_EMPTY(&e->watching))
+    if (entry_is_watched(e))
         keymap_notify_watches(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED,
                               entry_value(e), blob_slice(value));
 }

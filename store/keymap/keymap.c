@@ -46,9 +46,6 @@ static inline struct entry *entry_make(struct keymap *m, struct entry *e, struct
     *e = (struct entry){.node = {.key = {name, key.len}}, .group_count = groups & 7u};
     if (key.len != 0)
         memcpy(name, key.ptr, key.len);
-    TAILQ_INIT(&e->waiting);
-    TAILQ_INIT(&e->barrier);
-    TAILQ_INIT(&e->watching);
     keymap_name_groups(m, e);
     table_add_hashed(&m->keys, &e->node, hash);
     return e;
@@ -97,8 +94,7 @@ struct entry *keymap_create(struct keymap *m, struct slice key, uint64_t hash)
 
 void keymap_release(struct keymap *m, struct entry *e)
 {
-    if (e->value != NULL || e->pins != 0 || !TAILQ_EMPTY(&e->waiting) ||
-        !TAILQ_EMPTY(&e->barrier) || !TAILQ_EMPTY(&e->watching))
+    if (e->value != NULL || e->pins != 0 || e->waiting != NULL || e->others != NULL)
         return;
     keymap_wait_bytes(m, 0, entry_allocated(e));
     table_remove(&m->keys, &e->node);
@@ -260,7 +256,7 @@ static struct entry *entry_at(const struct keymap *m, struct entry *known, struc
 /* True if the patch fits the key's present value. */
 static bool patch_fits(const struct entry *e, const struct key_patch *c)
 {
-    return c->removed == c->bytes.len && e->value->refs == 1 && TAILQ_EMPTY(&e->watching);
+    return c->removed == c->bytes.len && e->value->refs == 1 && !entry_is_watched(e);
 }
 
 APART static void apply_patch(struct keymap *m, const struct key_patch *c)
@@ -602,7 +598,7 @@ static void keep_waited(struct keymap *m, struct table *old)
         }
     }
     TAILQ_FOREACH(watch, &m->watches, all)
-        keep_waited_entry(m, old, watch->at);
+        keep_waited_entry(m, old, watch->link.at);
     TAILQ_FOREACH(p, &m->lookups, entry) {
         for (size_t i = p->freed; i < p->count; i++)
             keep_waited_entry(m, old, p->entries[i]);

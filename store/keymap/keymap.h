@@ -11,11 +11,11 @@
 #include "store/memory/quota.h"
 #include "store/memory/table.h"
 
-/* One waiter's registration at one key. */
+/* A registration of a waiter, or of a key_watch, at one key. */
 struct wait_link {
-    TAILQ_ENTRY(wait_link) entry;
-    struct waiter *waiter;
-    struct entry *at; /* NULL once the key has counted */
+    struct wait_link *next, *prev; /* a ring */
+    struct waiter *waiter;         /* NULL: of a key_watch */
+    struct entry *at;              /* NULL once the key has counted */
 };
 
 /* A pending WAIT or BARRIER of one connection. */
@@ -34,13 +34,10 @@ struct waiter {
 
 /* A WATCH_KEY registration; lives as long as its connection. */
 struct key_watch {
-    TAILQ_ENTRY(key_watch) entry; /* of its key */
+    struct wait_link link; /* the first member */
     TAILQ_ENTRY(key_watch) all;
     struct subscription *subscription; /* the connection's; all its watches share it */
-    struct entry *at;
 };
-
-TAILQ_HEAD(wait_links, wait_link);
 
 /* A key's place in a group, see struct key_groups. */
 struct key_link {
@@ -52,19 +49,17 @@ struct key_link {
 };
 
 struct entry {
-    struct table_node node;    /* the key; its bytes follow the links */
-    TAILQ_ENTRY(entry) order;  /* while it has a value */
-    uint64_t number;           /* keymap.changes when it got it: they grow along that list */
-    struct wait_links barrier; /* released by the count alone */
-    struct blob *value;        /* NULL: absent; it is here only since a client waits for it */
-    unsigned snapshot : 29;    /* the number of the snapshot that has written its value */
+    struct table_node node;   /* the key; its bytes follow the links */
+    TAILQ_ENTRY(entry) order; /* while it has a value */
+    uint64_t number;          /* keymap.changes when it got it: they grow along that list */
+    struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
+    unsigned snapshot : 29;   /* the number of the snapshot that has written its value */
     unsigned group_count : 3;
     uint32_t pins; /* number of batch_lookup that hold the entry: it stays in the table, also
                       without a value */
-    TAILQ_HEAD(, key_watch)
-    watching;                  /* the moment of a MULTI_SET looks at no more of a key that has
-                                  a value: mostly one line of the cache */
-    struct wait_links waiting; /* what a change looks at stands together, up to here */
+    struct wait_link *others; /* watches, the newest first, then BARRIERs. The moment of a MULTI_SET
+                                 looks at no more of a key that has a value */
+    struct wait_link *waiting; /* what a change looks at stands together, up to here */
     struct key_link groups[];
 };
 

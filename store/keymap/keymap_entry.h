@@ -115,6 +115,12 @@ static inline void keymap_leave_groups(struct keymap *m, struct entry *e)
 /* Frees an entry without value and waiting clients. */
 void keymap_release(struct keymap *m, struct entry *e);
 
+/* Watches come first. */
+static inline bool entry_is_watched(const struct entry *e)
+{
+    return e->others != NULL && e->others->waiter == NULL;
+}
+
 /* The bytes of an entry; none for NULL. */
 static inline struct slice entry_value(const struct entry *e)
 {
@@ -131,10 +137,11 @@ static inline bool entry_fits(const struct entry *e, size_t len)
            b->len + b->spare - len <= CHANGE_NUMBER_MAX;
 }
 
-/* The room of a new value: a short one may be a number that grows. */
+/* The room of a new value, which may be a number that grows: all that malloc() takes for it, except
+ * for malloc()'s own word. */
 static inline size_t entry_room(size_t len)
 {
-    return len < CHANGE_NUMBER_MAX ? CHANGE_NUMBER_MAX : len;
+    return account_cost(sizeof(struct blob) + len) - sizeof(struct blob) - sizeof(size_t);
 }
 
 /* The spare room that an APPEND leaves behind a value of that length, so that many small APPENDs
@@ -234,6 +241,6 @@ void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change
 static inline void keymap_notify(struct keymap *m, struct entry *e, enum keymap_change type,
                                  struct slice old, struct slice now)
 {
-    if (!TAILQ_EMPTY(&e->watching))
+    if (entry_is_watched(e))
         keymap_notify_watches(m, e, type, old, now);
 }

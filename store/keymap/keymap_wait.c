@@ -17,6 +17,32 @@
 /* The lazy free ends the registrations of a larger waiter in slices. */
 #define FREED_AT_ONCE 256
 
+/* --- Rings. --- */
+
+/* To the end. */
+static void ring_add(struct wait_link **ring, struct wait_link *link)
+{
+    struct wait_link *first = *ring == NULL ? link : *ring;
+
+    link->next = first;
+    link->prev = *ring == NULL ? link : first->prev;
+    link->prev->next = first->prev = link;
+    *ring = first;
+}
+
+static void ring_remove(struct wait_link **ring, const struct wait_link *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    if (*ring == link)
+        *ring = link->next == link ? NULL : link->next;
+}
+
+static struct wait_link **ring_of(const struct waiter *w, struct entry *e)
+{
+    return w->barrier ? &e->others : &e->waiting;
+}
+
 /* --- Telling. --- */
 
 /* Counts one registration; true: the waiter lacks no more keys. */
@@ -34,8 +60,8 @@ void keymap_wake_all(struct keymap *m, struct entry *e)
 {
     struct wait_link *link;
 
-    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {
-        TAILQ_REMOVE(&e->waiting, link, entry);
+    while ((link = e->waiting) != NULL) {
+        ring_remove(&e->waiting, link);
         count_link(m, link);
     }
 }
@@ -66,12 +92,13 @@ void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change
                            struct slice old, struct slice now)
 {
     const struct slice parts[3] = {e->node.key, old, now};
-    struct key_watch *w;
+    const struct wait_link *link = e->others;
     struct blob *b;
 
     b = reserve_has_spare(m->reserve) ? watch_bytes(type, parts) : NULL;
-    TAILQ_FOREACH(w, &e->watching, entry)
-        subscription_push(m->ready, m->reserve, w->subscription, b);
+    do
+        subscription_push(m->ready, m->reserve, ((const struct key_watch *)link)->subscription, b);
+    while ((link = link->next) != e->others && link->waiter == NULL);
     blob_unref(b);
 }
 
@@ -84,8 +111,8 @@ void keymap_wake_one(struct keymap *m, struct slice name)
 
     if (e == NULL)
         return;
-    while ((link = TAILQ_FIRST(&e->waiting)) != NULL) {
-        TAILQ_REMOVE(&e->waiting, link, entry);
+    while ((link = e->waiting) != NULL) {
+        ring_remove(&e->waiting, link);
         if (count_link(m, link))
             break;
     }
@@ -94,9 +121,12 @@ void keymap_wake_one(struct keymap *m, struct slice name)
 
 void keymap_open_barrier(struct keymap *m, struct entry *e)
 {
-    struct wait_link *link;
+    struct wait_link *link = e->others, *next;
 
-    while ((link = TAILQ_FIRST(&e->barrier)) != NULL) {
+    for (; link != NULL && link->waiter == NULL; m->ready->work++) /* the watches */
+        link = link->next == e->others ? NULL : link->next;
+    for (; link != NULL && link->waiter != NULL; link = e->others == NULL ? NULL : next) {
+        next = link->next;
         if (link->waiter->wake.kind == WAKE_ARRIVAL) {
             struct arrival *a = link->waiter->wake.owner;
 
@@ -104,7 +134,7 @@ void keymap_open_barrier(struct keymap *m, struct entry *e)
             keymap_depart(m, link->waiter);
             continue;
         }
-        TAILQ_REMOVE(&e->barrier, link, entry);
+        ring_remove(&e->others, link);
         count_link(m, link);
     }
 }
@@ -149,10 +179,7 @@ static void waiter_add(struct waiter *w, struct entry *e)
     link->waiter = w;
     link->at = e;
     w->missing++;
-    if (w->barrier)
-        TAILQ_INSERT_TAIL(&e->barrier, link, entry);
-    else
-        TAILQ_INSERT_TAIL(&e->waiting, link, entry);
+    ring_add(ring_of(w, e), link);
 }
 
 /* The same, of a client: it counts in the limit. */
@@ -166,9 +193,7 @@ static void waiter_register(struct keymap *m, struct waiter *w, struct entry *e)
  * once comes to the same; and one request cannot make a change count it 131,072 times. */
 static bool is_registered(const struct waiter *w, const struct entry *e)
 {
-    const struct wait_link *last = TAILQ_LAST(&e->waiting, wait_links);
-
-    return last != NULL && last->waiter == w;
+    return e->waiting != NULL && e->waiting->prev->waiter == w;
 }
 
 enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
@@ -205,7 +230,7 @@ static void waiter_take_over(struct keymap *m, struct waiter *w, struct waiter *
         if (link->at == NULL)
             continue;
         waiter_register(m, w, link->at);
-        TAILQ_REMOVE(&link->at->waiting, link, entry);
+        ring_remove(&link->at->waiting, link);
         link->at = NULL;
     }
 }
@@ -273,10 +298,7 @@ static void unlink_wait(struct keymap *m, struct waiter *w, struct wait_link *li
 
     if (e == NULL)
         return;
-    if (w->barrier)
-        TAILQ_REMOVE(&e->barrier, link, entry);
-    else
-        TAILQ_REMOVE(&e->waiting, link, entry);
+    ring_remove(ring_of(w, e), link);
     keymap_release(m, e);
 }
 
@@ -396,8 +418,9 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
         return STORE_NO_MEMORY;
     }
     w->subscription = subscription;
-    w->at = e;
-    TAILQ_INSERT_TAIL(&e->watching, w, entry);
+    w->link.at = e;
+    ring_add(&e->others, &w->link);
+    e->others = &w->link; /* before all others */
     TAILQ_INSERT_TAIL(&m->watches, w, all);
     keymap_count_waiter(m, true);
     keymap_wait_bytes(m, sizeof *w, 0);
@@ -407,9 +430,9 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
 
 void keymap_unwatch(struct keymap *m, struct key_watch *w)
 {
-    TAILQ_REMOVE(&w->at->watching, w, entry);
+    ring_remove(&w->link.at->others, &w->link);
     TAILQ_REMOVE(&m->watches, w, all);
-    keymap_release(m, w->at);
+    keymap_release(m, w->link.at);
     keymap_count_waiter(m, false);
     keymap_wait_bytes(m, 0, sizeof *w);
     account_free(ACCOUNT_WATCHES, w, sizeof *w);

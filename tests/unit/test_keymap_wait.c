@@ -576,6 +576,38 @@ static void watchers_are_told_of_each_change(void **state)
 
 /* --- Together. --- */
 
+static void watches_and_arrivals_share_a_key(void **state)
+{
+    struct key_watch *first, *second;
+    struct subscription sub;
+    struct waiter *a, *b;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, 0);
+    subscription_init(&sub, &w);
+    assert_int_equal(keymap_watch(&w.m, s("/bar"), &sub, &first), STORE_OK);
+    a = arrive(&w, "/bar", 3, false);
+    assert_int_equal(keymap_watch(&w.m, s("/bar"), &sub, &second), STORE_OK);
+    b = arrive(&w, "/bar", 3, false);
+    subscription_clear(&sub);
+    wake_remove(&w.ready, &sub.wake);
+    arrive(&w, "/bar", 3, true);
+    subscription_clear(&sub);
+    wake_remove(&w.ready, &sub.wake);
+    expect_woken(&w, a);
+    expect_woken(&w, b);
+    assert_null(next_ready(&w));
+    set(&w, "/bar", "5");
+    assert_int_equal(sub.queued, 2);
+    keymap_unwatch(&w.m, second);
+    set(&w, "/bar", "6");
+    assert_int_equal(sub.queued, 3);
+    keymap_unwatch(&w.m, first);
+    subscription_fini(&w.ready, &sub);
+    fixture_fini(&w);
+}
+
 static void clearing_forgets_keys_and_queues_and_keeps_those_who_wait(void **state)
 {
     struct waiter *half, *barrier;
@@ -857,6 +889,7 @@ int main(void)
         cmocka_unit_test(a_cancelled_arrival_stays_counted),
         cmocka_unit_test(a_barrier_on_no_number_is_refused),
         cmocka_unit_test(watchers_are_told_of_each_change),
+        cmocka_unit_test(watches_and_arrivals_share_a_key),
         cmocka_unit_test(clearing_forgets_keys_and_queues_and_keeps_those_who_wait),
         cmocka_unit_test(the_list_is_in_order_of_creation_whoever_waited),
         cmocka_unit_test(absent_keys_are_not_walked),
