@@ -172,8 +172,7 @@ static void print_absent_list(FILE *out, const struct ctl *ctl, const cJSON *run
         fprintf(out, "    %ld more, which the store does not list\n", count - named);
 }
 
-/* Of a job that trains, all workers are connected, so that is said of a run that was asked for. The
- * workers are below the agents, whose pids are known. */
+/* If all workers are connected, as of a job that trains, only a run that was asked for says so. */
 static void print_workers(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
     long workers = member_number(run, "workers"), here = member_number(run, "workers_connected");

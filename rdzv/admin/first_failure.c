@@ -74,25 +74,23 @@ static int64_t find_worker(const struct live_run *run, struct conn *c, bool ends
     return rank;
 }
 
-/* Adds the oldest wait of a worker. */
+/* Adds the oldest wait of a worker, or the long one that has timed out. */
 static void say_awaited(const struct live_run *run, char *text, size_t room)
 {
     const struct keymap *keys = &live_run_worker_store(run)->keys;
     const struct waiter *w = TAILQ_FIRST(&keys->open_waiters);
+    const struct entry *e = w == NULL || w->wake.kind != WAKE_WAITER ? NULL : status_absent_key(w);
+    bool is_late = e == NULL && run->waits_logged_of == run->run.view.record.worker_store;
+    struct slice key = e != NULL ? e->node.key : slice_str(is_late ? run->awaited : "");
     struct key_writer writer;
-    uint64_t i = 0;
-    struct slice key;
 
-    while (w != NULL && i < w->count && w->links[i].at == NULL)
-        i++;
-    if (w == NULL || i == w->count || w->wake.kind != WAKE_WAITER)
+    if (key.len == 0 || keymap_exists(keys, key))
         return;
-    key = w->links[i].at->node.key;
-    if (!status_find_writer(run->home->space, &run->run, w, key, false, &writer))
+    if (!status_find_writer(run->home->space, &run->run, run->home->rdzv->net, key, false, &writer))
         snprintf(writer.text, sizeof writer.text, "another worker");
-    snprintf(text, room, " (waits then: %llu, the first for %.*s of %.120s)",
-             (unsigned long long)keys->waiters, (int)(key.len < 120 ? key.len : 120),
-             (const char *)key.ptr, writer.text);
+    snprintf(text, room, " (waits then: %llu, the %s for %.*s of %.120s)",
+             (unsigned long long)keys->waiters, is_late ? "last" : "first",
+             (int)(key.len < 120 ? key.len : 120), (const char *)key.ptr, writer.text);
 }
 
 void first_failure_note_end(struct rendezvous_space *home, struct conn *c)

@@ -9,8 +9,7 @@
 #define SHOWN_BYTES 80 /* of an id, and of a host */
 /* Runs and spaces that are looked at for one hint: a status with many runs stays linear. */
 #define TWINS_LOOKED_AT 256
-/* The nodes of a job begin within so long. */
-#define TWINS_WITHIN_US 60000000
+#define TWINS_WITHIN_US 60000000 /* the nodes of a job begin within so long */
 
 /* Torch still waits for MIN nodes: it makes no last call. */
 static bool is_forming(const struct run_view *v)

@@ -128,10 +128,13 @@ const struct torch_node *status_node_of_worker(const struct run *run, const stru
 bool status_is_worker(const struct conn *c, const struct engine_space *space,
                       const struct run *run);
 
+/* The first key that the client still waits for; NULL: there is none. */
+const struct entry *status_absent_key(const struct waiter *waiter);
+
 /* False: the key is no well-known one. `run`: of the client that waits; NULL: of none. `is_agents`:
  * it is an agent. */
 bool status_find_writer(const struct engine_space *space, const struct run *run,
-                        const struct waiter *waiter, struct slice key, bool is_agents,
+                        const struct net *net, struct slice key, bool is_agents,
                         struct key_writer *out);
 
 /* --- The whole text, status_text.c, written in slices. A run is written within one slice, so its

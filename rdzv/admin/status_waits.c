@@ -163,8 +163,9 @@ static void write_writer(struct writer *w, const struct waits *all, const struct
 {
     struct key_writer writer;
 
-    if (!status_find_writer(all->barriers.space, all->run, all->listed[0].waiter,
-                            key->entry->node.key, key->is_agents, &writer))
+    if (!status_find_writer(all->barriers.space, all->run,
+                            conn_net(all->listed[0].waiter->wake.owner), key->entry->node.key,
+                            key->is_agents, &writer))
         return;
     json_member_str(w, "what", writer.torch.what);
     json_member_i64(w, "writer_rank", writer.torch.rank);
@@ -294,7 +295,6 @@ void status_waits_write_space(struct writer *w, const struct engine_space *space
 /* --- The log. --- */
 
 #define LOG_AFTER_MS 30000
-
 #define LOG_LOOKS_AT 64 /* open waits; further ones are behind clients that are in a BARRIER */
 
 /* The oldest wait for a key. Open waits are in the order of their begins. NULL: none is old. */
@@ -313,7 +313,7 @@ static const struct waiter *overdue_wait(const struct engine *e, const struct ke
     return NULL;
 }
 
-static const struct entry *first_absent_key(const struct waiter *waiter)
+const struct entry *status_absent_key(const struct waiter *waiter)
 {
     for (uint64_t i = 0; i < waiter->count; i++) {
         if (waiter->links[i].at != NULL)
@@ -322,13 +322,16 @@ static const struct entry *first_absent_key(const struct waiter *waiter)
     return NULL;
 }
 
-static void log_wait(const struct engine_space *space, const struct run *run,
+static void log_wait(const struct engine_space *space, struct live_run *live,
                      const struct waiter *waiter)
 {
-    struct slice key = first_absent_key(waiter)->node.key;
+    const struct run *run = &live->run;
+    struct slice key = status_absent_key(waiter)->node.key;
     struct key_writer writer;
-    bool is_known = status_find_writer(space, run, waiter, key, false, &writer);
+    bool is_known = status_find_writer(space, run, live->home->rdzv->net, key, false, &writer);
 
+    snprintf(live->awaited, sizeof live->awaited, "%.*s",
+             key.len < sizeof live->awaited ? (int)key.len : 0, (const char *)key.ptr);
     if (key.len > WAIT_KEY_BYTES)
         key.len = WAIT_KEY_BYTES;
     log_event(LOG_WARN, "workers_wait", log_str("space", space->store->name),
@@ -347,11 +350,9 @@ void status_waits_log(struct live_run *live)
     const struct waiter *waiter;
 
     first_failure_log(live, FIRST_FAILURE_LOG_US);
-    if (w == NULL || live->waits_logged_of == w->id)
-        return;
-    waiter = overdue_wait(live->home->rdzv->engine, space_keys(space->store, w->id));
-    if (waiter == NULL)
+    if (w == NULL || live->waits_logged_of == w->id ||
+        (waiter = overdue_wait(live->home->rdzv->engine, space_keys(space->store, w->id))) == NULL)
         return;
     live->waits_logged_of = w->id;
-    log_wait(space, &live->run, waiter);
+    log_wait(space, live, waiter);
 }

@@ -80,7 +80,7 @@ static void write_text(struct key_writer *out, bool is_agents, uint32_t pid)
 }
 
 bool status_find_writer(const struct engine_space *space, const struct run *run,
-                        const struct waiter *waiter, struct slice key, bool is_agents,
+                        const struct net *net, struct slice key, bool is_agents,
                         struct key_writer *out)
 {
     const struct rendezvous_space *home = space->rendezvous;
@@ -102,7 +102,7 @@ bool status_find_writer(const struct engine_space *space, const struct run *run,
             out->node = status_node_of_worker(run, &space->store->keys, out->torch.rank);
     }
     if (!is_agents && slice_is(out->torch.group, TORCH_DEFAULT_GROUP))
-        worker = find_worker(space, run, conn_net(waiter->wake.owner), out->torch.rank);
+        worker = find_worker(space, run, net, out->torch.rank);
     write_text(out, is_agents, worker == NULL ? 0 : c10d_session(worker)->pid);
     if (worker != NULL)
         write_silence(worker, out);

@@ -51,12 +51,12 @@ struct live_run {
     struct history history;
     uint64_t keys_forgotten; /* by the last POLICY_FORGET_RUN */
     uint32_t sweep; /* the number of that which goes on, see effects_sweep_keys(); 0: none */
-    uint64_t sweep_since_ms; /* the run has been idle since then */
-    uint64_t
-        waits_logged_of; /* admin/: the worker store, one for each round, whose wait was logged */
-    int64_t left_us;     /* since then no agent is connected; 0: one is, or not known */
-    bool left_reported;  /* that it is left */
-    unsigned steps;      /* open ones: it is not freed before they end */
+    uint64_t sweep_since_ms;  /* the run has been idle since then */
+    uint64_t waits_logged_of; /* admin/: the worker store of the round whose wait was logged, */
+    char awaited[128];        /* and the key of that wait, if it is shorter */
+    int64_t left_us;          /* since then no agent is connected; 0: one is, or not known */
+    bool left_reported;       /* that it is left */
+    unsigned steps;           /* open ones: it is not freed before they end */
 };
 
 /* A connection of an agent. */

@@ -81,6 +81,31 @@ def the_first_worker_that_ended_is_named():
 
 
 @case
+def a_long_wait_that_has_timed_out_is_named():
+    """As of torch: the worker cancels its wait, and then ends. If the key came before, it is no cause."""
+    with daemon() as waits, daemon() as comes:
+        agents, workers = {}, {}
+        for server in waits, comes:
+            agents[server] = two_nodes(server)
+            workers[server] = Worker(server, 40, 0)
+            workers[server].wait(KEY % 1)
+        for server in waits, comes:
+            server.wait_log("event=workers_wait .*key=/default_pg/0//cpu//0/1 ", timeout=60)
+        came = Worker(comes, 41, 1)
+        workers[comes].expect_stop_waiting()
+        workers[waits].send(modern.cancel_wait())
+        await_status(waits.port, lambda r: not r["waits"])
+        for server in waits, comes:
+            workers[server].close()
+            await_status(server.port, lambda r: r["workers_connected"] == (server is comes))
+            leave(agents[server][1])
+        says(waits, r"rank 0 on a \(pid 40\) \(waits then: 0, the last for /default_pg/0//cpu//0/1 of rank 1 of default_pg, on a "
+                    r"\(its agent's pid 100\), in init_process_group\(\)\) ended first; .*")
+        says(comes, r"rank 0 on a \(pid 40\) ended first; .*")
+        came.close()
+
+
+@case
 def a_rank_that_no_key_tells_follows_from_its_pid():
     with daemon(listen=("0.0.0.0:0",)) as server:
         _, b = two_nodes(server)
