@@ -128,6 +128,8 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
         admit_note_room(s->run, a, in->shown + 1);
     if (in->kind == INTENT_LEAVE)
         a->has_left = was_in ? completion : 0;
+    if (in->kind == INTENT_LEAVE && was_in)
+        pace_note_left(a, s->now->ms);
     if (in->kind == INTENT_LEAVE) /* torch leaves an open round, or the wait list, for this only */
         a->gave_up = !was_in && in->was != NULL && !in->was->redundant;
     else if (in->kind != INTENT_CLOSE && in->was == NULL)

@@ -322,13 +322,11 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
 /* A tick would be up to a second late for a poll that is held for a time. */
 static void leave(struct live_run *run)
 {
-    static const struct timeval soon = {.tv_usec = 200000};
-
     if (run->run.view.unread)
         step(run, (struct policy_event){.kind = RUN_CHANGED});
     if (run->run.held[HELD_GATHERED] + run->run.held[HELD_SHIFTED] != 0 &&
         !evtimer_pending(&run->waker, NULL))
-        net_add_event(&run->waker, &soon);
+        net_add_event(&run->waker, &(struct timeval){.tv_usec = 200000});
     run->steps--;
     if (!driver_free_if_unused(run))
         driver_update_due(run);

@@ -71,7 +71,7 @@ static bool should_notify(const struct run *run, const struct torch_state *state
     return have_to_meet(run, state) && torch_state_waiting(state) == 0;
 }
 
-bool loss_lacks_participants(const struct run *run, const struct torch_state *state)
+bool loss_lacks_nodes(const struct run *run, const struct torch_state *state)
 {
     const struct run_view *v = &run->view;
 
@@ -85,7 +85,7 @@ bool loss_lacks_participants(const struct run *run, const struct torch_state *st
 void loss_take_back(const struct run *run, struct torch_state *next)
 {
     if (run->start == START_OVER && !run->must_meet && !run->meets_on_order &&
-        !meeting_is_open(run) && !loss_lacks_participants(run, next))
+        !meeting_is_open(run) && !loss_lacks_nodes(run, next))
         clear_mark(next);
 }
 
@@ -197,8 +197,8 @@ static void put_without(struct step *s, bool missed, const char *why)
  * before it joined again. */
 static void remove_lost(struct step *s, struct torch_state *next, struct torch_node *node)
 {
-    bool missed = node == NULL || node->participant ||
-                  (node->waiting && loss_lacks_participants(s->run, next));
+    bool missed =
+        node == NULL || node->participant || (node->waiting && loss_lacks_nodes(s->run, next));
 
     if (node != NULL)
         loss_take_out(next, node);
@@ -214,7 +214,7 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
     if (!agent_has_node(gone) || is_there_otherwise(s->run, gone) ||
         !s->run->settings->drop_disconnected || !step_is_open(s) || s->run->ending ||
         (torch_state_find(state, &gone->node) == NULL &&
-         !(loss_lacks_participants(s->run, state) && should_notify(s->run, state))))
+         !(loss_lacks_nodes(s->run, state) && should_notify(s->run, state))))
         return;
     next = step_edit(s);
     if (next != NULL)
@@ -247,8 +247,7 @@ static bool is_missed(const struct run *run, const struct torch_state *next,
                       const struct torch_node *node)
 {
     if (node->waiting)
-        return loss_lacks_participants(run, next) &&
-               run->settings->restart_on_loss != RESTART_NEVER;
+        return loss_lacks_nodes(run, next) && run->settings->restart_on_loss != RESTART_NEVER;
     return node->participant && run->settings->restart_on_loss == RESTART_WHEN_SILENT;
 }
 

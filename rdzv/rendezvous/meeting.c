@@ -98,9 +98,9 @@ static bool may_any_return(const struct run *run)
 /* If the interval of an agent is not known, the longest one of the others counts, and at least
  * torch's former default: mostly all agents of a job have one --monitor-interval. 0: no interval is
  * known. */
-static uint64_t usual_ms(const struct run *run, const struct agent *a, uint64_t now_ms)
+static uint64_t usual_ms(const struct run *run, const struct agent *a)
 {
-    uint64_t own_ms = pace_interval_ms(a, now_ms), others_ms = run->meeting.usual_ms;
+    uint64_t own_ms = pace_interval_ms(a), others_ms = run->meeting.usual_ms;
 
     if (own_ms != 0 || others_ms == 0)
         return own_ms;
@@ -112,11 +112,9 @@ static uint64_t usual_ms(const struct run *run, const struct agent *a, uint64_t 
  * next poll is due. The workers of a node that is alone in the round fail for no other node. */
 static bool is_gathered(const struct run *run, const struct agent *a, uint64_t now_ms)
 {
-    uint64_t wait_ms = usual_ms(run, a, now_ms);
-
     return a->held == HELD_GATHERED &&
            (!a->pace.may_beat || (run->view.participants == 1 && !may_any_return(run)) ||
-            (wait_ms != 0 && pace_is_due(a, wait_ms, now_ms)));
+            pace_is_due(a, usual_ms(run, a), now_ms));
 }
 
 /* `next` is the first agent that was not gathered at the step before. So all steps of one meeting
@@ -131,47 +129,33 @@ static bool are_all_gathered(struct step *s)
     return m->next == NULL;
 }
 
-static bool has_asked(const struct run *run, const struct agent *a)
-{
-    return a->pace.round == run->view.completions && a->pace.asked_ms != 0;
-}
-
-/* If a node is lost for good, the workers of the others hang or have failed: so then an interval
+/* If a node is lost for good, the workers of the others hang or have failed: then an interval
  * counts as known, and an agent whose own one is not known gets torch's former default. */
-static void note_usual(struct run *run, uint64_t now_ms)
+static uint64_t longest_wait_ms(struct run *run)
 {
+    uint64_t most_ms = loss_lacks_nodes(run, &run->view.state) && !may_any_return(run) ? 1 : 0;
+    uint64_t start_ms = 0, least_ms = 0;
     const struct agent *a;
 
-    run->meeting.usual_ms =
-        loss_lacks_participants(run, &run->view.state) && !may_any_return(run) ? 1 : 0;
     TAILQ_FOREACH(a, &run->agents, entry) {
-        uint64_t own_ms = pace_interval_ms(a, now_ms);
-
-        if (run->meeting.usual_ms < own_ms && is_awaited(run, a))
-            run->meeting.usual_ms = own_ms;
-    }
-}
-
-static uint64_t longest_wait_ms(struct run *run, uint64_t now_ms)
-{
-    uint64_t most_ms = 0, start_ms = 0, wait_ms;
-    const struct agent *a;
-
-    note_usual(run, now_ms);
-    TAILQ_FOREACH(a, &run->agents, entry) {
-        uint64_t own_ms = usual_ms(run, a, now_ms);
+        uint64_t own_ms = pace_interval_ms(a);
 
         if (!is_awaited(run, a))
             continue;
-        if (own_ms == 0)
-            return UNKNOWN_MS;
         if (most_ms < own_ms)
             most_ms = own_ms;
-        if (!has_asked(run, a))
+        if (own_ms == 0)
+            least_ms = TORCH_HEARTBEAT_MS;
+        if (a->pace.round != run->view.completions || a->pace.asked_ms == 0)
             start_ms = START_MS;
     }
-    wait_ms = most_ms + most_ms / 2 + SLACK_MS + start_ms;
-    return wait_ms < MEETING_HOLD_MS ? wait_ms : MEETING_HOLD_MS;
+    run->meeting.usual_ms = most_ms;
+    if (most_ms == 0)
+        return UNKNOWN_MS;
+    if (most_ms < least_ms)
+        most_ms = least_ms;
+    most_ms += most_ms / 2 + SLACK_MS + start_ms;
+    return most_ms < MEETING_HOLD_MS ? most_ms : MEETING_HOLD_MS;
 }
 
 /* An agent without the ranks of its workers waits for another agent, and then starts them. */
@@ -221,7 +205,7 @@ static void gather(struct step *s)
  * start their workers, if the run has begun to share roles while they were held. Without the
  * second, an agent that closes the run is held for agents that wait for its role. If memory is
  * short, the tick tries again. */
-static void release(struct step *s)
+void meeting_release(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
     struct agent *a;
@@ -269,13 +253,13 @@ static void open(struct step *s, const struct agent *by)
     s->run->meeting.phase = MEETING_OPEN;
     s->run->meeting.completion = s->run->view.completions;
     loss_set_aside(s, true);
-    release(s);
+    meeting_release(s);
 }
 
 static void end(struct step *s)
 {
     s->run->meeting.phase = MEETING_NONE;
-    release(s);
+    meeting_release(s);
 }
 
 void meeting_check(struct step *s)
@@ -295,11 +279,6 @@ void meeting_check(struct step *s)
         open(s, NULL);
 }
 
-void meeting_on_tick(struct step *s)
-{
-    release(s);
-}
-
 /* rdzvd answers the poll that completes the meeting without holding it: a request that is held and
  * resumed in the same step stays held. rdzvd does not hold an agent that still starts its workers:
  * the agent sends one request at a time, and other agents may wait for its keys. */
@@ -314,7 +293,7 @@ bool meeting_should_hold(struct step *s, struct agent *a)
         return false;
     if (s->run->held[HELD_GATHERED] == 0) {
         m->since_ms = s->now->ms;
-        m->until_ms = s->now->ms + longest_wait_ms(s->run, s->now->ms);
+        m->until_ms = s->now->ms + longest_wait_ms(s->run);
     }
     agent_hold(s, a, HELD_GATHERED);
     pace_note_held(a, s->now->ms);

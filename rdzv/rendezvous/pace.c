@@ -30,12 +30,10 @@
 #define SHIFTS   2
 /* The longest interval between polls that is waited for in full. */
 #define PROVEN_MS 35000
-/* Torch keeps an answer for a second, and a busy machine polls later by SLACK_MS. An agent that has
- * its ranks starts its workers, and only then waits for its interval. */
-#define CACHE_MS  1000
-#define SLACK_MS  500
-#define SPAWN_MS  2000
-#define WAKING_MS 200
+/* Torch keeps an answer for a second, and a busy machine polls later. An agent that has its ranks
+ * starts its workers, and only then waits for its interval. */
+#define LATE_MS  1500
+#define SPAWN_MS 2000
 
 static uint64_t beat_ms(const struct agent_pace *p)
 {
@@ -78,6 +76,12 @@ void pace_note_interval(struct agent_pace *p, uint64_t interval_ms)
         p->interval_ms -= (p->interval_ms - interval_ms) / 16;
 }
 
+/* For PROVEN_MS, only the thread of its heartbeat has asked. While a GET is held, no thread can. */
+static bool is_proven(const struct agent_pace *p, uint8_t shifts, uint64_t now_ms)
+{
+    return p->shifts >= shifts && clock_elapsed_ms(p->shifted_ms, now_ms) >= PROVEN_MS;
+}
+
 void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
 {
     struct agent_pace *p = &a->pace;
@@ -91,15 +95,32 @@ void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
     else if (p->interval_ms == 0 && !p->was_in &&
              !pace_may_beat(p, now_ms)) /* the first poll, or soon after */
         pace_note_interval(p, clock_elapsed_ms(p->seen_ms, now_ms));
+    if (p->interval_ms == 0 && is_proven(p, SHIFTS, now_ms))
+        p->interval_ms = TORCH_HEARTBEAT_MS;
     if (p->asked_ms != 0)
         p->polled_ms = p->asked_ms;
     p->asked_ms = now_ms;
+}
+
+void pace_note_held(struct agent *a, uint64_t now_ms)
+{
+    a->pace.may_beat = pace_may_beat(&a->pace, now_ms);
 }
 
 void pace_note_released(struct agent *a, uint64_t now_ms)
 {
     a->pace.polled_ms = a->pace.may_beat ? 0 : now_ms;
     a->pace.asked_ms = a->pace.shifts = 0; /* both threads go on at the same moment */
+}
+
+/* An agent leaves a round after a poll of its workers, so its interval is no longer than the time
+ * since it started them. A long time tells too little. */
+void pace_note_left(struct agent *a, uint64_t now_ms)
+{
+    uint64_t ms = clock_elapsed_ms(a->pace.seen_ms, now_ms);
+
+    if (a->pings && a->pace.interval_ms == 0 && !a->pace.was_in && ms < 3 * TORCH_HEARTBEAT_MS)
+        a->pace.interval_ms = ms;
 }
 
 /* The agent's relay repeats the poll that was not answered, so the time since that poll is no
@@ -109,52 +130,24 @@ void pace_note_back(struct agent *a)
     a->pace.asked_ms = a->pace.polled_ms = 0;
 }
 
-/* For PROVEN_MS, only the thread of its heartbeat has asked. While a GET is held, no thread can. */
-static bool is_proven(const struct agent *a, uint8_t shifts, uint64_t now_ms)
-{
-    const struct agent_pace *p = &a->pace;
-    uint64_t until_ms = a->held == HELD_GATHERED ? a->held_since_ms : now_ms;
-
-    return p->shifts >= shifts && clock_elapsed_ms(p->shifted_ms, until_ms) >= PROVEN_MS;
-}
-
-static uint64_t known_ms(const struct agent *a, uint64_t now_ms)
-{
-    return a->pace.interval_ms != 0 || !is_proven(a, SHIFTS, now_ms) ? a->pace.interval_ms
-                                                                     : TORCH_HEARTBEAT_MS;
-}
-
-/* The next round has the same interval. */
-void pace_note_held(struct agent *a, uint64_t now_ms)
-{
-    a->pace.may_beat = pace_may_beat(&a->pace, now_ms);
-    a->pace.interval_ms = known_ms(a, now_ms);
-}
-
 /* Before torch 2.4, the default is 5 s. */
-uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms)
+uint64_t pace_interval_ms(const struct agent *a)
 {
-    uint64_t ms = known_ms(a, now_ms);
-
-    return ms == 0 && !a->pings ? TORCH_HEARTBEAT_MS : ms;
+    return a->pace.interval_ms == 0 && !a->pings ? TORCH_HEARTBEAT_MS : a->pace.interval_ms;
 }
 
-static uint64_t later(uint64_t ms, uint64_t other_ms)
-{
-    return ms > other_ms ? ms : other_ms;
-}
-
-/* Since the last write, a poll of the thread of the workers has sent a GET of its own, unless it
- * came within CACHE_MS. So its next poll comes an interval after one of these at the latest. */
+/* Since the last write, a poll of the workers has sent a GET, unless torch still kept the answer.
+ * So the next poll comes an interval after one of these at the latest. */
 bool pace_is_due(const struct agent *a, uint64_t interval_ms, uint64_t now_ms)
 {
     const struct agent_pace *p = &a->pace;
-    uint64_t last_ms =
-        later(later(p->wrote_ms + CACHE_MS, p->polled_ms) + SLACK_MS, p->seen_ms + SPAWN_MS);
+    uint64_t held_ms = clock_elapsed_ms(a->held_since_ms, now_ms);
 
-    if (p->wrote_ms == 0 || last_ms > a->held_since_ms)
-        last_ms = a->held_since_ms;
-    return now_ms >= later(last_ms + interval_ms, a->held_since_ms + WAKING_MS);
+    return interval_ms != 0 && (held_ms >= interval_ms ||
+                                (held_ms != 0 && p->wrote_ms != 0 &&
+                                 clock_elapsed_ms(p->wrote_ms, now_ms) >= interval_ms + LATE_MS &&
+                                 clock_elapsed_ms(p->polled_ms, now_ms) >= interval_ms + LATE_MS &&
+                                 clock_elapsed_ms(p->seen_ms, now_ms) >= interval_ms + SPAWN_MS));
 }
 
 bool pace_is_unknown(const struct agent *a)
@@ -173,13 +166,13 @@ static uint64_t last_beat_ms(const struct run *run, const struct agent *a, uint6
 
 void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms)
 {
-    uint64_t usual_ms = known_ms(a, now_ms), wrote_ms = last_beat_ms(run, a, now_ms);
+    uint64_t wrote_ms = last_beat_ms(run, a, now_ms);
 
     a->pace = (struct agent_pace){.round = run->view.completions,
                                   .seen_ms = now_ms,
                                   .wrote_ms = wrote_ms,
                                   .was_in = wrote_ms != now_ms,
-                                  .interval_ms = usual_ms,
+                                  .interval_ms = a->pace.interval_ms,
                                   .beat_ms = a->pace.beat_ms};
 }
 
@@ -192,7 +185,7 @@ bool pace_should_hold(struct step *s, struct agent *a)
     if (s->run->meeting.phase != MEETING_NONE || s->run->view.state.closed ||
         run_is_finishing(s->run, s->run->view.state.round) || p->interval_ms != 0 ||
         p->asked_ms == 0 || p->wrote_ms == 0 || !pace_may_beat(p, s->now->ms) ||
-        p->shifts == SHIFTS || (p->shifts != 0 && !is_proven(a, p->shifts, s->now->ms)))
+        p->shifts == SHIFTS || (p->shifts != 0 && !is_proven(p, p->shifts, s->now->ms)))
         return false;
     agent_hold(s, a, HELD_SHIFTED);
     return true;

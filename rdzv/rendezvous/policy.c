@@ -277,7 +277,7 @@ static void tick(struct step *s, const struct policy_event *event)
         drop_absent(s);
     loss_drop_silent(s);
     long_poll_on_tick(s);
-    meeting_on_tick(s);
+    meeting_release(s);
     pace_on_tick(s);
     numbers_on_tick(s);
     closing_on_tick(s);

@@ -188,7 +188,7 @@ void loss_on_rejoin(struct step *s);
  * no agent has seen the mark, the mark goes. */
 void loss_take_back(const struct run *run, struct torch_state *next);
 /* True: this round was completed with more nodes. */
-bool loss_lacks_participants(const struct run *run, const struct torch_state *state);
+bool loss_lacks_nodes(const struct run *run, const struct torch_state *state);
 /* The daemon was started again: if no agent is to come back, the mark is taken away. */
 void loss_on_start(struct step *s, bool agents_return);
 /* All who come back have done so: nodes whose agents are not connected are lost. */
@@ -305,7 +305,7 @@ void meeting_leave(struct run *run, struct agent *a);
 /* After each event: the meeting begins, opens, or ends. */
 void meeting_check(struct step *s);
 /* Once a second: answers held polls that lacked memory before. */
-void meeting_on_tick(struct step *s);
+void meeting_release(struct step *s);
 
 /* --- pace.c --- */
 
@@ -313,15 +313,17 @@ void meeting_on_tick(struct step *s);
 void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms);
 void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms);
 void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms);
-/* Its poll is held for a meeting; and no more. */
+/* Its poll is held for a meeting; no more; it was away; it has left the complete round by itself.
+ */
 void pace_note_held(struct agent *a, uint64_t now_ms);
 void pace_note_released(struct agent *a, uint64_t now_ms);
 void pace_note_back(struct agent *a);
+void pace_note_left(struct agent *a, uint64_t now_ms);
 /* The agent is back after a start: neither is known when its heartbeats come, nor how often it
  * polls. Its next poll must not be held, since only the request after that one tells. */
 bool pace_is_unknown(const struct agent *a);
 /* The usual time between two polls; 0: not known. */
-uint64_t pace_interval_ms(const struct agent *a, uint64_t now_ms);
+uint64_t pace_interval_ms(const struct agent *a);
 /* Its GET is held, and may be that of a heartbeat: by now, the thread of the workers waits, too. */
 bool pace_is_due(const struct agent *a, uint64_t interval_ms, uint64_t now_ms);
 /* The agent polls. True: its interval is unknown, and rdzvd holds this poll to find the interval

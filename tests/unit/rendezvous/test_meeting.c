@@ -357,9 +357,9 @@ static void what_may_be_the_get_of_a_heartbeat_counts_later(void **state)
     come(s);
     assert_true(is_held(s, 1));
     assert_true(is_held(s, 0));
-    tick(s, 599);
+    tick(s, 999);
     assert_false(scene_has(s, POLICY_RESUME, &s->agents[0]));
-    tick(s, 1); /* 1 s after its last look, and 500 ms */
+    tick(s, 1);
     assert_int_equal(scene_note(s, NOTE_MEETING)->late, 0);
     assert_true(is_released(s, 0));
     assert_true(is_called(s, 1));
@@ -427,6 +427,8 @@ static void after_a_loss_an_unknown_interval_is_that_of_heartbeats(void **state)
     tick(s, 2000);
     assert_true(is_released(s, 0));
     assert_true(is_called(s, 1));
+    scene_leave(s, 0); /* so it has looked since it started its workers */
+    assert_int_equal(s->agents[0].pace.interval_ms, 7000);
 }
 
 /* No other workers can fail, so its heartbeat may show it the node that waits. */
