@@ -274,7 +274,7 @@ static void stop(struct model_run *r)
     if (r->space->stopped != NULL)
         r->space->stopped(r);
     r->orders.word = ORDER_CLOSE;
-    model_order(r, RUN_ORDER_CLOSE);
+    model_order(r, RUN_ORDER_CLOSE, false);
 }
 
 static bool is_answer(enum policy_output_kind kind)
