@@ -25,7 +25,7 @@ static void expect_chunked_event(struct loop *l, int fd, const char *event)
     } while (len < 4 || memcmp(head + len - 4, "\r\n\r\n", 4) != 0);
     assert_non_null(strstr(head, "Transfer-Encoding: chunked"));
     if (event != NULL)
-        sprintf(chunk, "%zx\r\n%s\r\n0\r\n\r\n", strlen(event), event);
+        sprintf(chunk, "%08zx\r\n%s\r\n0\r\n\r\n", strlen(event), event);
     else
         sprintf(chunk, "0\r\n\r\n");
     loop_expect(l, fd, chunk, strlen(chunk));
