@@ -249,6 +249,7 @@ static void store_role_init(struct server *s)
     rendezvous_init(&store->rendezvous, s->config, &s->engine, &s->net);
     store->rendezvous.before_tick = status_waits_log;
     store->rendezvous.ended = status_end_run;
+    store->rendezvous.judge = status_judge;
     store->rendezvous.worker_ended = first_failure_note_end;
     store->rendezvous.worker_set = first_failure_note_set;
     hooks = rendezvous_hooks(&store->rendezvous);

@@ -128,9 +128,7 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
                              : "Say ?order=hold&until=NODES, a number from 1 to 1000000";
     read_text(r, "rules", rules);
     order->rules_text = rules[0] == '\0' ? NULL : rules;
-    if (order->rules_text != NULL && run_rules_read(rules, &order->rules, NULL) != NULL)
-        return "Rules are " RULES_ARE;
-    return NULL;
+    return order->rules_text == NULL ? NULL : run_rules_read(rules, &order->rules, NULL);
 }
 
 /* About the run of that name, or the nodes. */

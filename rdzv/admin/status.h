@@ -35,6 +35,15 @@ void status_end_run(struct live_run *run, const struct note *note, int64_t at_us
 void status_ended_write(struct writer *w, const struct engine_space *space, int64_t now_us,
                         size_t most);
 
+/* --- The rules of a run about its failures, run_rules.c. --- */
+
+/* After a failure: sets history.stop and history.cordon. So many runs of the same id have failed
+ * one after the other before, within the times of restart-budget and, by a node of the host that
+ * has failed now, of cordon-after. The second is for struct rendezvous. */
+void run_rules_judge(struct history *h, const struct run_rules *rules, uint64_t runs,
+                     uint64_t of_host, int64_t now_us);
+void status_judge(struct live_run *run, int64_t now_us);
+
 /* --- Clients that wait for unwritten keys, status_waits.c. --- */
 
 /* ,"waits":[…],"waits_count":N,"absent_keys":[…],"barriers":[…] of a run over c10d; and those of

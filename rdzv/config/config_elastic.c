@@ -28,13 +28,13 @@ const char *config_check_worker_ports(struct config *c, const char *text)
     return NULL;
 }
 
-/* "3/1h" */
+/* "3/1h"; history.h has 100 rounds. */
 static bool read_limit(const char *value, struct rule_limit *out)
 {
     size_t len = strcspn(value, "/");
 
     return value[len] == '/' &&
-           slice_to_u64((struct slice){(const uint8_t *)value, len}, RULE_COUNT_MAX, &out->count) &&
+           slice_to_u64((struct slice){(const uint8_t *)value, len}, 99, &out->count) &&
            units_parse_duration(value + len + 1, &out->ms) == UNITS_OK && out->ms != 0;
 }
 
@@ -49,6 +49,8 @@ static bool read_rule(const char *rule, struct run_rules *out, char **rank_zero)
         return units_parse_duration(value, &out->grow_interval_ms) == UNITS_OK;
     if (slice_is(name, "restart-budget"))
         return read_limit(value, &out->restart_budget);
+    if (slice_is(name, "cordon-after"))
+        return read_limit(value, &out->cordon_after) && out->cordon_after.count != 0;
     if (rank_zero == NULL || !slice_is(name, "rank-zero") || value[0] == '\0')
         return false;
     free(*rank_zero);
@@ -67,7 +69,8 @@ const char *run_rules_read(const char *text, struct run_rules *out, char **rank_
         ok = ok && read_rule(items.items[i], &rules, rank_zero);
     string_list_free(&items);
     if (!ok)
-        return "write RULE[,RULE...]: " RULES_ARE;
+        return "write RULE[,RULE...]: nodes-multiple=COUNT, grow-interval=DURATION, "
+               "restart-budget=COUNT/DURATION, cordon-after=COUNT/DURATION";
     *out = rules;
     return NULL;
 }

@@ -27,20 +27,18 @@ struct rule_limit {
     uint64_t count, ms;
 };
 
-/* Rules of a run about its nodes: steering.c and rules.c of rdzv/rendezvous/. Each 0: there is
- * none. */
+/* Rules of a run about its nodes: steering.c of rdzv/rendezvous/, run_rules.c of rdzv/admin/. Each
+ * 0: there is none. */
 struct run_rules {
     uint64_t nodes_multiple;   /* a round has a multiple of so many nodes */
     uint64_t grow_interval_ms; /* so long after a meeting, nodes do not meet for more nodes */
     struct rule_limit restart_budget; /* after more failures, the run is closed */
+    struct rule_limit cordon_after;   /* so many failures of one node cordon it */
 };
-
-#define RULE_COUNT_MAX 99 /* of a limit: history.h has one round more */
 
 /* Reads "nodes-multiple=4,grow-interval=30m" into *out; other rules stay. `rank_zero`: that of the
  * settings, which is replaced; NULL: rank-zero=NAME is a fault. Returns NULL, or the fault, and
  * *out is as it was. */
-#define RULES_ARE "nodes-multiple=COUNT, grow-interval=DURATION, restart-budget=COUNT/DURATION"
 const char *run_rules_read(const char *text, struct run_rules *out, char **rank_zero);
 
 struct topology;

@@ -311,8 +311,7 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
         give_up(run, &event);
     if (on_hold && run->run.orders.word == ORDER_NONE)
         operator_end_hold(run);
-    if (run->history.stop != NULL)
-        operator_close_run(run);
+    operator_obey_rules(run);
     if (!v->exists)
         operator_forget_run(run);
     policy_out_clear(&out);

@@ -35,6 +35,8 @@ struct rendezvous {
     void (*before_tick)(struct live_run *run); /* of each run; NULL: nothing is called */
     /* Called when a run has ended, before its keys and its memory go; NULL: nothing is called. */
     void (*ended)(struct live_run *run, const struct note *note, int64_t at_us);
+    /* A failure has ended a round: sets history.stop and history.cordon; NULL: as above. */
+    void (*judge)(struct live_run *run, int64_t now_us);
     /* A connection of a worker ends; a key of workers was set. NULL: as above. */
     void (*worker_ended)(struct rendezvous_space *home, struct conn *c);
     void (*worker_set)(struct rendezvous_space *home, const struct command *command);
@@ -143,8 +145,8 @@ void driver_end_run(struct live_run *run, const char *end, const char *why, int6
 void operator_restore(struct rendezvous_space *home);
 void operator_restore_run(struct live_run *run);
 void operator_forget_run(struct live_run *run);
-/* By history.stop, the run is closed as by an operator. */
-void operator_close_run(struct live_run *run);
+/* Does what a rule wants, by history.stop and history.cordon, as an operator would. */
+void operator_obey_rules(struct live_run *run);
 /* The policy has ended the hold of the run. */
 void operator_end_hold(struct live_run *run);
 

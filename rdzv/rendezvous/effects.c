@@ -307,37 +307,6 @@ static void close_port(struct live_run *run)
 
 /* --- All outputs. --- */
 
-/* Runs of that id that have failed since then, before the history of this one. */
-static uint64_t count_failed(const struct live_run *run, int64_t since_us)
-{
-    const struct history_round *first = TAILQ_LAST(&run->history.rounds, history_rounds);
-    static const char failed[] = "\"end\":\"failed\"";
-    const struct run_record *record;
-    uint64_t count = 0;
-
-    TAILQ_FOREACH(record, &run->home->space->store->runs.list, order) {
-        struct slice id = slice_from(record->node.key, strlen(RUN_ENDED_KEY));
-
-        if (!run_record_is_ended(record) || record->round < since_us ||
-            record->round >= first->began_us ||
-            memmem(record->address.ptr, record->address.len, failed, strlen(failed)) == NULL)
-            continue;
-        while (id.len != 0 && *id.ptr != '/')
-            id = slice_from(id, 1);
-        count += id.len != 0 && slice_equal(slice_from(id, 1), run->run.view.id);
-    }
-    return count;
-}
-
-static void judge(struct live_run *run, int64_t now_us)
-{
-    const struct run_rules *rules = &run->run.rules;
-    int64_t since_us = now_us - (int64_t)rules->restart_budget.ms * 1000;
-
-    rules_judge(&run->history, rules,
-                rules->restart_budget.ms == 0 ? 0 : count_failed(run, since_us), now_us);
-}
-
 /* Writes the note to the log and to the run's history, which status shows. */
 static void effects_note(struct live_run *run, const struct note *n)
 {
@@ -351,10 +320,13 @@ static void effects_note(struct live_run *run, const struct note *n)
         explain_log(run->home->space->store->name, run->run.view.id, &logged);
     history_note(&run->history, &run->run, n,
                  n->agent == NULL ? NULL : conn_peer(conn_of(n->agent), peer), now_us);
-    if (run->history.is_unjudged && run->run.orders.word != ORDER_CLOSE)
-        judge(run, now_us);
-    if (n->kind == NOTE_RUN_ENDED && run->history.stop != NULL)
+    if (run->history.is_unjudged && run->run.orders.word != ORDER_CLOSE &&
+        rdzv_of(run)->judge != NULL)
+        rdzv_of(run)->judge(run, now_us);
+    if (n->kind == NOTE_RUN_ENDED && run->history.stop != NULL) {
+        logged.end = "closed";
         logged.reason = run->history.stop;
+    }
     if (run->history.goodput.is_unsaved && run->run.view.exists && n->kind != NOTE_RUN_FORGOTTEN)
         save_goodput(run);
     if (n->kind == NOTE_NODE_JOINED && n->agent != NULL)

@@ -76,6 +76,7 @@ void history_fini(struct history *h)
         drop_loss(h, TAILQ_FIRST(&h->losses));
     history_drop_text(&h->failed);
     history_drop_text(&h->stop);
+    history_drop_text(&h->cordon);
     *h = (struct history){0};
 }
 
@@ -110,7 +111,7 @@ void history_end(struct history *h, const char *why, int64_t now_us)
         return;
     if (r->completed_us != 0)
         r->cause = why == NULL ? h->goodput.now : h->failed != NULL ? GOODPUT_LEFT : GOODPUT_TRAINS;
-    h->is_unjudged = h->is_unjudged || rules_is_failure(r);
+    h->is_unjudged = h->is_unjudged || history_is_failure(r);
     if (why != NULL) {
         add_reason(r, why);
         h->fault_us = 0; /* no round is to follow */
@@ -404,6 +405,8 @@ static void add_loss_reason(struct history *h, const struct note *note, int64_t 
 void history_note(struct history *h, const struct run *run, const struct note *note,
                   const char *peer, int64_t now_us)
 {
+    struct history_round *r;
+
     switch (note->kind) {
     case NOTE_RUN_STARTED:
         h->began_us = now_us;
@@ -468,6 +471,9 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         history_end(h, note->reason, now_us);
         break;
     case NOTE_RUN_FORGOTTEN:
+        TAILQ_FOREACH(r, &h->rounds, entry)
+            r->cause = GOODPUT_TRAINS; /* the next run of this id has no failures */
+        h->is_unjudged = false;
         history_drop_text(&h->failed);
         history_end(h, note->reason, now_us);
         break;

@@ -64,9 +64,11 @@ struct history {
     int64_t began_us;   /* the run did; 0: not seen */
     int64_t known_us;   /* the run was there before; since then it is seen. 0: from its begin on */
     struct goodput goodput;
-    bool is_unjudged; /* a failure has ended a round: rules_judge() */
-    char *stop;       /* by a rule, the run must be closed, for that reason; owned */
-    int64_t fault_us; /* since then it lacks a node that it had; 0: it does not */
+    bool is_unjudged;  /* a failure has ended a round: run_rules.c of admin/ */
+    char *stop;        /* by a rule, the run must be closed, for that reason; owned */
+    char *cordon;      /* the same: this host must be cordoned; owned */
+    int64_t struck_us; /* that was so last: failures before it are no strikes */
+    int64_t fault_us;  /* since then it lacks a node that it had; 0: it does not */
 };
 
 void history_fini(struct history *h);
@@ -108,16 +110,11 @@ bool history_takes_end(const struct history_round *r, int64_t now_us);
 /* The host whose worker failed first in the round; len 0: not known. */
 struct slice history_first_host(const struct history_round *r);
 
-/* --- rules.c: the rules of a run about its failures, with the time in hand. --- */
-
 /* A worker that failed, or the loss of a node, has ended the complete round. */
-static inline bool rules_is_failure(const struct history_round *r)
+static inline bool history_is_failure(const struct history_round *r)
 {
     return r->cause == GOODPUT_LEFT || r->cause == GOODPUT_LOST;
 }
-/* After a failure: sets `stop`. `before`: so many runs of the same id have failed within the time
- * of the budget, before this history begins. */
-void rules_judge(struct history *h, const struct run_rules *rules, uint64_t before, int64_t now_us);
 
 /* Which worker's end was the first, `why`, and what followed. */
 #define HISTORY_WHY_MAX (4 * HISTORY_TEXT_MAX)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "proto/json.h"
+#include "proto/units.h"
 #include "rdzv/config/topology.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/rendezvous/explain.h"
@@ -98,21 +99,17 @@ void operator_restore(struct rendezvous_space *home)
 /* Out of the text of the order. */
 static bool read_rules(const struct run_record *record, struct run_rules *out)
 {
-    static const char name[] = "\"rules\":\"";
-    const char *at = record == NULL
-                         ? NULL
-                         : memmem(record->address.ptr, record->address.len, name, strlen(name));
-    char text[OPERATOR_ORDER_MAX] = "";
-    struct run_rules rules = {0};
+    char text[OPERATOR_ORDER_MAX + 1] = "", *at;
 
+    if (record == NULL || record->address.len >= sizeof text)
+        return false;
+    memcpy(text, record->address.ptr, record->address.len);
+    at = strstr(text, "\"rules\":\"");
     if (at == NULL)
         return false;
-    at += strlen(name);
-    memcpy(text, at, strcspn(at, "\""));
-    if (run_rules_read(text, &rules, NULL) != NULL)
-        return false;
-    *out = rules;
-    return true;
+    at += strlen("\"rules\":\"");
+    at[strcspn(at, "\"")] = '\0';
+    return run_rules_read(at, out, NULL) == NULL;
 }
 
 void operator_restore_run(struct live_run *run)
@@ -124,6 +121,8 @@ void operator_restore_run(struct live_run *run)
         run->run.orders.word = record->port == OPERATOR_HOLD ? ORDER_HOLD : ORDER_CLOSE;
     if (record != NULL)
         run->run.orders.until = (uint64_t)record->round;
+    if (rules != NULL)
+        run->run.rules = (struct run_rules){0};
     run->has_rules = read_rules(rules, &run->run.rules);
 }
 
@@ -340,8 +339,10 @@ static const char *why_not(const struct run *run, enum operator_verb verb)
         return run->orders.word == ORDER_HOLD ? NULL : "The run is not on hold";
     if (!run->view.is_state || run->view.unread)
         return "No node of the run has joined yet";
-    if (state->closed)
-        return "The run is closed already; rdzvctl forget frees its id";
+    if (state->closed) /* one that has failed would begin again */
+        return run->failed && verb == OPERATOR_CLOSE
+                   ? NULL
+                   : "The run is closed already; rdzvctl forget frees its id";
     if (run->orders.word == ORDER_HOLD)
         return verb == OPERATOR_CLOSE ? NULL
                                       : "The run is on hold already; rdzvctl release ends that";
@@ -418,22 +419,37 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
     return answer_of(STORE_OK);
 }
 
-/* A run that has failed by its last failure is closed already, and stays so. */
-void operator_close_run(struct live_run *run)
+/* history.stop is the reason of the end until the run has ended. */
+void operator_obey_rules(struct live_run *run)
 {
-    char *reason = run->history.stop;
-    const struct operator_order o = {
-        .verb = OPERATOR_CLOSE, .name = run->run.view.id, .reason = reason, .by = "rdzvd"};
+    char *stop = run->history.stop, *host = run->history.cordon, why[128], time[UNITS_TEXT_MAX];
+    const struct rule_limit *limit = &run->run.rules.cordon_after;
+    struct operator_order o = {.by = "rdzvd"};
 
-    run->history.stop = NULL;
-    put_order(run->home, RUN_KEY, &o);
-    operator_log(run->home->space, &o);
-    note_order(run, &o);
-    run->home->rdzv->engine->stats.jobs.runs_stopped++;
-    run->run.orders.why = reason;
-    driver_step(run, (struct policy_event){.kind = RUN_ORDERED, .order = RUN_ORDER_CLOSE});
-    run->run.orders.why = NULL;
-    account_heap_free(ACCOUNT_RUNS, reason);
+    run->history.cordon = NULL;
+    if (host != NULL) {
+        snprintf(why, sizeof why, "its workers failed first %u times in %s", (unsigned)limit->count,
+                 units_format_duration(limit->ms, time));
+        o.verb = OPERATOR_CORDON;
+        o.name = slice_str(host);
+        o.reason = why;
+        if (policy_can_spare(&run->run, o.name))
+            operator_order_node(run->home->space, &o);
+        else
+            log_event(
+                LOG_WARN, "node_not_cordoned", log_str("space", run->home->space->store->name),
+                log_bytes("run", run->run.view.id), log_str("node", host), log_str("reason", why));
+        account_heap_free(ACCOUNT_RUNS, host);
+    }
+    if (stop != NULL && run->run.orders.word != ORDER_CLOSE) {
+        run->home->rdzv->engine->stats.jobs.runs_stopped++;
+        o.verb = OPERATOR_CLOSE;
+        o.name = run->run.view.id;
+        o.reason = stop;
+        operator_order_run(&run->run.view, &o);
+        account_heap_free(ACCOUNT_RUNS, stop);
+        run->history.stop = NULL;
+    }
 }
 
 void operator_orders_write(struct writer *w, const struct engine_space *space)

@@ -37,6 +37,9 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
 /* All agents have left the run for so long that the next RUN_TICK forgets it. */
 bool policy_forgets(const struct run *run, const struct policy_now *now);
 
+/* MIN nodes are here, as far as MIN is known, without those of that host. */
+bool policy_can_spare(const struct run *run, struct slice host);
+
 /* `hosts`, as policy_now.ended_hosts, has that host. */
 bool policy_names_host(struct slice hosts, struct slice host);
 

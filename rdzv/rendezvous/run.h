@@ -123,9 +123,7 @@ struct run_orders {
         ORDER_HOLD,  /* no node takes part */
         ORDER_CLOSE, /* the run stays closed, also if its agents start again */
     } word;
-    uint64_t until;  /* ORDER_HOLD: the hold ends with this number of nodes; 0: on order only */
-    const char *why; /* ORDER_CLOSE, in the step of the order: rdzvd's reason; NULL: an operator's
-                      */
+    uint64_t until; /* ORDER_HOLD: the hold ends with this number of nodes; 0: on order only */
     const struct cordons *cordons; /* hosts that take no part; the driver's; NULL: none */
     const struct cordons *drains;  /* of those, the hosts that save their work first; NULL: none */
 };

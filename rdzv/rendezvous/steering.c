@@ -25,6 +25,7 @@
  * while too few nodes are there. Growth needs MAX: more nodes than that cause no meeting. */
 #include "rdzv/config/topology.h"
 #include "rdzv/rendezvous/explain.h"
+#include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 bool cordons_have(const struct cordons *cordons, struct slice host)
@@ -175,6 +176,19 @@ static uint64_t count_here(struct step *s)
                 !cordons_have(s->run->orders.cordons, a->node.addr);
     }
     return here;
+}
+
+bool policy_can_spare(const struct run *run, struct slice host)
+{
+    uint64_t least = run->enough, here = 0;
+    const struct agent *a;
+
+    if (least == 0)
+        least = torch_state_participants(&run->view.last_completed);
+    TAILQ_FOREACH(a, &run->agents, entry)
+        here += a->naming == NAMING_LISTED && a->link == LINK_HERE && !a->closes &&
+                !run_keeps_out(run, &a->node) && !slice_equal(a->node.addr, host);
+    return here >= least;
 }
 
 /* The nodes of the complete round meet whatever the nodes outside do. */

@@ -90,9 +90,9 @@ def ended(server):
     return [(e["end"], e["why"]) for e in space["ended"] if e["id"] == "job"]
 
 
-def fail(agents, name):
-    """A worker of that node has failed: its agent leaves the round and waits, and the others meet it. Returns what they
-    see then, when the next round is complete, or the run is closed."""
+def fail(agents, name, joins=True):
+    """A worker of that node has failed: its agent leaves the round and waits, and the others meet it. True: the run is
+    closed then. Else, all join the next round."""
     first = next(a for a in agents if a.node.addr == name)
     first.read()
     first.step_out()
@@ -104,7 +104,8 @@ def fail(agents, name):
         agent.step_out()
     if any([agent.read().closed for agent in agents]):
         return True
-    rejoin(agents)
+    if joins:
+        rejoin(agents)
     return False
 
 
@@ -125,6 +126,29 @@ def a_run_ends_when_its_restart_budget_is_used_up():
 
 
 @case
+def a_node_whose_workers_fail_first_again_and_again_is_cordoned():
+    why = "its workers failed first 2 times in 1h"
+    with daemon("--rules=cordon-after=2/1h") as server:
+        agents = meet(server.port, "job", ["a", "b", "c"])
+        spare = Agent(server.port, "job", "d")
+        spare.read()
+        while decides(spare, 3):
+            pass
+        fail(agents, "b")
+        same(orders(server), [], "after one failure")
+        fail(agents, "b", joins=False)
+        server.wait_log(r"event=operator_order space=default order=cordon about=b reason=\"%s\" by=rdzvd" % why)
+        same(orders(server), [("cordon", "b", why)], "orders")
+        gives(server, "nodes/b", "uncordon")
+    with daemon("--rules=cordon-after=2/1h") as server:
+        agents = meet(server.port, "job", ["a", "b", "c"])
+        for _ in range(2):
+            fail(agents, "b")
+        server.wait_log(r"event=node_not_cordoned space=default run=job node=b reason=\"%s\"" % why)
+        same(orders(server), [], "without a spare")
+
+
+@case
 def a_run_that_fails_again_and_again_uses_up_its_budget():
     with tempfile.TemporaryDirectory() as folder:
         for times in range(3):  # the store is started again, too
@@ -138,8 +162,11 @@ def a_run_that_fails_again_and_again_uses_up_its_budget():
                     await_space(server.port, lambda s: not s["runs"])
                     continue
                 why = "restart budget of 1 in 1h is used up: first to fail was node b in 1 of 1 rounds"
-                server.wait_log(r"event=run_ended space=default run=job end=failed .* reason=\"%s\"" % why)
+                server.wait_log(r"event=run_ended space=default run=job end=closed .* reason=\"%s\"" % why)
                 same(orders(server), [("close", "job", why)], "orders")
+                http_request(server.port, "DELETE", SPACE + "/runs/job")
+                agents = meet(server.port, "job", ["a", "b"])
+                check(not fail(agents, "b"), "an operator has forgotten the run, so its budget begins anew")
                 break
 
 

@@ -128,8 +128,8 @@ static void order_all(bool evicts)
 static void cordon(const struct pod *p, bool evicts)
 {
     sim_tell("an operator %s %s", evicts ? "evicts" : "cordons", p->name);
-    sim.cordon = (char *)(uintptr_t)p->name;
-    sim.space.cordons = (struct cordons){.count = 1, .patterns = &sim.cordon};
+    sim.cordons[0] = (char *)(uintptr_t)p->name;
+    sim.space.cordons = (struct cordons){.count = 1, .patterns = sim.cordons};
     order_all(evicts);
 }
 
@@ -137,7 +137,7 @@ static void end_drain(void)
 {
     if (sim.space.cordons.count == 0)
         return;
-    sim_tell("the drain of %s ends", sim.cordon);
+    sim_tell("the drain of %s ends", sim.cordons[0]);
     order_all(true);
 }
 
@@ -152,6 +152,32 @@ static void set_rules(struct job *job)
              run->rules.nodes_multiple, run->rules.grow_interval_ms);
     sim.ordered_ms = sim_now();
     model_order(run, RUN_ORDER_KEEP_OUT, false);
+}
+
+static bool is_cordoned(const struct pod *p)
+{
+    return cordons_have(&sim.space.cordons, slice_str(p->name));
+}
+
+/* Enough nodes are left. */
+void fault_strike(struct model_run *run, const char *host)
+{
+    const struct job *job = &sim.jobs[run - sim.space.runs];
+    size_t count = sim.space.cordons.count, left = 0;
+
+    for (size_t i = 0; count < PODS && i < job->pod_count; i++) {
+        if (strcmp(job->pods[i].name, host) == 0)
+            sim.cordons[count++] = (char *)(uintptr_t)job->pods[i].name;
+    }
+    sim_tell("a rule cordons %s", host);
+    sim.space.cordons = (struct cordons){.count = count, .patterns = sim.cordons};
+    for (size_t i = 0; i < job->pod_count; i++)
+        left += model_agent_is_alive(&job->pods[i].agent) && !is_cordoned(&job->pods[i]);
+    left += sim.orphan_count; /* rdzvd has not noticed that they are gone */
+    if (left < job->settings.min_nodes && sim.has_faults)
+        sim_fail("%s is cordoned, and %zu nodes are left", host, left);
+    sim.orders_end = sim.faults_left == 0;
+    order_all(false);
 }
 
 /* Agents of torch before 2.3 cannot wait outside. */
@@ -221,7 +247,7 @@ static void note_fault(void)
     if (--sim.faults_left > 0)
         sim.fault_ms = sim_now() + 200 + sim_draw(sim_draw(2) == 0 ? 2000 : 25000);
     else
-        sim.orders_end = sim.has_operator;
+        sim.orders_end = sim.has_operator || sim.space.cordons.count != 0;
 }
 
 void fault_any(void)

@@ -141,7 +141,7 @@ struct sim {
     uint64_t returned_ms; /* those sessions are here or lost then; 0: they are */
 
     /* Orders. */
-    char *cordon;        /* the pattern of the one that holds */
+    char *cordons[PODS]; /* the patterns of those that hold */
     uint64_t ordered_ms; /* the last one came then */
     bool orders_end;     /* they are taken back as soon as the daemon is there */
 

@@ -1,6 +1,7 @@
 /* A daemon without sockets. See model_space.h. */
 #include "tests/sim/model_space.h"
 
+#include "rdzv/admin/status.h"
 #include "rdzv/rendezvous/ranks.h"
 
 #include <inttypes.h>
@@ -208,7 +209,7 @@ static void note_history(struct model_run *r, const struct note *note)
 
     history_note(&r->history, &r->run, note, NULL, now_us);
     if (r->history.is_unjudged && r->run.orders.word != ORDER_CLOSE)
-        rules_judge(&r->history, &r->run.rules, 0, now_us);
+        run_rules_judge(&r->history, &r->run.rules, 0, 0, now_us);
 }
 
 static void carry_out_effect(struct model_run *r, const struct policy_output *o)
@@ -267,6 +268,16 @@ static void open_port(struct model_run *r)
 }
 
 /* By a rule, as operator_close_run() does it. */
+static void strike(struct model_run *r)
+{
+    char *host = r->history.cordon;
+
+    r->history.cordon = NULL;
+    if (r->space->struck != NULL && policy_can_spare(&r->run, slice_str(host)))
+        r->space->struck(r, host);
+    account_heap_free(ACCOUNT_RUNS, host);
+}
+
 static void stop(struct model_run *r)
 {
     account_heap_free(ACCOUNT_RUNS, r->history.stop);
@@ -350,6 +361,8 @@ static void step_into(struct model_run *r, struct policy_event *event, struct po
     check_view(r);
     if (opens_port)
         open_port(r);
+    if (r->history.cordon != NULL)
+        strike(r);
     if (r->history.stop != NULL)
         stop(r);
 }
@@ -602,7 +615,7 @@ void model_presence(struct model_link *link, enum policy_event_kind kind)
 
 /* --- Requests. --- */
 
-static void bind(struct model_link *link)
+static void bind_link(struct model_link *link)
 {
     if (!link->bound)
         step(link->run, (struct policy_event){.kind = AGENT_CONNECTED,
@@ -618,7 +631,7 @@ void model_compare_set(struct model_link *link, struct slice expected, struct sl
         .ms = s->now.ms, .lived_ms = model_lived_ms(s), .wall_ns = s->now.wall_ns};
     struct slice shown;
 
-    bind(link);
+    bind_link(link);
     shown = policy_heartbeat(&link->run->run, &link->agent, expected, desired, &now);
     if (shown.ptr != NULL) {
         s->counters.writes_merged++;
@@ -639,7 +652,7 @@ void model_look(struct model_link *link)
     struct policy_out out = {0};
     struct slice shown;
 
-    bind(link);
+    bind_link(link);
     shown = policy_poll_again(&link->run->run, &link->agent, false, s->now.ms, model_lived_ms(s));
     if (shown.ptr != NULL) {
         s->looks_shown++;
@@ -680,7 +693,7 @@ void model_set(struct model_link *link, int64_t round, const char *name, struct 
     uint8_t key[sizeof link->run->key + TORCH_KEY_ROOM];
     struct policy_out out = {0};
 
-    bind(link);
+    bind_link(link);
     event.exists = model_has_key(link->run, round, name);
     step_into(link->run, &event, &out);
     for (size_t i = 0; i < out.count; i++) {
@@ -694,7 +707,7 @@ void model_set(struct model_link *link, int64_t round, const char *name, struct 
 static void ask(struct model_link *link, enum policy_event_kind kind, int64_t round,
                 const char *name, bool waits)
 {
-    bind(link);
+    bind_link(link);
     step(link->run, (struct policy_event){.kind = kind,
                                           .agent = &link->agent,
                                           .waits = waits,

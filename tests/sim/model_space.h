@@ -76,6 +76,7 @@ struct model_space {
     void (*resume)(struct model_link *link);                    /* its request is shown again */
     void (*close)(struct model_link *link, const char *reason);
     void (*stopped)(struct model_run *run); /* a rule closes it; NULL: nothing is called */
+    void (*struck)(struct model_run *run, const char *host); /* a rule cordons the host; the same */
     void (*fail)(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 };
 

@@ -267,6 +267,8 @@ static void set_rules(struct run_rules *rules, uint64_t seed)
     rules->grow_interval_ms = mix % 4 <= 1 ? 3000 + mix / 16 % 20000 : 0;
     if (mix / 64 % 3 == 0)
         rules->restart_budget = (struct rule_limit){mix / 256 % (BUDGET_MAX + 1), 60000};
+    if (mix / 1024 % 3 == 0)
+        rules->cordon_after = (struct rule_limit){1 + mix / 4096 % 2, 60000};
 }
 
 /* Relays do not serve worker ports. And a restarted daemon does not know the node of a session
@@ -288,6 +290,7 @@ static void tell_settings(const struct policy_settings *s)
              " silent_restart %" PRIu64 " regroup_wait %" PRIu64 " expected_nodes %" PRIu32,
              s->closed_run_ttl_ms, s->closed_run_wait_ms, s->silent_node_ms, s->silent_restart_ms,
              s->regroup_wait_ms, s->expected_nodes);
+    sim_tell("cordon_after %" PRIu64, s->rules.cordon_after.count);
     sim_tell("nodes_multiple %" PRIu64 " grow_interval %" PRIu64 " restart_budget %" PRIu64
              "/%" PRIu64,
              s->rules.nodes_multiple, s->rules.grow_interval_ms, s->rules.restart_budget.count,
@@ -325,6 +328,7 @@ static void begin(uint64_t seed)
         .resume = net_on_resume,
         .close = net_on_close,
         .stopped = check_stopped,
+        .struck = fault_strike,
         .fail = sim_fail,
     };
     draw_settings(&sim.space.settings);
@@ -366,6 +370,7 @@ static void end(void)
     const struct policy_counters *more = &sim.space.counters;
 
     sim.space.stopped = NULL;
+    sim.space.struck = NULL;
     for (size_t k = 0; k < sim.job_count; k++) {
         for (size_t i = 0; i < sim.jobs[k].pod_count; i++)
             pod_end(&sim.jobs[k].pods[i], 0);

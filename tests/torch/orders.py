@@ -7,7 +7,8 @@ it back, starts all workers again, holds the job longer than its join_timeout, l
 (peers.py) are in a collective all the time, so each one that does not end in the same moment as the others fails, which
 ends its agent.
 
-A second job has rounds of 2 or 4 nodes by a rule, whatever nodes come and go, and a hold that ends when 5 are there.
+A second job has rounds of 2 or 4 nodes by a rule, whatever nodes come and go, and a hold that ends when 5 are there. In a
+third one, the workers of a node fail until a rule cordons it, and then another worker until the restart budget is used up.
 """
 
 import argparse
@@ -209,6 +210,41 @@ def size(job):
     job.await_size("the next round has three", 3, 2, 6)
 
 
+class FailingJob(SizeJob):
+    max_restarts = 9
+
+    def fail(self, name):
+        """The worker of that node is killed."""
+        mark = self.mark()
+        self.kill_worker(name, min(self.workers(name)))
+        self.tell("a worker of %s is killed" % name)
+        return mark
+
+    def await_start(self, since):
+        self.wait(lambda: len({e["rank"] for e in self.events[since:] if e["event"] == "start"}) == 3, "three workers")
+
+
+def failures(job):
+    """Torch 2.3 and later, nnodes 2:3, by the rules cordon-after=2/1h and restart-budget=2/1h."""
+    for name in ("11", "12", "13"):
+        job.start_agent(name)
+    job.await_start(0)
+    job.await_start(job.fail("12"))
+    job.start_agent("14")
+    job.await_roles("all have begun again, and 14 is a spare", participant=["11", "12", "13"], spare=["14"])
+    job.await_start(job.fail("12"))
+    job.await_roles("12 is cordoned", participant=["11", "13", "14"], spare=["12"])
+    if "its workers failed first 2 times in 1h" not in job.ctl("status"):
+        raise JobFailed("the status does not show the cordon")
+    for agent in job.agents.values():
+        agent.killed = True  # it may end with 1
+    job.fail("13")
+    job.wait(lambda: all(a.code is not None for a in job.agents.values()), "the end of all agents")
+    why = "restart budget of 2 in 1h is used up: first to fail was node 127.0.0.12 in 2 of 3 rounds"
+    if why not in " ".join(job.ctl("runs", "--ended").split()):
+        raise JobFailed("the ended run: %s" % job.ctl("runs", "--ended"))
+
+
 def close(job):
     for agent in job.agents.values():
         agent.killed = True  # it may end with 1
@@ -225,7 +261,13 @@ def close(job):
     job.tell("all agents have ended, and the run stays closed")
 
 
-def run_case(options, torch, sizes):
+# Of each case, the job, its --nnodes, the rules, and what happens.
+CASES = {"orders": (OrderJob, "2:3", "none", steer),
+         "sizes": (SizeJob, "2:4", "nodes-multiple=2", size),
+         "failures": (FailingJob, "2:3", "cordon-after=2/1h,restart-budget=2/1h", failures)}
+
+
+def run_case(options, torch, name):
     """True if it passed. Says so, or all that is known about the failure."""
     folder = tempfile.mkdtemp(prefix="rdzv-orders-", dir=options.logs)
     begin, job = time.monotonic(), None
@@ -235,12 +277,13 @@ def run_case(options, torch, sizes):
             out("  [%s, %5.1f s] %s" % (torch.name, time.monotonic() - begin, text))
 
     flags = ["--listen=unix:" + os.path.join(folder, "sock"), "--data-dir=" + os.path.join(folder, "data")]
-    with Rdzvd(*flags, *(["--rules=nodes-multiple=2"] if sizes else [])) as server:
+    kind, nnodes, rules, happens = CASES[name]
+    with Rdzvd(*flags, *(["--rules=" + rules] if rules != "none" else [])) as server:
         try:
-            job = SizeJob(torch, server, folder, "2:4", tell) if sizes else OrderJob(torch, server, folder, "2:3", tell)
-            (size if sizes else steer_old if torch.is_1x else steer)(job)
+            job = kind(torch, server, folder, nnodes, tell)
+            (steer_old if torch.is_1x else happens)(job)
         except Exception as error:  # reported, counted, and the next one runs
-            out("failed  torch %s%s (%.1f s): %s" % (torch.name, ", sizes" * sizes, time.monotonic() - begin, error))
+            out("failed  torch %s, %s (%.1f s): %s" % (torch.name, name, time.monotonic() - begin, error))
             if not isinstance(error, JobFailed):
                 out(traceback.format_exc())
             if job is not None:
@@ -250,7 +293,7 @@ def run_case(options, torch, sizes):
         finally:
             if job is not None:
                 job.end()
-    out("passed  torch %s%s (%.1f s)" % (torch.name, ", sizes" * sizes, time.monotonic() - begin))
+    out("passed  torch %s, %s (%.1f s)" % (torch.name, name, time.monotonic() - begin))
     shutil.rmtree(folder, ignore_errors=True)
     return True
 
@@ -267,7 +310,7 @@ def main():
         signal.signal(number, lambda *_: STOP.set())
     chosen = list(torches.choose(options.torch or (torches.ALL if options.all else None)))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        cases = [(torch, sizes) for torch in chosen for sizes in ((False,) if torch.is_1x else (False, True))]
+        cases = [(torch, name) for torch in chosen for name in (["orders"] if torch.is_1x else CASES)]
         results = list(pool.map(lambda case: run_case(options, *case), cases))
     print("%d passed, %d failed" % (results.count(True), results.count(False)))
     sys.exit(0 if all(results) else 1)

@@ -103,16 +103,18 @@ static void rules_are_read_from_one_text(void **state)
     static const char *const wrong[] = {
         "restart-budget=3",    "restart-budget=/1h",    "restart-budget=3/0",
         "restart-budget=x/1h", "restart-budget=100/1h", "restart-budget=3/1h/",
-        "restart-budget",
+        "restart-budget",      "cordon-after=0/1h",
     };
     struct run_rules rules = {.nodes_multiple = 7};
 
     (void)state;
-    assert_null(run_rules_read("restart-budget=0/90m,grow-interval=1s", &rules, NULL));
+    assert_null(
+        run_rules_read("restart-budget=0/90m,grow-interval=1s,cordon-after=3/10m", &rules, NULL));
     assert_int_equal(rules.nodes_multiple, 7);
     assert_int_equal(rules.grow_interval_ms, 1000);
     assert_int_equal(rules.restart_budget.count, 0);
     assert_int_equal(rules.restart_budget.ms, 90 * 60 * 1000);
+    assert_int_equal(rules.cordon_after.count, 3);
     for (size_t i = 0; i < COUNT(wrong); i++)
         assert_non_null(run_rules_read(wrong[i], &rules, NULL));
 }

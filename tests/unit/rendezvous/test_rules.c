@@ -1,7 +1,7 @@
 /* The rules of a run about its failures: each case is a history. */
 #include "tests/unit/rendezvous/scene.h"
 
-#include "rdzv/rendezvous/history.h"
+#include "rdzv/admin/status.h"
 
 static struct history h;
 static struct run_rules rules;
@@ -37,7 +37,7 @@ static void end_round(void)
 {
     history_reach(&h, rounds, now_us);
     if (h.is_unjudged)
-        rules_judge(&h, &rules, 0, now_us);
+        run_rules_judge(&h, &rules, 0, 0, now_us);
 }
 
 /* A worker of that rank and host fails first; NULL: its store is not here. */
@@ -112,16 +112,48 @@ static void other_ends_are_no_failures(void **state)
     assert_string_equal(h.stop, "restart budget of 0 in 1h is used up");
 }
 
+static void assert_cordon(const char *host)
+{
+    if (host == NULL)
+        assert_null(h.cordon);
+    else
+        assert_string_equal(h.cordon, host);
+    account_heap_free(ACCOUNT_RUNS, h.cordon);
+    h.cordon = NULL;
+}
+
+/* A host that is let back has no strikes. */
+static void a_host_whose_workers_fail_first_again_and_again_is_cordoned(void **state)
+{
+    (void)state;
+    rules.cordon_after = (struct rule_limit){2, 60000};
+    for (int i = 0; i < 2; i++) {
+        fail_at(3, " on b (pid 7)", "a/1/0");
+        lose("b/1/0");
+        fail_at(1, " on c (pid 7)", "a/1/0");
+        assert_cordon(NULL);
+        fail_at(2, " on b (pid 9)", "c/1/0");
+        assert_cordon("b");
+    }
+    fail_at(2, " on b (pid 9)", "c/1/0");
+    now_us += 60 * SECOND;
+    fail_at(2, " on b (pid 9)", "c/1/0");
+    assert_cordon(NULL);
+}
+
 static void runs_of_that_id_that_failed_before_count(void **state)
 {
     (void)state;
     rules.restart_budget = (struct rule_limit){2, 3600000};
+    rules.cordon_after = (struct rule_limit){3, 3600000};
     fail_at(1, " on b (pid 7)", "b/1/0");
-    rules_judge(&h, &rules, 1, now_us);
+    run_rules_judge(&h, &rules, 1, 1, now_us);
     assert_null(h.stop);
-    rules_judge(&h, &rules, 2, now_us);
+    assert_null(h.cordon);
+    run_rules_judge(&h, &rules, 2, 2, now_us);
     assert_string_equal(h.stop, "restart budget of 2 in 1h is used up: first to fail was rank 1 on "
                                 "node b in 1 of 1 rounds");
+    assert_string_equal(h.cordon, "b");
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -132,6 +164,7 @@ int main(void)
         CASE(the_failure_after_the_last_one_allowed_closes_the_run),
         CASE(old_failures_do_not_count),
         CASE(other_ends_are_no_failures),
+        CASE(a_host_whose_workers_fail_first_again_and_again_is_cordoned),
         CASE(runs_of_that_id_that_failed_before_count),
     };
 
