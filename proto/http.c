@@ -271,28 +271,20 @@ enum known {
 
 static enum known known_header(struct slice name)
 {
-#define NAME(text)             \
-    {                          \
-        sizeof(text) - 1, text \
-    }
-    static const struct {
-        size_t len;
-        const char *text;
-    } names[KNOWN_HEADERS] = {
-        [KNOWN_HOST] = NAME("host"),
-        [KNOWN_CONNECTION] = NAME("connection"),
-        [KNOWN_EXPECT] = NAME("expect"),
-        [KNOWN_TRANSFER_ENCODING] = NAME("transfer-encoding"),
-        [KNOWN_CONTENT_LENGTH] = NAME("content-length"),
-        [KNOWN_CONTENT_TYPE] = NAME("content-type"),
-        [KNOWN_AUTHORIZATION] = NAME("authorization"),
-        [KNOWN_ORIGIN] = NAME("origin"),
-        [KNOWN_TRAILER] = NAME("trailer"),
+    static const char *const names[KNOWN_HEADERS] = {
+        [KNOWN_HOST] = "host",
+        [KNOWN_CONNECTION] = "connection",
+        [KNOWN_EXPECT] = "expect",
+        [KNOWN_TRANSFER_ENCODING] = "transfer-encoding",
+        [KNOWN_CONTENT_LENGTH] = "content-length",
+        [KNOWN_CONTENT_TYPE] = "content-type",
+        [KNOWN_AUTHORIZATION] = "authorization",
+        [KNOWN_ORIGIN] = "origin",
+        [KNOWN_TRAILER] = "trailer",
     };
-#undef NAME
     enum known k = 0;
 
-    while (k < KNOWN_HEADERS && (name.len != names[k].len || !http_name_is(name, names[k].text)))
+    while (k < KNOWN_HEADERS && !http_name_is(name, names[k]))
         k++;
     return k;
 }

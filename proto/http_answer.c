@@ -68,6 +68,8 @@ static bool read_headers(struct http_answer *a)
             a->keep_alive = a->keep_alive && !http_list_names(h.value, slice_str("close"));
         } else if (http_name_is(h.name, "x-etcd-index")) {
             a->has_index = slice_to_u64(h.value, UINT64_MAX, &a->etcd_index);
+        } else if (http_name_is(h.name, "x-etcd-cluster-id")) {
+            a->cluster = h.value;
         }
     }
     return !(a->has_length && a->body == HTTP_BODY_CHUNKED);

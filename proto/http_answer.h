@@ -15,6 +15,7 @@ struct http_answer {
     bool has_length;
     bool has_index;       /* X-Etcd-Index */
     uint64_t etcd_index;  /* that */
+    struct slice cluster; /* X-Etcd-Cluster-Id; empty: there is none */
     struct slice reason;  /* of the status line; may be empty */
     struct slice headers; /* every header line, for http_next_header() */
 };

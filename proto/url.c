@@ -4,13 +4,6 @@
 
 #include <stdio.h>
 
-/* The value of a hexadecimal digit plus 1; 0: not a digit. */
-static const uint8_t hex_digits[256] = {
-    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
-    ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
-    ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
-};
-
 /* What url_write_path() leaves alone: letters, digits and $&+,-./:;=@_~ */
 static const bool is_path_byte[256] = {
     ['$'] = true,         ['&'] = true, ['+' ... ';'] = true, ['='] = true,
@@ -25,15 +18,15 @@ static size_t find_byte(struct slice s, char c)
     return at == NULL ? s.len : (size_t)(at - s.ptr);
 }
 
-/* The byte that a good escape stands for. */
-static uint8_t escaped_byte(const uint8_t *escape)
-{
-    return (uint8_t)((hex_digits[escape[1]] - 1) << 4 | (hex_digits[escape[2]] - 1));
-}
-
 static uint8_t is_hex(uint8_t c)
 {
     return (uint8_t)(c - '0') <= 9 || (uint8_t)((c | 0x20) - 'a') <= 5;
+}
+
+/* In ASCII, a letter has the bit 0x40, and a digit has not. */
+static uint8_t hex_value(uint8_t digit)
+{
+    return (uint8_t)((digit & 15) + (digit >> 6) * 9);
 }
 
 /* Past blocks without a bad escape: binary values are megabytes of good ones. Every byte is looked
@@ -61,7 +54,7 @@ __attribute__((noinline)) static size_t check_escapes(struct slice s, size_t at)
     if (at < s.len && s.ptr[at] != '%')
         at += find_byte(slice_from(s, at), '%');
     while (at < s.len) {
-        if (s.len - at < 3 || hex_digits[s.ptr[at + 1]] == 0 || hex_digits[s.ptr[at + 2]] == 0)
+        if (s.len - at < 3 || !is_hex(s.ptr[at + 1]) || !is_hex(s.ptr[at + 2]))
             return at; /* two hexadecimal digits do not follow the '%' */
         at += 3;
         for (size_t end = at + 16; at < s.len && at < end && s.ptr[at] != '%';)
@@ -83,12 +76,11 @@ static size_t find_bad_escape(struct slice s)
 /* The next unescaped byte, with *at moved behind it. Every escape in `s` is good. */
 static uint8_t next_byte(struct slice s, size_t *at, bool plus_is_space)
 {
-    uint8_t c = s.ptr[*at];
+    const uint8_t *p = s.ptr + *at, c = *p;
 
     if (c == '%') {
-        c = escaped_byte(s.ptr + *at);
         *at += 3;
-        return c;
+        return (uint8_t)(hex_value(p[1]) << 4 | hex_value(p[2]));
     }
     *at += 1;
     return c == '+' && plus_is_space ? ' ' : c;
@@ -103,27 +95,15 @@ static bool is_unescaped(struct slice s, bool plus_is_space)
 /* Reading never falls behind writing, so `out` may be the escaped bytes themselves. */
 static struct slice unescape_into(struct slice s, bool plus_is_space, uint8_t *out)
 {
-    const uint8_t *in = s.ptr, *end;
-    uint8_t *to = out;
+    size_t len = 0;
 
-    if (s.len == 0 || is_unescaped(s, plus_is_space)) {
-        if (s.len > 0)
-            memmove(out, s.ptr, s.len);
+    if (s.len > 0 && is_unescaped(s, plus_is_space)) {
+        memmove(out, s.ptr, s.len);
         return (struct slice){out, s.len};
     }
-    end = s.ptr + s.len;
-    while (in < end) {
-        uint8_t c = *in;
-
-        if (c == '%') {
-            *to++ = escaped_byte(in);
-            in += 3;
-        } else {
-            *to++ = c == '+' && plus_is_space ? ' ' : c;
-            in++;
-        }
-    }
-    return (struct slice){out, (size_t)(to - out)};
+    for (size_t at = 0; at < s.len;)
+        out[len++] = next_byte(s, &at, plus_is_space);
+    return (struct slice){out, len};
 }
 
 /* Takes `scheme:` off the front of *rest, if it is there. False for `:` without a scheme. */
@@ -364,15 +344,11 @@ bool url_check_form(struct slice form, struct url_error *why)
     if (find_bad_escape(form) == form.len)
         return true;
     for (size_t n = 0; n < URL_PARAMS_MAX && url_next_param(&rest, &p); n++) {
-        size_t bad = find_bad_escape(p.name); /* Go's message quotes only the first bad escape */
+        struct slice part = find_bad_escape(p.name) < p.name.len ? p.name : p.value;
+        size_t bad = find_bad_escape(part); /* Go's message quotes only the first bad escape */
 
-        if (bad < p.name.len) {
-            describe_escape(p.name, bad, why);
-            return false;
-        }
-        bad = find_bad_escape(p.value);
-        if (bad < p.value.len) {
-            describe_escape(p.value, bad, why);
+        if (bad < part.len) {
+            describe_escape(part, bad, why);
             return false;
         }
     }

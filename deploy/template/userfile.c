@@ -108,19 +108,15 @@ static struct yaml_node *new_scalar(struct set_reader *s, struct yaml_mark at, c
 static struct yaml_node *read_set_value(struct set_reader *s)
 {
     struct yaml_mark at = mark_in_argument(s);
-    struct yaml_node *list;
+    struct yaml_node *list, *n;
     char *text;
     size_t len;
 
     if (*s->p != '{') {
         text = read_text(s, ",", &len);
-        if (len == 0) { /* as helm: the empty text */
-            struct yaml_node *n = new_scalar(s, at, "", 0);
-
-            n->style = YAML_DOUBLE;
-            return n;
-        }
-        return new_scalar(s, at, text, len);
+        n = new_scalar(s, at, text, len);
+        n->style = len == 0 ? YAML_DOUBLE : YAML_PLAIN; /* as helm: the empty text, and not null */
+        return n;
     }
     list = yaml_new(s->arena, YAML_SEQUENCE);
     list->file = s->name;

@@ -281,10 +281,7 @@ char *yaml_write(struct arena *a, const struct yaml_node *root)
     struct buf out = {.arena = a};
 
     write_comment(&out, root->comment, 0);
-    if (root->kind == YAML_SCALAR && may_be_literal(root)) {
-        scalar_add_string(&out, root->text);
-        buf_put(&out, "\n");
-    } else if (root->kind == YAML_SCALAR) {
+    if (root->kind == YAML_SCALAR) {
         write_scalar(&out, root);
         buf_put(&out, "\n");
     } else if (root->count == 0) {

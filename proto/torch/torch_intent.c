@@ -4,17 +4,19 @@
 #include "proto/torch/torch_keys.h"
 #include "proto/torch/torch_nodes.h"
 
+static bool same_beat(const struct torch_node *a, const struct torch_node *b)
+{
+    return a->has_heartbeat == b->has_heartbeat &&
+           (!a->has_heartbeat || a->heartbeat_us == b->heartbeat_us);
+}
+
 const struct torch_node *intent_writer(const struct torch_state *from, const struct torch_state *to)
 {
-    const struct torch_node *writer = NULL;
+    struct node_pairs pairs = {.before = from, .now = to};
+    const struct torch_node *old, *node, *writer = NULL;
 
-    for (size_t i = 0; i < to->count; i++) {
-        const struct torch_node *node = &to->nodes[i], *old;
-
-        if (!node->has_heartbeat)
-            continue;
-        old = torch_state_find(from, node);
-        if (old != NULL && old->has_heartbeat && old->heartbeat_us == node->heartbeat_us)
+    while (node_pairs_next(&pairs, &old, &node)) {
+        if (node == NULL || !node->has_heartbeat || (old != NULL && same_beat(old, node)))
             continue;
         if (writer != NULL)
             return NULL;
@@ -42,33 +44,19 @@ static const struct torch_node *listed(const struct torch_state *state,
     return node_role(found) == NULL ? NULL : found;
 }
 
-static bool same_beat(const struct torch_node *a, const struct torch_node *b)
-{
-    return a->has_heartbeat == b->has_heartbeat &&
-           (!a->has_heartbeat || a->heartbeat_us == b->heartbeat_us);
-}
-
-/* All nodes except the agent's own are as they were. Both states have the same order of nodes. A
- * round that is completed gives them ranks. */
+/* All nodes except the agent's own are as they were. A round that is completed gives them ranks. */
 static bool same_others(const struct intent *in)
 {
-    size_t k = 0;
+    struct node_pairs pairs = {.before = &in->from, .now = &in->to};
+    const struct torch_node *before, *now;
 
-    for (size_t i = 0; i < in->from.count; i++) {
-        const struct torch_node *node = &in->from.nodes[i];
-
-        if (torch_node_compare(node, &in->own) == 0)
+    while (node_pairs_next(&pairs, &before, &now)) {
+        if (torch_node_compare(before != NULL ? before : now, &in->own) == 0)
             continue;
-        if (k < in->to.count && torch_node_compare(&in->to.nodes[k], &in->own) == 0)
-            k++;
-        if (k == in->to.count || torch_node_compare(node, &in->to.nodes[k]) != 0 ||
-            !intent_same_place(node, &in->to.nodes[k]) || !same_beat(node, &in->to.nodes[k]))
+        if (!intent_same_place(before, now) || !same_beat(before, now))
             return false;
-        k++;
     }
-    if (k < in->to.count && torch_node_compare(&in->to.nodes[k], &in->own) == 0)
-        k++;
-    return k == in->to.count;
+    return true;
 }
 
 static bool same_round(const struct intent *in)
