@@ -13,8 +13,6 @@
 static const char *read_policy_options(struct rewrite *w, struct rewrite_options *o, int argc,
                                        char **argv)
 {
-    static const char *const of_relays[] = {
-        "conf", "endpoint", "image", "imagePullPolicy", "relayPort", "relayResources", "tls", NULL};
     static const char *const sets[128] = {['s'] = "rdzv.endpoint=", ['i'] = "rdzv.image="};
     const char *api = "v1", *set;
     struct yaml_node *wishes = NULL;
@@ -32,7 +30,7 @@ static const char *read_policy_options(struct rewrite *w, struct rewrite_options
         options_error(w->diag, "--api %s: write v1, v1beta1 or kyverno", api);
     for (int i = optind; i < argc; i++)
         options_error(w->diag, "%s: policy reads no file: leave it out", argv[i]);
-    o->wishes = w->diag->errors == 0 ? store_wishes(w, wishes, of_relays) : NULL;
+    o->wishes = w->diag->errors == 0 ? store_wishes(w, wishes, "policy") : NULL;
     return api;
 }
 

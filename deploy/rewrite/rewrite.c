@@ -46,7 +46,7 @@ static void read_options(int argc, char **argv, struct rewrite *w, struct rewrit
         else if (option != 0)
             read_choice(o, option, optarg, d);
     }
-    o->wishes = d->errors == 0 ? store_wishes(w, wishes, store_wish_keys) : NULL;
+    o->wishes = d->errors == 0 ? store_wishes(w, wishes, "rewrite") : NULL;
 }
 
 static void read_rewrite_arguments(int argc, char **argv, struct rewrite *w,

@@ -55,7 +55,7 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
             refuse_option(w, key, instead);
     }
     if (w->diag->errors == 0 && wishes != NULL)
-        o->wishes = store_wishes(w, wishes, store_wish_keys);
+        o->wishes = store_wishes(w, wishes, "rewrite");
 }
 
 /* --- Results. --- */

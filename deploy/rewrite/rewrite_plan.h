@@ -76,10 +76,10 @@ bool rewrite_open_store(struct rewrite *w, const struct kube_object *o,
                         const struct store_settings *s, struct emit_job *out);
 
 /* The settings of --set, checked as emit does; NULL: there are none, or an error in diag. Of rdzv
- * the user can set these keys; all others follow from the manifests. */
+ * the user can set the keys of this verb, see settings.yaml; all others follow from the manifests.
+ */
 const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *settings,
-                                     const char *const *keys);
-extern const char *const store_wish_keys[]; /* of the pod of a store */
+                                     const char *verb);
 
 /* Writes the tree in block style. */
 const char *rewrite_text(struct rewrite *w, const struct yaml_node *tree);

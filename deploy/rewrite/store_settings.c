@@ -32,15 +32,8 @@ static struct yaml_node *store_part(struct rewrite *w, const struct store_settin
     return merge_nodes(MERGE_VALUES, &w->arena, rdzv, w->options->wishes);
 }
 
-const char *const store_wish_keys[] = {
-    "spaceIdleTimeout",   "labels",       "pdb",     "tolerations", "imagePullSecrets",
-    "annotations",        "openshift",    "tls",     "adminToken",  "resources",
-    "serviceAccountName", "metricsFrom",  "durable", "journal",     "imagePullPolicy",
-    "relayResources",     "replicas",     "restart", "affinity",    "priority",
-    "nodeSelector",       "storageClass", NULL};
-
 const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *settings,
-                                     const char *const *keys)
+                                     const char *verb)
 {
     static struct embedded data; /* its nodes live as long as the settings */
     struct schema s = {&w->arena, w->diag};
@@ -60,7 +53,9 @@ const struct yaml_node *store_wishes(struct rewrite *w, const struct yaml_node *
                           settings->pairs[i].key->text);
     }
     YAML_FOREACH_PAIR(wish, rdzv) {
-        if (!text_is_one_of(wish->key->text, keys))
+        const struct yaml_node *key = yaml_get(yaml_path(known, "rdzv.keys"), wish->key->text);
+
+        if (!ANY(YAML_FOREACH(v, yaml_get(key, "verbs")), yaml_is(v, verb)))
             rewrite_error(w, wish->value,
                           "rdzv.%s: this follows from the manifests: leave it out, or see --help "
                           "for an option",
