@@ -223,21 +223,18 @@ void reply_stream_end(struct conn *c, bool chunked)
 void reply_unavailable(const struct http_request *r, const char *message)
 {
     uint64_t index = r->space->store->tree.index;
-    bool etcd = http_is_below(r->path, "/v2/keys");
     uint8_t bytes[256];
     struct writer w = {.ptr = bytes, .cap = sizeof bytes};
 
-    if (etcd) {
-        etcd_write_error(&w, ETCD_INTERNAL, slice_str(message), index);
-    } else {
-        writer_str(&w, "{\"message\":\"");
-        writer_str(&w, message);
-        writer_str(&w, "\"}");
+    if (!http_is_below(r->path, "/v2/keys")) {
+        reply_message(r, 503, message, HTTP_ETCD_NONE);
+        return;
     }
+    etcd_write_error(&w, ETCD_INTERNAL, slice_str(message), index);
     assert(w.len <= w.cap);
-    reply_send(r, &(struct reply){.status = etcd ? etcd_status(ETCD_INTERNAL) : 503,
+    reply_send(r, &(struct reply){.status = etcd_status(ETCD_INTERNAL),
                                   .content_type = HTTP_JSON,
-                                  .etcd = etcd ? HTTP_ETCD_ERROR : HTTP_ETCD_NONE,
+                                  .etcd = HTTP_ETCD_ERROR,
                                   .index = index,
                                   .body = {bytes, w.len}});
 }

@@ -504,7 +504,7 @@ static bool begin_body(struct conn *c, struct http_head *head, size_t head_len)
     return true;
 }
 
-/* returns how many bytes of `in` belong to it. returns how many bytes of `in` that are. */
+/* Passes over a body that nobody wants: returns how many bytes of `in` belong to it. */
 static size_t skip_body(struct conn *c, const uint8_t *in, size_t len)
 {
     struct http_session *h = http_session_of(c);

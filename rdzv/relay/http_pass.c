@@ -71,10 +71,12 @@ static struct http_pass *pass_of_user(struct store_user *u)
 
 /* --- The end of a request. --- */
 
-static void leave_held(struct http_pass *p)
+/* It waits for no connection to the store any more, and has none. */
+static void pass_leave(struct http_pass *p)
 {
     if (p->state == PASS_HELD)
         TAILQ_REMOVE(&p->relay->held, p, entry);
+    store_conn_drop(&p->user);
 }
 
 /* What the client has is whole; the next request is looked at. */
@@ -92,16 +94,14 @@ static void end_body(struct http_pass *p)
 /* The same, when the rest of what the store sends is of no use. */
 static void pass_finish(struct http_pass *p)
 {
-    leave_held(p);
-    store_conn_drop(&p->user);
+    pass_leave(p);
     end_body(p);
 }
 
 /* Ends a client whose answer is missing or incomplete and cannot be completed. Always false. */
 static bool pass_cut(struct http_pass *p, const char *reason)
 {
-    leave_held(p);
-    store_conn_drop(&p->user);
+    pass_leave(p);
     p->state = PASS_OVER;
     p->relay->stats.cut++;
     log_limited(LOG_WARN, "relay_http_cut", log_str("peer", CONN_PEER(p->client)),
@@ -112,8 +112,7 @@ static bool pass_cut(struct http_pass *p, const char *reason)
 
 static void pass_give_up(struct http_pass *p)
 {
-    leave_held(p);
-    store_conn_drop(&p->user);
+    pass_leave(p);
     p->state = PASS_TOO_LATE;
     p->relay->stats.unavailable++;
     http_wake_job(p->client);
@@ -279,21 +278,14 @@ static bool watch_continue(const struct http_pass *p, const struct http_answer *
            a->etcd_index >= seen;
 }
 
-static void learn_cluster(const struct http_pass *p, const struct http_answer *a)
+static void learn_cluster(const struct http_pass *p, struct slice id)
 {
-    struct slice rest = a->headers;
-    struct http_header h;
+    char text[17] = "";
 
-    if (p->relay->options.cluster_id == NULL)
+    if (p->relay->options.cluster_id == NULL || id.len == 0 || id.len >= sizeof text)
         return;
-    while (http_next_header(&rest, &h)) {
-        char id[17] = "";
-
-        if (!http_name_is(h.name, "x-etcd-cluster-id") || h.value.len == 0 || h.value.len > 16)
-            continue;
-        memcpy(id, h.value.ptr, h.value.len);
-        *p->relay->options.cluster_id = strtoull(id, NULL, 16);
-    }
+    memcpy(text, id.ptr, id.len);
+    *p->relay->options.cluster_id = strtoull(text, NULL, 16);
 }
 
 static bool pass_put_head(struct http_pass *p, const struct http_answer *a)
@@ -309,7 +301,7 @@ static bool pass_put_head(struct http_pass *p, const struct http_answer *a)
     p->chunked = a->body == HTTP_BODY_CHUNKED && p->client_minor != 0;
     p->tracing = p->is_watch && a->status == 200 && a->body == HTTP_BODY_CHUNKED && a->has_index;
     p->trace.from = a->etcd_index;
-    learn_cluster(p, a);
+    learn_cluster(p, a->cluster);
     relay_write_answer(&w, p->client_minor, p->client_keeps_alive, a);
     assert(w.len <= w.cap);
     conn_put(p->client, room, w.len);
@@ -442,8 +434,7 @@ static void free_pass(struct http_job *job)
 {
     struct http_pass *p = pass_of_job(job);
 
-    leave_held(p);
-    store_conn_drop(&p->user);
+    pass_leave(p);
     account_free(ACCOUNT_INPUT, p->request, p->request_len);
     account_free(ACCOUNT_SESSIONS, p, sizeof *p);
 }
@@ -563,7 +554,7 @@ void relay_http_try_held(struct relay_http *h)
         if (!p->begun && clock_elapsed_ms(p->held_ms, now) >= wait) {
             pass_give_up(p);
         } else {
-            leave_held(p);
+            pass_leave(p);
             pass_start(p);
         }
     } while (p != last);

@@ -33,7 +33,6 @@
 #define FRAME_COST   200u
 #define SEND_COST    2500u
 
-static void next_try(struct upstream *u);
 static void upstream_fail(struct upstream *u, const char *why);
 
 static uint64_t lived_ms(const struct upstream *u)
@@ -577,8 +576,7 @@ static const char *why_closed(const struct upstream *u)
     if (u->tls_options->context != NULL)
         return "it closes the connection: is this address a store, and not a relay?";
     return "it closes the connection: is this address a store, and not a relay? If it wants TLS, "
-           "name its CA "
-           "with --upstream-ca";
+           "name its CA with --upstream-ca";
 }
 
 static void upstream_receive(struct upstream *u)
