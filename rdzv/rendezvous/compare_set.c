@@ -260,17 +260,10 @@ static bool should_hold_late(struct step *s, struct agent *a)
     return true;
 }
 
-/* What this step holds is not released by it. */
-void compare_set_check(struct step *s, const struct agent *asked)
+void compare_set_check(struct step *s)
 {
-    struct agent *a;
-
-    if (s->run->view.late != 0 || s->run->held[HELD_LATE] == 0)
-        return;
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a != asked && a->held == HELD_LATE)
-            agent_release(s, a);
-    }
+    if (s->run->view.late == 0)
+        agent_release_all(s, HELD_LATE, SIZE_MAX);
 }
 
 static void answer_intent(struct step *s, const struct policy_event *event, const struct intent *in)

@@ -332,6 +332,6 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     meeting_check(&s);
     numbers_check(&s);
     rejoin_check(&s);
-    compare_set_check(&s, event->agent);
+    compare_set_check(&s);
     torch_state_free(&s.edited);
 }

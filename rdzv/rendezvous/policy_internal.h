@@ -19,8 +19,8 @@ void agent_release_all(struct step *s, enum agent_held why, size_t most);
 
 /* Answers AGENT_COMPARE_SET. `is_done`: its answer was held, and the write is done. */
 void compare_set(struct step *s, const struct policy_event *event, bool is_done);
-/* Answers writes whose text is put by now, except that of this agent. */
-void compare_set_check(struct step *s, const struct agent *asked);
+/* Answers writes whose text is put by now. */
+void compare_set_check(struct step *s);
 
 /* --- round_content.c --- */
 

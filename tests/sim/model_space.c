@@ -163,7 +163,7 @@ static void hold(struct model_link *link)
     if (!link->held)
         link->held_since_ms = s->now.ms;
     link->held = true;
-    if (!agent_is_held(&link->agent))
+    if (link->agent.held == HELD_NONE)
         s->fail("held for no reason");
 }
 
