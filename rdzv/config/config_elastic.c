@@ -89,7 +89,7 @@ bool node_label_read(const char *text, struct topology_label *out)
     for (size_t i = 0; i < items.count; i++) {
         const char *item = items.items[i], *value = strchr(item, '=');
 
-        if (value != NULL && (*++value == '\0' || strncmp(value, "$(", 2) == 0))
+        if (value != NULL && (*++value == '\0' || strstr(value, "$(") != NULL))
             continue;
         if (value != NULL && strncmp(item, "index=", 6) == 0)
             ok = ok && slice_to_u64(slice_str(value), INT64_MAX, &out->index) && ++out->index != 0;
