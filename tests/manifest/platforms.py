@@ -394,10 +394,7 @@ def _field(pod, path, address):
     match = re.match(r"metadata\.(labels|annotations)\['(.+)'\]$", path)
     if not match:
         raise Unknown("fieldPath " + path)
-    kept = getattr(pod, match.group(1))
-    if match.group(2) not in kept:
-        raise Unknown("pod %s has no %s, which a variable is made of" % (pod.name, path))
-    return kept[match.group(2)]
+    return getattr(pod, match.group(1)).get(match.group(2), "")  # as the kubelet: empty if the pod has none
 
 
 def environment(pod, container, address, documents, regular=True):
