@@ -23,6 +23,7 @@ struct ctl_command {
     /* One of both; the other one runs with a client of c10d. */
     enum ctl_exit (*run)(const struct ctl *ctl);
     enum ctl_exit (*run_over_c10d)(const struct ctl *ctl, struct rdzv_client *c);
+    enum ctl_exit (*print)(const struct ctl_view *view); /* what run_list() prints with; or NULL */
 };
 
 /* "help" with the name "" is about all commands, with a name about that command, without the

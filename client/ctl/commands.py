@@ -305,6 +305,9 @@ COMMANDS = [
 # Of those, the orders to runs and nodes, which one function sends.
 ORDERS = "cordon uncordon evict drain restart hold release close dump rules".split()
 
+# Of those, the lists made of what /rdzv/v1/status says: run_list() gets it, and print_NAME() prints it.
+LISTS = "runs spaces waiters goodput ranks why".split()
+
 # What is asked before a command, unless there is --yes: of its first word, the space and the store.
 QUESTIONS = {
     "forget": "Forget the run %.200s of the space %.100s at %.100s, and end its agents?",

@@ -3,20 +3,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/ctl/commands.h"
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
-#include "client/ctl_run.h"
 
 #define INTERVAL_MS 2000
 
 /* The store's answer, for a command. `spaces` is a list; with --space it has one item. */
-struct view {
+struct ctl_view {
     const struct ctl *ctl;
     const cJSON *spaces;
     int64_t now_us;
 };
 
-typedef enum ctl_exit show_fn(const struct view *view);
+typedef enum ctl_exit show_fn(const struct ctl_view *view);
 
 /* The caller frees it. */
 static char *status_path(const struct ctl *ctl, bool streamed)
@@ -81,7 +81,7 @@ static void warn_of_token(const struct ctl *ctl, const cJSON *json)
 /* Takes `json`. */
 static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *fn)
 {
-    struct view view = {.ctl = ctl};
+    struct ctl_view view = {.ctl = ctl};
     enum ctl_exit code;
 
     if (ctl->watch && isatty(STDOUT_FILENO))
@@ -207,8 +207,8 @@ struct listing {
 };
 
 /* `structured` is what scripts get. True: it was a table. */
-static bool print_listing(const struct view *view, const cJSON *structured, const cJSON *objects,
-                          const struct listing *listing)
+static bool print_listing(const struct ctl_view *view, const cJSON *structured,
+                          const cJSON *objects, const struct listing *listing)
 {
     const cJSON *object;
 
@@ -259,7 +259,7 @@ static int urgent_first(const void *left, const void *right)
 }
 
 /* All runs of all spaces, which each space lists as `member`; the caller frees it. */
-static struct shown_run *all_runs(const struct view *view, const char *member, size_t *count)
+static struct shown_run *all_runs(const struct ctl_view *view, const char *member, size_t *count)
 {
     struct shown_run *runs;
     const cJSON *space, *run;
@@ -311,7 +311,7 @@ static bool waits_too_long(const cJSON *owner, int64_t now_us)
     return false;
 }
 
-static enum ctl_exit are_all_fine(const struct view *view, const struct shown_run *runs,
+static enum ctl_exit are_all_fine(const struct ctl_view *view, const struct shown_run *runs,
                                   size_t count)
 {
     enum ctl_exit code = CTL_FINE;
@@ -332,7 +332,7 @@ static enum ctl_exit are_all_fine(const struct view *view, const struct shown_ru
 }
 
 /* If a space is missing in the list, perhaps a relay's --space is mistyped. */
-static void print_scope(const struct view *view)
+static void print_scope(const struct ctl_view *view)
 {
     const struct ctl *ctl = view->ctl;
 
@@ -343,7 +343,7 @@ static void print_scope(const struct view *view)
            member_text(view->spaces->child, "name"));
 }
 
-static void status_as_text(const struct view *view, const struct shown_run *runs, size_t count)
+static void status_as_text(const struct ctl_view *view, const struct shown_run *runs, size_t count)
 {
     const cJSON *space;
 
@@ -369,7 +369,7 @@ static void status_as_text(const struct view *view, const struct shown_run *runs
 }
 
 /* The run that was asked for; of several, in as many spaces, a list. */
-static void print_asked(const struct view *view, const struct shown_run *runs, size_t count)
+static void print_asked(const struct ctl_view *view, const struct shown_run *runs, size_t count)
 {
     cJSON *list = count == 1 ? NULL : list_runs(runs, count);
 
@@ -377,7 +377,7 @@ static void print_asked(const struct view *view, const struct shown_run *runs, s
     cJSON_Delete(list);
 }
 
-static enum ctl_exit print_status(const struct view *view)
+static enum ctl_exit print_status(const struct ctl_view *view)
 {
     size_t count;
     struct shown_run *runs = all_runs(view, "runs", &count);
@@ -401,6 +401,11 @@ enum ctl_exit run_status(const struct ctl *ctl)
     bool streamed = ctl->watch && ctl->interval_ms < 0 && ctl->output != OUTPUT_WIDE;
 
     return streamed ? show_stream(ctl, print_status) : show_again(ctl, print_status);
+}
+
+enum ctl_exit run_list(const struct ctl *ctl)
+{
+    return show_again(ctl, ctl->command->print);
 }
 
 /* --- runs --- */
@@ -432,7 +437,7 @@ static enum text_style style_of_run(const cJSON *run)
                                                                                 : STYLE_PLAIN;
 }
 
-static enum ctl_exit print_runs(const struct view *view)
+enum ctl_exit print_runs(const struct ctl_view *view)
 {
     static const struct listing listing = {"id", style_of_run, COLUMNS_RUNS};
     static const struct listing ended = {"id", style_of_run, COLUMNS_ENDED};
@@ -444,11 +449,6 @@ static enum ctl_exit print_runs(const struct view *view)
     cJSON_Delete(list);
     free(runs);
     return CTL_FINE;
-}
-
-enum ctl_exit run_runs(const struct ctl *ctl)
-{
-    return show_again(ctl, print_runs);
 }
 
 /* --- spaces --- */
@@ -497,7 +497,7 @@ static cJSON *spaces_alone(const cJSON *spaces)
     return list;
 }
 
-static enum ctl_exit print_spaces(const struct view *view)
+enum ctl_exit print_spaces(const struct ctl_view *view)
 {
     static const struct listing listing = {"name", style_of_space, COLUMNS_SPACES};
     cJSON *alone = spaces_alone(view->spaces);
@@ -506,11 +506,6 @@ static enum ctl_exit print_spaces(const struct view *view)
         print_scope(view);
     cJSON_Delete(alone);
     return CTL_FINE;
-}
-
-enum ctl_exit run_spaces(const struct ctl *ctl)
-{
-    return show_again(ctl, print_spaces);
 }
 
 /* --- waiters --- */
@@ -562,7 +557,7 @@ static void cell_wait_keys(struct table *t, const cJSON *wait, const char *keys)
         table_cell(t, first);
 }
 
-static enum ctl_exit print_waiters(const struct view *view)
+enum ctl_exit print_waiters(const struct ctl_view *view)
 {
     static const struct listing listing = {"peer", NULL, COLUMNS_WAITERS};
     cJSON *list = ctl_memory(cJSON_CreateArray());
@@ -581,14 +576,9 @@ static enum ctl_exit print_waiters(const struct view *view)
     return CTL_FINE;
 }
 
-enum ctl_exit run_waiters(const struct ctl *ctl)
-{
-    return show_again(ctl, print_waiters);
-}
-
 /* --- goodput --- */
 
-static enum ctl_exit print_goodput(const struct view *view)
+enum ctl_exit print_goodput(const struct ctl_view *view)
 {
     static const struct listing listing = {"part", NULL, COLUMNS_GOODPUT};
     size_t count;
@@ -608,11 +598,6 @@ static enum ctl_exit print_goodput(const struct view *view)
     print_listing(view, parts, parts, &listing);
     cJSON_Delete(parts);
     return CTL_FINE;
-}
-
-enum ctl_exit run_goodput(const struct ctl *ctl)
-{
-    return show_again(ctl, print_goodput);
 }
 
 /* --- ranks --- */
@@ -657,7 +642,7 @@ static int mark_edges(cJSON *nodes)
     return edges;
 }
 
-static enum ctl_exit print_ranks(const struct view *view)
+enum ctl_exit print_ranks(const struct ctl_view *view)
 {
     static const struct listing listing = {"addr", NULL, COLUMNS_RANKS};
     size_t count;
@@ -679,11 +664,6 @@ static enum ctl_exit print_ranks(const struct view *view)
     return code;
 }
 
-enum ctl_exit run_ranks(const struct ctl *ctl)
-{
-    return show_again(ctl, print_ranks);
-}
-
 /* --- why --- */
 
 /* The newest complete round that has ended, or is about to; NULL: there is none. */
@@ -699,7 +679,7 @@ static const cJSON *ended_round(const cJSON *run)
     return NULL;
 }
 
-static enum ctl_exit print_why(const struct view *view)
+enum ctl_exit print_why(const struct ctl_view *view)
 {
     size_t count;
     struct shown_run *runs = all_runs(view, "runs", &count);
@@ -717,9 +697,4 @@ static enum ctl_exit print_why(const struct view *view)
     text_safe(stdout, why, strlen(why), strlen(why));
     puts(strstr(why, " ended first") == NULL ? "\nno end of a worker before that is known" : "");
     return CTL_FINE;
-}
-
-enum ctl_exit run_why(const struct ctl *ctl)
-{
-    return show_again(ctl, print_why);
 }

@@ -278,22 +278,25 @@ def write_tables(f):
     f.write("};\n\nconst struct ctl_command ctl_commands[] = {\n")
     for c in table.COMMANDS:
         run = "run_over_c10d" if c.name in table.OVER_C10D else "run"
-        f.write('    {"%s", "%s", %d, %d,\n     %s,\n     %s, .%s = run_%s},\n' % (
+        f.write('    {"%s", "%s", %d, %d,\n     %s,\n     %s, .%s = run_%s%s},\n' % (
             c.name, c.syntax, c.least, c.most, ids(of_command(c)),
             '"%s"' % table.QUESTIONS[c.name] if c.name in table.QUESTIONS else "NULL",
-            run, "order" if c.name in table.ORDERS else c.name))
+            run, "order" if c.name in table.ORDERS else "list" if c.name in table.LISTS else c.name,
+            ", .print = print_" + c.name if c.name in table.LISTS else ""))
     f.write("    {.name = NULL},\n};\n")
 
 
 def write_functions(f):
-    f.write('/* Made by client/ctl/texts.py. */\n#pragma once\n\n#include "client/ctl/ctl.h"\n\nstruct rdzv_client;\n\n')
+    f.write('/* Made by client/ctl/texts.py. */\n#pragma once\n\n#include "client/ctl/ctl.h"\n\n')
+    f.write("struct ctl_view;\nstruct rdzv_client;\n\n")
     f.write("enum ctl_option_id {\n%s    OPTION_COUNT_OF_ALL,\n};\n\n" % "".join(
         "    %s,\n" % ids([o]).split()[-1] for o in table.OPTIONS))
     for name, text in table.TABLES.items():
         f.write("#define COLUMNS_%s {%s, {.head = NULL}}\n" % (name.upper(), columns(text)))
-    f.write("\nenum ctl_exit run_order(const struct ctl *ctl);\n")
+    f.write("\nenum ctl_exit run_order(const struct ctl *ctl);\nenum ctl_exit run_list(const struct ctl *ctl);\n")
+    f.writelines("enum ctl_exit print_%s(const struct ctl_view *view);\n" % name for name in table.LISTS)
     for c in table.COMMANDS:
-        if c.name in table.ORDERS:
+        if c.name in table.ORDERS + table.LISTS:
             continue
         f.write("enum ctl_exit run_%s(const struct ctl *ctl%s);\n" % (
             c.name, ", struct rdzv_client *c" if c.name in table.OVER_C10D else ""))
