@@ -384,7 +384,7 @@ def _expand(text, known):
                   str(text))
 
 
-def _field(pod, path, address):
+def _field(pod, path, address, strict):
     simple = {"metadata.name": pod.name, "metadata.namespace": pod.namespace,
               "metadata.uid": UID, "status.podIP": address, "status.hostIP": address,
               "spec.nodeName": "node-of-" + pod.name,
@@ -394,11 +394,15 @@ def _field(pod, path, address):
     match = re.match(r"metadata\.(labels|annotations)\['(.+)'\]$", path)
     if not match:
         raise Unknown("fieldPath " + path)
-    return getattr(pod, match.group(1)).get(match.group(2), "")  # as the kubelet: empty if the pod has none
+    kept = getattr(pod, match.group(1))
+    if strict and match.group(2) not in kept:
+        raise Unknown("pod %s has no %s, which a variable is made of" % (pod.name, path))
+    return kept.get(match.group(2), "")  # as the kubelet
 
 
-def environment(pod, container, address, documents, regular=True):
-    """The container's variables, in the order in which the kubelet expands them."""
+def environment(pod, container, address, documents, regular=True, strict=False):
+    """The container's variables, in the order in which the kubelet expands them. `strict`: each label that one is made of
+    must be there."""
     maps = {d["metadata"]["name"]: d.get("data") or {} for d in documents if d["kind"] == "ConfigMap"}
     env = {}
     for source in container.get("envFrom") or []:
@@ -408,7 +412,7 @@ def environment(pod, container, address, documents, regular=True):
     for entry in container.get("env") or []:
         source = entry.get("valueFrom") or {}
         if "fieldRef" in source:
-            env[entry["name"]] = _field(pod, source["fieldRef"]["fieldPath"], address)
+            env[entry["name"]] = _field(pod, source["fieldRef"]["fieldPath"], address, strict)
         elif "configMapKeyRef" in source:
             ref = source["configMapKeyRef"]
             env[entry["name"]] = maps.get(ref["name"], {}).get(ref["key"], "")

@@ -82,7 +82,7 @@ def pods(documents, names):
             continue
         one = {}
         for c in training:
-            env = platforms.environment(pod, c, "10.0.0.1", documents)
+            env = platforms.environment(pod, c, "10.0.0.1", documents, strict=True)
             words, numbers = launch(c, env)
             one["runs", c["name"]] = words
             if re.search("torchrun|distributed|PET_", words + str(env)):
