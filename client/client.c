@@ -350,8 +350,7 @@ static void client_expire(struct rdzv_client *c)
     struct rdzv_request *r, *after;
     char why[160];
 
-    for (r = TAILQ_FIRST(&c->queue); r != NULL; r = after) {
-        after = TAILQ_NEXT(r, entry);
+    TAILQ_FOREACH_SAFE(r, &c->queue, entry, after) {
         if (r->has_ended)
             continue;
         if (r->deadline_ms <= now) {

@@ -2,10 +2,9 @@
  * Knows neither sockets nor other requests; client.c moves the bytes. */
 #pragma once
 
-#include <sys/queue.h>
-
 #include "client/rdzv_client.h"
 #include "proto/c10d_client.h"
+#include "proto/queue.h"
 
 TAILQ_HEAD(request_list, rdzv_request);
 

@@ -113,8 +113,7 @@ void run_records_clear(struct run_records *r, bool all)
 {
     struct run_record *record, *next;
 
-    for (record = TAILQ_FIRST(&r->list); record != NULL; record = next) {
-        next = TAILQ_NEXT(record, order);
+    TAILQ_FOREACH_SAFE(record, &r->list, order, next) {
         if (all || !run_record_outlives_reset(record))
             record_remove(r, record);
     }

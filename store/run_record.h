@@ -5,11 +5,10 @@
  */
 #pragma once
 
+#include "proto/queue.h"
 #include "store/change/change.h"
 #include "store/memory/quota.h"
 #include "store/memory/table.h"
-
-#include <sys/queue.h>
 
 struct run_record {
     struct table_node

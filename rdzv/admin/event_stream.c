@@ -150,10 +150,8 @@ void event_stream_each(struct event_stream *s, void (*fn)(struct event_client *c
 {
     struct event_client *client, *next;
 
-    for (client = TAILQ_FIRST(&s->clients); client != NULL; client = next) {
-        next = TAILQ_NEXT(client, entry);
+    TAILQ_FOREACH_SAFE(client, &s->clients, entry, next)
         fn(client, arg);
-    }
 }
 
 static void end_reply(struct event_client *client, void *)

@@ -4,8 +4,7 @@
  * spare, a journal refuses changes. */
 #pragma once
 
-#include <sys/queue.h>
-
+#include "proto/queue.h"
 #include "store/disk/record.h"
 
 struct pending {

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <event2/event.h>
-#include <sys/queue.h>
 
+#include "proto/queue.h"
 #include "rdzv/engine/clock.h"
 #include "rdzv/etcd3/entry.h"
 #include "rdzv/net/certificate.h"

@@ -14,8 +14,7 @@
  * hole. */
 #pragma once
 
-#include <sys/queue.h>
-
+#include "proto/queue.h"
 #include "store/memory/blob.h"
 
 struct out_part;

@@ -188,8 +188,7 @@ static void queue_committed(struct net *n)
     if (n->committed == n->engine->committed)
         return;
     n->committed = n->engine->committed;
-    for (c = TAILQ_FIRST(&n->uncommitted); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, queued);
+    TAILQ_FOREACH_SAFE(c, &n->uncommitted, queued, next) {
         if (engine_is_committed(n->engine, c->watermark))
             conn_set_output(c, c->was_push ? OUTPUT_PUSH : OUTPUT_QUEUED);
     }
@@ -506,8 +505,7 @@ void transport_drain(struct net *n)
 
     n->draining = true;
     listen_close_all(n);
-    for (c = TAILQ_FIRST(&n->conns); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, entry);
+    TAILQ_FOREACH_SAFE(c, &n->conns, entry, next) {
         if (conn_is_relayed(c)) {
             if (!c->backend->functions->is_attached(c))
                 conn_close(c, "the daemon stops");

@@ -193,8 +193,8 @@ void forwards_stop_waiting(struct forwards *f)
 
         if (f->list[i].relay.link)
             continue;
-        for (s = TAILQ_FIRST(&f->list[i].relay.sessions); s != NULL; s = next) {
-            next = TAILQ_NEXT(s, entry); /* when memory is short, a session ends with its client */
+        /* When memory is short, a session ends with its client. */
+        TAILQ_FOREACH_SAFE(s, &f->list[i].relay.sessions, entry, next) {
             if (s->client != NULL)
                 conn_finish(s->client);
         }

@@ -327,8 +327,7 @@ static struct store_conn *take_idle(struct relay_http *h, bool over_tls)
 {
     struct store_conn *c, *next;
 
-    for (c = TAILQ_FIRST(&h->idle); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, entry);
+    TAILQ_FOREACH_SAFE(c, &h->idle, entry, next) {
         if (c->over_tls != over_tls)
             continue;
         if (!is_alive(c)) {
@@ -406,9 +405,8 @@ bool store_conn_tick(struct relay_http *h)
     struct store_conn *c, *next;
     bool some = false;
 
-    for (c = TAILQ_FIRST(&h->busy); c != NULL; c = next) {
-        next =
-            TAILQ_NEXT(c, entry); /* a user that loses its connection waits, and dials no other */
+    /* A user that loses its connection waits, and dials no other. */
+    TAILQ_FOREACH_SAFE(c, &h->busy, entry, next) {
         if (c->state == OPEN)
             continue;
         if (clock_elapsed_ms(c->since_ms, now) >= DIAL_MS)
@@ -425,8 +423,7 @@ void store_conn_lose_all(struct relay_http *h)
 
     while (!TAILQ_EMPTY(&h->idle))
         free_conn(TAILQ_FIRST(&h->idle));
-    for (c = TAILQ_FIRST(&h->busy); c != NULL; c = next) {
-        next = TAILQ_NEXT(c, entry);
+    TAILQ_FOREACH_SAFE(c, &h->busy, entry, next) {
         if (c->user != NULL && c->user->calls->may_lose(c->user))
             store_conn_lose(c, "the store has gone");
     }

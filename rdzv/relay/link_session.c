@@ -133,8 +133,7 @@ void relay_dropped_tick(struct relay_links *all, uint64_t now_ms)
 {
     struct relay_session *s, *next;
 
-    for (s = TAILQ_FIRST(&all->dropped); s != NULL; s = next) {
-        next = TAILQ_NEXT(s, returns);
+    TAILQ_FOREACH_SAFE(s, &all->dropped, returns, next) {
         if (s->link == NULL &&
             clock_elapsed_ms(s->detached_ms, now_ms) >= all->config->session_timeout_ms)
             relayed_session_end(s);

@@ -3,9 +3,8 @@
  * frames and frames into answers; sockets are the matter of client.h and upstream.h. */
 #pragma once
 
-#include <sys/queue.h>
-
 #include "proto/c10d.h"
+#include "proto/queue.h"
 #include "proto/relay.h"
 #include "proto/relay.pb-c.h"
 #include "rdzv/engine/stats.h"

@@ -170,8 +170,7 @@ void relay_link_down(struct relay *r)
         TAILQ_REMOVE(&r->sending, s, sends);
         s->queued = false;
     }
-    for (s = TAILQ_FIRST(&r->sessions); s != NULL; s = next) {
-        next = TAILQ_NEXT(s, entry);
+    TAILQ_FOREACH_SAFE(s, &r->sessions, entry, next) {
         if (s->state != SESSION_AWAY)
             table_remove(&r->channels, &s->node);
         s->state = SESSION_AWAY;

@@ -374,8 +374,7 @@ void relay_take_back_given_up(struct relay_client *s)
 {
     struct relay_request *q, *next;
 
-    for (q = TAILQ_FIRST(&s->requests); q != NULL; q = next) {
-        next = TAILQ_NEXT(q, entry);
+    TAILQ_FOREACH_SAFE(q, &s->requests, entry, next) {
         if (q->given_up)
             take_back(s, q);
     }

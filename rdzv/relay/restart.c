@@ -106,8 +106,7 @@ static void notify_all(struct restart_run *run, enum restart_stage stage, const 
 {
     struct restart_node *n, *next;
 
-    for (n = TAILQ_FIRST(&run->nodes); n != NULL; n = next) {
-        next = TAILQ_NEXT(n, entry);
+    TAILQ_FOREACH_SAFE(n, &run->nodes, entry, next) {
         if (n->link != NULL)
             notify(run, n->link, stage, says);
         if (n->link == NULL && stage == RESTART_RUNS)

@@ -351,8 +351,7 @@ void driver_step_space(struct rendezvous_space *home, struct policy_event event)
 {
     struct run_view *v, *next;
 
-    for (v = TAILQ_FIRST(&home->runs.list); v != NULL; v = next) {
-        next = TAILQ_NEXT(v, order);
+    TAILQ_FOREACH_SAFE(v, &home->runs.list, order, next) {
         if (next != NULL)
             next->pins++;
         driver_step(live_run_of(v), event);

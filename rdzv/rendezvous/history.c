@@ -308,8 +308,7 @@ static void forget_losses(struct history *h, const char *node)
 {
     struct history_loss *l, *next;
 
-    for (l = TAILQ_FIRST(&h->losses); l != NULL; l = next) {
-        next = TAILQ_NEXT(l, entry);
+    TAILQ_FOREACH_SAFE(l, &h->losses, entry, next) {
         if (strcmp(l->node, node) == 0)
             drop_loss(h, l);
     }

@@ -128,8 +128,7 @@ static void end(struct step *s)
     struct numbers *n = &s->run->numbers;
     struct agent *a, *next;
 
-    for (a = TAILQ_FIRST(&n->agents); a != NULL; a = next) {
-        next = TAILQ_NEXT(a, queue);
+    TAILQ_FOREACH_SAFE(a, &n->agents, queue, next) {
         if (resume_join(s, a))
             numbers_drop(s->run, a);
     }
@@ -195,8 +194,7 @@ void numbers_on_tick(struct step *s)
     if ((s->run->held[HELD_JOIN] == 0 && s->run->held[HELD_NUMBER] == 0) ||
         clock_elapsed_ms(n->since_ms, s->now->ms) < PATIENCE_MS)
         return;
-    for (a = TAILQ_FIRST(&n->agents); a != NULL; a = next) {
-        next = TAILQ_NEXT(a, queue);
+    TAILQ_FOREACH_SAFE(a, &n->agents, queue, next) {
         if (a->held != HELD_JOIN)
             numbers_drop(s->run, a);
     }

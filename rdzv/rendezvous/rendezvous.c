@@ -198,11 +198,10 @@ static void restore_runs(struct rendezvous_space *home, bool of_rounds, uint64_t
 {
     const struct entry *e, *next;
 
-    for (e = TAILQ_FIRST(&home->space->store->keys.entries); e != NULL; e = next) {
+    TAILQ_FOREACH_SAFE(e, &home->space->store->keys.entries, order, next) {
         struct slice key = e->node.key;
         size_t lengths[KEY_GROUPS_MAX];
 
-        next = TAILQ_NEXT(e, order);
         if (torch_key_is_agents(key) &&
             (torch_key_fronts(key, lengths, KEY_GROUPS_MAX) > 0) == of_rounds &&
             run_views_owner(&home->runs, key) == NULL)

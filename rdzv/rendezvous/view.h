@@ -4,8 +4,7 @@
  * policy.h. */
 #pragma once
 
-#include <sys/queue.h>
-
+#include "proto/queue.h"
 #include "proto/torch/torch_keys.h"
 #include "proto/torch/torch_nodes.h"
 #include "store/change/command.h"

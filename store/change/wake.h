@@ -5,8 +5,7 @@
  * over, in the order in which they were woken. */
 #pragma once
 
-#include <sys/queue.h>
-
+#include "proto/queue.h"
 #include "store/memory/reserve.h"
 
 enum wake_kind {

@@ -15,8 +15,7 @@
  * is already written or kept. */
 #pragma once
 
-#include <sys/queue.h>
-
+#include "proto/queue.h"
 #include "store/disk/record.h"
 #include "store/memory/blob.h"
 

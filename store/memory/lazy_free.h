@@ -12,8 +12,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/queue.h>
 
+#include "proto/queue.h"
 #include "store/memory/account.h"
 
 struct lazy_free;

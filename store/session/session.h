@@ -39,14 +39,13 @@
  * callers limit connections. */
 #pragma once
 
+#include "proto/queue.h"
 #include "proto/relay.h"
 #include "store/change/change.h"
 #include "store/change/result.h"
 #include "store/keymap/keymap.h"
 #include "store/memory/quota.h"
 #include "store/memory/table.h"
-
-#include <sys/queue.h>
 
 struct batch;
 struct cow_buffer;

@@ -180,8 +180,7 @@ static void watch_notify(struct watch_hub *h, struct tree_event *e, struct slice
 
     if (point == NULL || (!exact && is_hidden(path, e->node.key)))
         return;
-    for (w = TAILQ_FIRST(&point->watches); w != NULL; w = next) {
-        next = TAILQ_NEXT(w, entry);
+    TAILQ_FOREACH_SAFE(w, &point->watches, entry, next) {
         if (!(w->recursive || exact || removed) || e->node.modified < w->since)
             continue;
         watch_push(h, e, &w->subscription);
