@@ -3,6 +3,7 @@
 
     embed.py OUT.c ROOT FILE...         each FILE is named as seen from ROOT
     embed.py --rules OUT.c OUT.h FILE   a list of rules, their texts folded (>-); the prototypes of their functions
+    embed.py --kube OUT.c FOLDER        what check knows of Kubernetes and torch: kinds, variables, keys of --rdzv_conf
     embed.py --verbs OUT.c              the verbs, each with its options
 """
 import os
@@ -56,6 +57,48 @@ def rules(out, header, path):
         f.write("};\n\nconst size_t check_rule_count = sizeof check_rules / sizeof *check_rules;\n")
 
 
+def read_rows(path):
+    """A list of mappings of plain words, a pair on each line."""
+    found = []
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            text = line.split("#")[0].strip()
+            if text.startswith("- "):
+                found.append({})
+            if text:
+                key, value = text.removeprefix("- ").split(": ")
+                found[-1][key] = value
+    return found
+
+
+def quoted(word):
+    return "NULL" if word is None else '"%s"' % word
+
+
+def bits(form, words):
+    return " | ".join(form % word for word in words.split())
+
+
+def kube(out, root):
+    def rows(name):
+        return read_rows(os.path.join(root, name + ".yaml"))
+
+    tables = {
+        "struct kube_kind kube_kind": [
+            (quoted(r.get("group", "")), quoted(r["kind"]), "KUBE_" + r["type"], quoted(r.get("platform"))) for r in rows("kinds")],
+        "struct made_row made_row": [
+            (bits("1u << KUBE_%s", r["types"]), "WORDS(%s)" % ", ".join(quoted(name) for name in r["names"].split()),
+             "MADE_" + r.get("when", "ALWAYS"), quoted(r.get("key")), r.get("init", "false")) for r in rows("variables")],
+        "struct rdzv_conf_key rdzv_conf_key": [
+            (quoted(r["key"]), bits("RDZV_CONF_%s", r["backends"])) for r in rows("conf")]}
+    with open(out, "w", encoding="ascii") as f:
+        f.write('/* Made by deploy/embed.py. */\n#include "deploy/kube/job_parts.h"\n#include "deploy/kube/rdzv_conf.h"\n')
+        for table, lines in tables.items():
+            name = table.split()[-1]
+            f.write("\nconst %ss[] = {\n%s};\n" % (table, "".join("    {%s},\n" % ", ".join(line) for line in lines)))
+            f.write("const size_t %s_count = sizeof %ss / sizeof *%ss;\n" % (name, name, name))
+
+
 COLUMNS = 100
 
 
@@ -102,7 +145,7 @@ def verbs(out):
 
 
 def main():
-    made = {"--rules": rules, "--verbs": verbs}
+    made = {"--rules": rules, "--kube": kube, "--verbs": verbs}
     if sys.argv[1] in made:
         made[sys.argv[1]](*sys.argv[2:])
         return

@@ -1,62 +1,10 @@
-/* The variables that controllers set in containers, in one table: every rule and every value comes
- * from its rows. See job_view.h for the contract. */
+/* The variables that controllers set in containers: see deploy/data/variables.yaml for which, and
+ * job_view.h for the contract. */
 #include "deploy/kube/job_parts.h"
 
 #include <string.h>
 
-/* Which of the controller's containers get a variable. */
-enum made_when {
-    MADE_ALWAYS,
-    MADE_WITH_MASTER,  /* the PyTorchJob has a Master */
-    MADE_WITH_POLICY,  /* it has an elasticPolicy */
-    MADE_WITH_PLUGIN,  /* the Volcano Job has the plugin `key` */
-    MADE_WHEN_INDEXED, /* the Job is Indexed, as every Job of a JobSet is that says nothing else */
-    MADE_IN_TRAINER,   /* the container `node` of a runtime with the torch policy */
-};
-
 #define MASTER "pytorchReplicaSpecs.Master"
-
-#define OF(type)     (1u << (type))
-#define OF_TRAINER   (OF(KUBE_TRAINJOB) | OF(KUBE_RUNTIME))
-#define OF_PYTORCH   (OF(KUBE_PYTORCHJOB) | OF(KUBE_KUBEDL_JOB))
-#define OF_BATCH_JOB (OF(KUBE_JOB) | OF(KUBE_JOBSET) | OF_TRAINER)
-
-static const struct made_row {
-    unsigned types; /* of objects, as bits */
-    const char *const *names;
-    enum made_when when;
-    const char *key; /* the field that has to be there, too; a plugin's name */
-    bool in_init;    /* init containers get it, too */
-} rows[] = {
-    {OF_PYTORCH, WORDS("PYTHONUNBUFFERED"), MADE_ALWAYS, NULL, false},
-    {OF(KUBE_PYTORCHJOB), WORDS("PET_NNODES"), MADE_ALWAYS, NULL, false},
-    {OF_PYTORCH, WORDS("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"), MADE_WITH_MASTER, NULL,
-     false},
-    {OF(KUBE_PYTORCHJOB), WORDS("PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NODE_RANK"),
-     MADE_WITH_MASTER, NULL, false},
-    {OF(KUBE_PYTORCHJOB), WORDS("PET_NPROC_PER_NODE"), MADE_ALWAYS, "nprocPerNode", false},
-    {OF(KUBE_PYTORCHJOB), WORDS("PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"), MADE_WITH_POLICY, NULL,
-     false},
-    {OF(KUBE_PYTORCHJOB), WORDS("PET_RDZV_ID"), MADE_WITH_POLICY, "rdzvId", false},
-    {OF(KUBE_PYTORCHJOB), WORDS("PET_RDZV_CONF"), MADE_WITH_POLICY, "rdzvConf", false},
-    {OF(KUBE_PYTORCHJOB), WORDS("PET_MAX_RESTARTS"), MADE_WITH_POLICY, "maxRestarts", false},
-    {OF(KUBE_PYTORCHJOB), WORDS("PET_STANDALONE"), MADE_WITH_POLICY, "standalone", false},
-    {OF_BATCH_JOB, WORDS("JOB_COMPLETION_INDEX"), MADE_WHEN_INDEXED, NULL, true},
-    {OF_TRAINER,
-     WORDS("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR",
-           "PET_MASTER_PORT"),
-     MADE_IN_TRAINER, NULL, false},
-    {OF(KUBE_VOLCANO_JOB), WORDS("VC_TASK_INDEX", "VK_TASK_INDEX"), MADE_WITH_PLUGIN, "env", true},
-    {OF(KUBE_VOLCANO_JOB), WORDS("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"),
-     MADE_WITH_PLUGIN, "pytorch", false},
-    {OF(KUBE_VOLCANO_JOB), WORDS("TF_CONFIG"), MADE_WITH_PLUGIN, "tensorflow", false},
-    {OF(KUBE_VOLCANO_JOB), WORDS("MPI_HOST"), MADE_WITH_PLUGIN, "mpi", false},
-    {OF(KUBE_DLROVER),
-     WORDS("NODE_NUM", "NODE_RANK", "NODE_ID", "NODE_TYPE", "DLROVER_MASTER_ADDR"), MADE_ALWAYS,
-     NULL, false},
-    {OF(KUBE_LEADER_WORKER), WORDS("LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"),
-     MADE_ALWAYS, NULL, true},
-};
 
 /* --- Whether a container gets it. --- */
 
@@ -95,9 +43,9 @@ static bool gets(const struct made_row *row, const struct kube_container *c)
 
 static const struct made_row *find_row(const struct kube_container *c, const char *name)
 {
-    return FIND(row, FOREACH(const struct made_row, row, rows, sizeof rows / sizeof *rows),
-                (row->types & OF(c->pods->object->type)) != 0 && text_is_one_of(name, row->names) &&
-                    gets(row, c));
+    return FIND(row, FOREACH(const struct made_row, row, made_rows, made_row_count),
+                (row->types >> c->pods->object->type & 1) != 0 &&
+                    text_is_one_of(name, row->names) && gets(row, c));
 }
 
 /* --- What it is. --- */

@@ -44,6 +44,27 @@ void job_find_stores(struct job_view *v);
 /* The store behind each relay. */
 void job_find_behind(struct job_view *v);
 
+/* Which of the controller's containers get a variable; as deploy/data/variables.yaml has it. */
+enum made_when {
+    MADE_ALWAYS,
+    MADE_WITH_MASTER,  /* the PyTorchJob has a Master */
+    MADE_WITH_POLICY,  /* it has an elasticPolicy */
+    MADE_WITH_PLUGIN,  /* the Volcano Job has the plugin `key` */
+    MADE_WHEN_INDEXED, /* the Job is Indexed, as every Job of a JobSet is that says nothing else */
+    MADE_IN_TRAINER,   /* the container `node` of a runtime with the torch policy */
+};
+
+struct made_row {
+    unsigned types; /* of objects, as bits */
+    const char *const *names;
+    enum made_when when;
+    const char *key; /* the field that has to be there, too; a plugin's name; or NULL */
+    bool in_init;    /* init containers get it, too */
+};
+
+extern const struct made_row made_rows[];
+extern const size_t made_row_count;
+
 /* Whether the controller of the container's object sets the variable. */
 bool job_made_variable(struct job_view *v, const struct kube_container *c, const char *name,
                        struct job_variable *out);

@@ -256,45 +256,13 @@ const struct yaml_node *kube_find_placeholder(const struct yaml_file *file)
 
 /* --- Objects. --- */
 
-static const struct known_type {
-    const char *group, *kind; /* group: the part of apiVersion before the /; "" for v1 */
-    enum kube_type type;
-} types[] = {
-    {"", "Service", KUBE_SERVICE},
-    {"", "ConfigMap", KUBE_CONFIG_MAP},
-    {"", "PersistentVolumeClaim", KUBE_CLAIM},
-    {"", "Namespace", KUBE_NAMESPACE},
-    {"", "Pod", KUBE_POD},
-    {"networking.k8s.io", "NetworkPolicy", KUBE_NETWORK_POLICY},
-    {"apps", "Deployment", KUBE_DEPLOYMENT},
-    {"apps", "ReplicaSet", KUBE_DEPLOYMENT},
-    {"apps", "DaemonSet", KUBE_DEPLOYMENT},
-    {"apps", "StatefulSet", KUBE_STATEFULSET},
-    {"batch", "Job", KUBE_JOB},
-    {"batch", "CronJob", KUBE_JOB}, /* its Job, as a template */
-    {"jobset.x-k8s.io", "JobSet", KUBE_JOBSET},
-    {"batch.volcano.sh", "Job", KUBE_VOLCANO_JOB},
-    {"kubeflow.org", "PyTorchJob", KUBE_PYTORCHJOB},
-    {"training.kubedl.io", "PyTorchJob", KUBE_KUBEDL_JOB},
-    {"sagemaker.amazonaws.com", "HyperPodPyTorchJob", KUBE_HYPERPOD_JOB},
-    {"elastic.iml.github.io", "ElasticJob", KUBE_DLROVER},
-    {"elastic.pytorch.org", "ElasticJob", KUBE_ELASTIC_JOB},
-    {"leaderworkerset.x-k8s.io", "LeaderWorkerSet", KUBE_LEADER_WORKER},
-    {"kubeflow.org", "MPIJob", KUBE_MPIJOB},
-    {"ray.io", "RayJob", KUBE_RAY},
-    {"ray.io", "RayCluster", KUBE_RAY},
-    {"trainer.kubeflow.org", "TrainJob", KUBE_TRAINJOB},
-    {"trainer.kubeflow.org", "TrainingRuntime", KUBE_RUNTIME},
-    {"trainer.kubeflow.org", "ClusterTrainingRuntime", KUBE_RUNTIME},
-};
-
 static enum kube_type type_of_kind(const char *api, const char *kind)
 {
     const char *slash = strchr(api, '/');
     size_t len = slash == NULL ? 0 : (size_t)(slash - api);
-    const struct known_type *found = FIND(
-        t, FOREACH(const struct known_type, t, types, sizeof types / sizeof *types),
-        strcmp(t->kind, kind) == 0 && strlen(t->group) == len && strncmp(t->group, api, len) == 0);
+    const struct kube_kind *found = FIND(
+        k, FOREACH(const struct kube_kind, k, kube_kinds, kube_kind_count),
+        strcmp(k->kind, kind) == 0 && strlen(k->group) == len && strncmp(k->group, api, len) == 0);
 
     if (strcmp(kind, "AppWrapper") == 0 && slash != NULL)
         return strcmp(slash + 1, "v1beta1") == 0 ? KUBE_MCAD : KUBE_APPWRAPPER;
@@ -308,15 +276,8 @@ enum kube_type kube_type_of(const struct yaml_node *object)
 
 const char *kube_platform(enum kube_type type)
 {
-    static const char *const names[] = {
-        [KUBE_VOLCANO_JOB] = "volcano",
-        [KUBE_PYTORCHJOB] = "pytorchjob",
-        [KUBE_JOBSET] = "jobset",
-        [KUBE_TRAINJOB] = "trainjob",
-        [KUBE_JOB] = "job",
-    };
-
-    return (size_t)type < sizeof names / sizeof *names ? names[type] : NULL;
+    return FIND(k->platform, FOREACH(const struct kube_kind, k, kube_kinds, kube_kind_count),
+                k->type == type && k->platform != NULL);
 }
 
 static bool is_cron(const struct yaml_node *node)

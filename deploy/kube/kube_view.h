@@ -66,6 +66,16 @@ enum kube_type {
     KUBE_MCAD,       /* v1beta1: GenericItems */
 };
 
+/* The kinds of deploy/data/kinds.yaml. */
+struct kube_kind {
+    const char *group, *kind; /* group: the part of apiVersion before the /; "" for v1 */
+    enum kube_type type;
+    const char *platform; /* with which emit makes such jobs, or NULL */
+};
+
+extern const struct kube_kind kube_kinds[];
+extern const size_t kube_kind_count;
+
 struct kube_object {
     enum kube_type type;
     const struct yaml_node *node, *spec;

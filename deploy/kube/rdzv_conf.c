@@ -84,32 +84,6 @@ bool rdzv_conf_is_false(const char *conf, const struct rdzv_conf_entry *e)
 
 /* --- Keys. --- */
 
-/* The backends that read each key. */
-static const struct {
-    const char *key;
-    int backends;
-} conf_keys[] = {
-    {"is_host", RDZV_CONF_C10D},
-    {"store_type", RDZV_CONF_C10D},
-    {"read_timeout", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
-    {"join_timeout", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
-    {"last_call_timeout", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2 | RDZV_CONF_ETCD},
-    {"close_timeout", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
-    {"heartbeat_timeout", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
-    {"keep_alive_interval", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
-    {"keep_alive_max_attempt", RDZV_CONF_C10D | RDZV_CONF_ETCD_V2},
-    {"timeout", RDZV_CONF_ETCD | RDZV_CONF_STATIC},
-    {"etcd_prefix", RDZV_CONF_ETCD},
-    {"protocol", RDZV_CONF_ETCD_V2 | RDZV_CONF_ETCD},
-    {"ssl_cert", RDZV_CONF_ETCD_V2},
-    {"ssl_cert_key", RDZV_CONF_ETCD_V2},
-    {"ca_cert", RDZV_CONF_ETCD_V2},
-    {"cert", RDZV_CONF_ETCD},
-    {"key", RDZV_CONF_ETCD},
-    {"cacert", RDZV_CONF_ETCD},
-    {"rank", RDZV_CONF_STATIC},
-};
-
 int rdzv_conf_backend(const char *name)
 {
     return strcmp(name, "c10d") == 0      ? RDZV_CONF_C10D
@@ -123,18 +97,18 @@ const char *rdzv_conf_near(const char *key, int backends)
 {
     struct nearest n = nearest_to(key);
 
-    for (size_t i = 0; i < sizeof conf_keys / sizeof *conf_keys; i++) {
-        if (backends == 0 || (conf_keys[i].backends & backends) != 0)
-            nearest_try(&n, conf_keys[i].key);
+    for (size_t i = 0; i < rdzv_conf_key_count; i++) {
+        if (backends == 0 || (rdzv_conf_keys[i].backends & backends) != 0)
+            nearest_try(&n, rdzv_conf_keys[i].key);
     }
     return strcmp(key, "heartbeat") == 0 ? "heartbeat_timeout" : n.found;
 }
 
 int rdzv_conf_readers(const char *key, size_t len)
 {
-    for (size_t i = 0; i < sizeof conf_keys / sizeof *conf_keys; i++) {
-        if (strlen(conf_keys[i].key) == len && memcmp(conf_keys[i].key, key, len) == 0)
-            return conf_keys[i].backends;
+    for (size_t i = 0; i < rdzv_conf_key_count; i++) {
+        if (strlen(rdzv_conf_keys[i].key) == len && memcmp(rdzv_conf_keys[i].key, key, len) == 0)
+            return rdzv_conf_keys[i].backends;
     }
     return 0;
 }

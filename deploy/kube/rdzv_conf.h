@@ -30,6 +30,15 @@ enum rdzv_conf_backend {
     RDZV_CONF_STATIC = 8,
 };
 
+/* The keys of deploy/data/conf.yaml. */
+struct rdzv_conf_key {
+    const char *key;
+    int backends; /* that read it, as bits */
+};
+
+extern const struct rdzv_conf_key rdzv_conf_keys[];
+extern const size_t rdzv_conf_key_count;
+
 /* The bit of a backend's name; 0: an unknown one, which may read anything. */
 int rdzv_conf_backend(const char *name);
 
