@@ -34,7 +34,8 @@ bool status_is_worker(const struct conn *c, const struct engine_space *space, co
                : s->role == C10D_WORKER && s->bound.worker_store == run->view.record.worker_store;
 }
 
-/* The connection of the worker of that rank; NULL: it is not known, or there are too many. */
+/* The connection of the worker of that rank; NULL: no key has named the rank, or the space has too
+ * many connections. */
 static const struct conn *find_worker(const struct engine_space *space, const struct run *run,
                                       const struct net *net, int64_t rank)
 {
@@ -60,7 +61,7 @@ static void write_silence(const struct conn *c, struct key_writer *out)
                  "; it is connected, and has asked nothing since %H:%M:%SZ", &utc);
 }
 
-/* `pid`: of the worker; 0: it is not known, so that of its agent is written. */
+/* `pid`: of the worker; 0: no key names it, and the pid of its agent is written. */
 static void write_text(struct key_writer *out, bool is_agents, uint32_t pid)
 {
     size_t len = out->torch.group.len;

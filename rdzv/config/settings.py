@@ -276,7 +276,7 @@ def help_text(as_etcd):
 
 # --- In C. ---
 
-# What is a text there, too, and what it is called.
+# Keys of a row of SETTINGS whose values are texts in C, and the member of the C struct for each.
 TEXTS = {"name": "name", "takes": "value_name", "default": "initial", "least_why": "least_why", "left_out": "left_out",
          "own": "own"}
 

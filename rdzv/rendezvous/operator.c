@@ -442,11 +442,12 @@ void operator_obey_rules(struct live_run *run)
         account_heap_free(ACCOUNT_RUNS, host);
     }
     if (stop != NULL && run->run.orders.word != ORDER_CLOSE) {
-        run->home->rdzv->engine->stats.jobs.runs_stopped++;
         o.verb = OPERATOR_CLOSE;
         o.name = run->run.view.id;
         o.reason = stop;
-        operator_order_run(&run->run.view, &o);
+        if (operator_order_run(&run->run.view, &o).status == 503)
+            return; /* the store takes no changes: the next step tries again */
+        run->home->rdzv->engine->stats.jobs.runs_stopped++;
         account_heap_free(ACCOUNT_RUNS, stop);
         run->history.stop = NULL;
     }

@@ -264,6 +264,8 @@ static void put_beats(struct step *s)
     if (s->run->view.late != 0 ||
         clock_elapsed_ms(s->run->beats_since_ms, s->now->ms) >= HEARTBEATS_MS)
         step_catch_up(s);
+    if (s->run->view.late != 0) /* there is no room or memory for the text: the value counts */
+        s->run->view.unread = true;
 }
 
 static void tick(struct step *s, const struct policy_event *event)

@@ -119,7 +119,7 @@ extern struct bench {
     unsigned client_count;
     struct client *agents;
     unsigned agent_count;
-    unsigned pending;                    /* clients that are not done, or wires that are not up */
+    unsigned pending;                    /* clients still at work, or wires still connecting */
     uint64_t now_ns, began_ns, until_ns; /* now, and the phase */
     uint64_t begun, exchanges_max;
     struct result *result;

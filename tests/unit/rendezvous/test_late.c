@@ -120,6 +120,20 @@ static void the_text_of_a_tool_ends_the_wait(void **state)
     assert_int_equal(s->run.view.participants, 1);
 }
 
+static void without_room_for_the_text_a_join_is_undone(void **state)
+{
+    struct scene *s = *state;
+
+    b_joins(s, 2);
+    s->room = 0;
+    scene_event(s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(s, POLICY_PUT), 0);
+    assert_true(s->run.view.unread);
+    scene_event(s, RUN_CHANGED, NULL); /* as the daemon does it then */
+    assert_true(scene_has(s, POLICY_RESUME, &s->agents[1]));
+    assert_int_equal(s->run.view.participants, 1);
+}
+
 static void without_much_room_a_join_has_its_text_at_once(void **state)
 {
     struct scene *s = *state;
@@ -149,6 +163,7 @@ int main(void)
         TEST(a_reader_sees_all_joins),
         TEST(after_a_start_a_join_without_an_answer_is_repeated),
         TEST(the_text_of_a_tool_ends_the_wait),
+        TEST(without_room_for_the_text_a_join_is_undone),
         TEST(without_much_room_a_join_has_its_text_at_once),
         TEST(after_the_text_of_a_tool_a_join_has_its_text_at_once),
     };
