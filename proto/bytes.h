@@ -44,6 +44,13 @@ static inline bool slice_starts_with(struct slice a, struct slice prefix)
     return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.ptr, prefix.ptr, prefix.len) == 0);
 }
 
+static inline bool slice_ends_with(struct slice a, const char *end)
+{
+    size_t len = strlen(end);
+
+    return a.len >= len && memcmp(a.ptr + a.len - len, end, len) == 0;
+}
+
 /* What is left of a slice after its first n bytes; n must not exceed its length. */
 static inline struct slice slice_from(struct slice a, size_t n)
 {

@@ -1,7 +1,6 @@
 /* TLS contexts from files. See tls.h for the contract. */
 #include "proto/tls/tls.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>

@@ -27,17 +27,10 @@
 #define WORKERS_COMPARED 4096
 #define TEXT_MAX         1024
 
-static bool key_ends_with(struct slice key, const char *end)
-{
-    size_t len = strlen(end);
-
-    return key.len >= len && memcmp(key.ptr + key.len - len, end, len) == 0;
-}
-
 /* Where the rank begins, of a key of an agent's exchange. 0: it is none. */
 static size_t rank_at(struct slice key)
 {
-    size_t end = key_ends_with(key, FINISHED) ? key.len - strlen(FINISHED) : key.len, at = end;
+    size_t end = slice_ends_with(key, FINISHED) ? key.len - strlen(FINISHED) : key.len, at = end;
 
     while (at > 0 && key.ptr[at - 1] >= '0' && key.ptr[at - 1] <= '9')
         at--;
@@ -70,7 +63,7 @@ static bool is_same_exchange(struct slice a, struct slice b)
     size_t at = rank_at(a);
 
     return at > 0 && at == rank_at(b) && memcmp(a.ptr, b.ptr, at) == 0 &&
-           key_ends_with(a, FINISHED) == key_ends_with(b, FINISHED);
+           slice_ends_with(a, FINISHED) == slice_ends_with(b, FINISHED);
 }
 
 static void barrier_list_add(struct barrier_list *list, const struct keymap *map,
@@ -96,8 +89,8 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
 
         if (at == NULL)
             continue;
-        if (waiter->barrier || key_ends_with(at->node.key, LAST_MEMBER) ||
-            key_ends_with(at->node.key, LAST_WORKER) || is_exchange(list, map, at->node.key))
+        if (waiter->barrier || slice_ends_with(at->node.key, LAST_MEMBER) ||
+            slice_ends_with(at->node.key, LAST_WORKER) || is_exchange(list, map, at->node.key))
             barrier_list_add(list, map, at, waiter->size);
         return; /* torch waits for keys of one kind at a time */
     }
@@ -165,7 +158,7 @@ static uint64_t find_ranks(const struct barrier_list *list, const struct barrier
         if (!node->participant)
             continue;
         len = snprintf(text, sizeof text, "%.*s%lld%s", (int)rank_at(key), (const char *)key.ptr,
-                       (long long)node->rank, key_ends_with(key, FINISHED) ? FINISHED : "");
+                       (long long)node->rank, slice_ends_with(key, FINISHED) ? FINISHED : "");
         if (keymap_get(b->map, (struct slice){(const uint8_t *)text, (size_t)len}) != NULL)
             continue;
         found++;
@@ -316,9 +309,9 @@ static void name_counter(struct slice key, char text[KEY_MAX + 32], size_t *len)
     size_t front = key.len;
     const char *end = "";
 
-    if (key_ends_with(key, LAST_WORKER)) {
+    if (slice_ends_with(key, LAST_WORKER)) {
         front -= strlen(LAST_WORKER);
-    } else if (key_ends_with(key, LAST_MEMBER)) {
+    } else if (slice_ends_with(key, LAST_MEMBER)) {
         front -= strlen(LAST_MEMBER);
         end = NUM_MEMBERS;
     }

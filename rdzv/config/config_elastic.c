@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "proto/torch/torch_timing.h"
 #include "proto/units.h"

@@ -3,8 +3,6 @@
  * Upstream: etcd 3.4.23, etcdserver/api/v2http/client_auth.go, texts included. */
 #include "rdzv/etcd/handlers.h"
 
-#include "proto/url.h"
-
 /* The one role that each etcd has. */
 #define ROOT_ROLE \
     "{\"role\":\"root\",\"permissions\":{\"kv\":{\"read\":[\"/*\"],\"write\":[\"/*\"]}}}"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "proto/etcd.h"
 #include "proto/json.h"
 
 static const char *const reasons[STATS_STATUSES] = {

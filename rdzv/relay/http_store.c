@@ -132,7 +132,6 @@ static bool read_welcome(struct store_conn *c, struct slice in, size_t *used)
 {
     struct relay_frame frame;
     size_t size;
-
     enum parse_result result = relay_parse(in, &frame, &size);
 
     if (result != PARSE_DONE)
@@ -152,7 +151,6 @@ static bool read_welcome(struct store_conn *c, struct slice in, size_t *used)
 static void store_conn_release(struct store_conn *c)
 {
     struct relay_http *h = c->relay;
-    struct store_conn *oldest;
 
     TAILQ_REMOVE(&h->busy, c, entry);
     TAILQ_INSERT_HEAD(&h->idle, c, entry);
@@ -160,12 +158,10 @@ static void store_conn_release(struct store_conn *c)
     c->user->conn = NULL;
     c->user = NULL;
     c->writing = c->paused = false;
-    if (!store_conn_watch(c)) {
+    if (!store_conn_watch(c))
         free_conn(c);
-    } else if (h->idle_count > IDLE_MAX) {
-        oldest = TAILQ_LAST(&h->idle, store_conn_list);
-        free_conn(oldest);
-    }
+    else if (h->idle_count > IDLE_MAX)
+        free_conn(TAILQ_LAST(&h->idle, store_conn_list)); /* the oldest */
 }
 
 /* Keeps the unused bytes for the next read. False: the rest is too long, or memory is short. */
@@ -251,13 +247,6 @@ static void store_conn_receive(struct store_conn *c)
 
 /* --- Dialing and sending. --- */
 
-static void begin_hello(struct store_conn *c)
-{
-    c->state = HELLO;
-    if (!store_conn_hello(c) || !store_conn_watch(c))
-        store_conn_lose(c, "the store does not take the HELLO frame");
-}
-
 static void store_conn_go_on_connecting(struct store_conn *c)
 {
     const struct relay_http_options *o = &c->relay->options;
@@ -266,14 +255,17 @@ static void store_conn_go_on_connecting(struct store_conn *c)
 
     if (c->tls != NULL)
         c->state = SECURING;
-    if (error == 0)
-        begin_hello(c);
-    else if (error == -EAGAIN)
+    if (error == 0) {
+        c->state = HELLO;
+        if (!store_conn_hello(c) || !store_conn_watch(c))
+            store_conn_lose(c, "the store does not take the HELLO frame");
+    } else if (error == -EAGAIN) {
         store_conn_watch_or_lose(c);
-    else if (error == -ENOMEM)
+    } else if (error == -ENOMEM) {
         store_conn_lose(c, "no memory for TLS, see --memory-limit");
-    else
+    } else {
         store_conn_lose(c, c->tls == NULL ? strerror(-error) : tls_why(c->tls, why));
+    }
 }
 
 static void store_conn_on_event(evutil_socket_t, short what, void *arg)

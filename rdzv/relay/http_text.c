@@ -168,21 +168,15 @@ static void look_for_name(struct watch_trace *t, uint8_t c)
         t->reading = READING_NUMBER;
 }
 
-static void watch_trace_read_digit(struct watch_trace *t, uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        t->current = t->current * 10 + (uint64_t)(c - '0');
-    else
-        t->reading = READING_DONE;
-}
-
 static void read_index(struct watch_trace *t, struct slice s)
 {
     for (size_t i = 0; i < s.len && t->reading != READING_DONE; i++) {
-        if (t->reading == READING_NUMBER)
-            watch_trace_read_digit(t, s.ptr[i]);
-        else
+        if (t->reading != READING_NUMBER)
             look_for_name(t, s.ptr[i]);
+        else if (byte_is_digit(s.ptr[i]))
+            t->current = t->current * 10 + (uint64_t)(s.ptr[i] - '0');
+        else
+            t->reading = READING_DONE;
     }
 }
 

@@ -116,13 +116,6 @@ static void set_hold(struct relay_client *s, enum relay_hold hold)
     s->held = (uint8_t)hold;
 }
 
-static void unqueue_client(struct relay_client *s)
-{
-    if (s->queued)
-        TAILQ_REMOVE(&s->relay->sending, s, sends);
-    s->queued = false;
-}
-
 void relay_forget(struct relay_client *s)
 {
     struct relay *r = s->relay;
@@ -130,7 +123,8 @@ void relay_forget(struct relay_client *s)
     while (TAILQ_FIRST(&s->requests) != NULL)
         relay_drop_request(s, TAILQ_FIRST(&s->requests));
     relay_drop_answer(s);
-    unqueue_client(s);
+    if (s->queued)
+        TAILQ_REMOVE(&r->sending, s, sends);
     set_hold(s, HELD_NOT);
     if (s->state != SESSION_AWAY)
         table_remove(&r->channels, &s->node);

@@ -135,13 +135,6 @@ static void name_target(struct upstream *u)
              spec->host, spec->port);
 }
 
-static void name_address(struct upstream *u)
-{
-    const struct peer peer = peer_of(&u->addresses[u->at].any);
-
-    snprintf(u->where, sizeof u->where, "%s", PEER_TEXT(&peer));
-}
-
 static void write_note(struct upstream *u, struct upstream_note *note, const char *why)
 {
     snprintf(note->text, sizeof note->text, "%s", why);
@@ -221,7 +214,9 @@ int upstream_dial(const struct upstream *u)
  * link is of no use. */
 static void upstream_connect(struct upstream *u)
 {
-    name_address(u);
+    const struct peer peer = peer_of(&u->addresses[u->at].any);
+
+    snprintf(u->where, sizeof u->where, "%s", PEER_TEXT(&peer));
     u->sockets++;
     u->in = account_request(ACCOUNT_SESSIONS, ACCOUNT_WATCHING, IN_SIZE);
     if (u->in == NULL) {

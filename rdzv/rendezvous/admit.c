@@ -94,12 +94,6 @@ static bool are_all_here(const struct step *s, size_t nodes)
     return have_room;
 }
 
-/* Ranks are written for each node, and times in another order, which makes a longer text. */
-static bool put_edited(struct step *s)
-{
-    return step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) - s->value.len);
-}
-
 bool admit_waiting(struct step *s, uint64_t wanted)
 {
     const struct run *run = s->run;
@@ -116,7 +110,8 @@ bool admit_waiting(struct step *s, uint64_t wanted)
         (next = step_edit(s)) == NULL)
         return false;
     round_decide(run, ROUND_ADMITS, next);
-    if (!put_edited(s))
+    /* Ranks are written for each node, and times in another order, which makes a longer text. */
+    if (!step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) - s->value.len))
         return false;
     if (!v->unread)
         explain_note(s, NOTE_NODES_ADMITTED, nodes,

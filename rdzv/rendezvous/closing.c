@@ -25,17 +25,12 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
-static bool ends_with(struct slice text, struct slice end)
-{
-    return text.len >= end.len && slice_equal(slice_from(text, text.len - end.len), end);
-}
-
 static void note_role(struct step *s, const struct policy_event *event)
 {
     s->run->shares_roles = true;
     if (event->exists && event->round == s->run->view.state.round)
         loss_on_rejoin(s);
-    if (ends_with(event->round_key, slice_str(".FIN"))) /* it has read the roles of all */
+    if (slice_ends_with(event->round_key, ".FIN")) /* it has read the roles of all */
         event->agent->workers_round = event->round;
 }
 

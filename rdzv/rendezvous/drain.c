@@ -5,8 +5,6 @@
  * checkpoint is saved. If the newest drain is confirmed, or the time of one is over, all open
  * drains of the space become evictions at once, so that the nodes of a run meet once. A node whose
  * own drain is not confirmed loses no step by that: all workers begin again in that meeting. */
-#include <stdio.h>
-
 #include "proto/json.h"
 #include "rdzv/engine/log.h"
 #include "rdzv/rendezvous/rendezvous.h"
@@ -109,11 +107,10 @@ void drain_read(struct rendezvous_space *home)
 
 void drain_note_set(struct rendezvous_space *home, struct slice key, struct slice value)
 {
-    const struct slice name = slice_str(CONFIRMED);
     uint64_t id;
 
-    if (key.len < name.len || memcmp(key.ptr + key.len - name.len, name.ptr, name.len) != 0 ||
-        !slice_to_u64(value, INT64_MAX, &id) || (int64_t)id != home->drain_id)
+    if (!slice_ends_with(key, CONFIRMED) || !slice_to_u64(value, INT64_MAX, &id) ||
+        (int64_t)id != home->drain_id)
         return;
     home->drain_due_us = 0;
     driver_tick_soon(home->rdzv);

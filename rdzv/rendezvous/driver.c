@@ -62,10 +62,8 @@ void driver_update_due(struct live_run *run)
     driver_set_due(run, ms > next_ms ? ms : next_ms);
 }
 
-static void on_waker(evutil_socket_t fd, short what, void *arg)
+static void on_waker(evutil_socket_t, short, void *arg)
 {
-    (void)fd;
-    (void)what;
     driver_step(arg, (struct policy_event){.kind = RUN_TICK});
 }
 

@@ -98,11 +98,6 @@ bool last_call_end(struct step *s)
     return false;
 }
 
-static bool is_new(const struct run_view *v)
-{
-    return !v->before.has_deadline || v->before.deadline_us != v->state.deadline_us;
-}
-
 static int64_t latest_us(const struct step *s)
 {
     uint64_t wait_ms = s->run->settings->regroup_wait_ms;
@@ -125,22 +120,18 @@ static bool does_any_wait(const struct run *run)
     return false;
 }
 
-/* The earliest: if a round completes before the waiting nodes have joined, its participants see
- * them wait, end the round at once, and so on in the next round. */
-static int64_t earliest_us(const struct step *s)
-{
-    return does_any_wait(s->run) ? s->now->wall_ns / 1000 + JOINS_US : INT64_MIN;
-}
-
 void last_call_begun(struct step *s)
 {
+    const struct torch_state *before = &s->run->view.before;
     int64_t set_us = s->run->view.state.deadline_us, deadline_us = set_us, most_us, least_us;
 
-    if (!is_in_last_call(s) || !is_new(&s->run->view))
+    if (!is_in_last_call(s) || (before->has_deadline && before->deadline_us == set_us))
         return;
     s->run->enough = s->run->view.participants; /* the MIN-th node sets the deadline */
     most_us = latest_us(s);
-    least_us = earliest_us(s);
+    /* If a round completes before the waiting nodes have joined, its participants see them wait,
+     * end the round at once, and so on in the next round. */
+    least_us = does_any_wait(s->run) ? s->now->wall_ns / 1000 + JOINS_US : INT64_MIN;
     if (deadline_us > most_us)
         deadline_us = most_us;
     if (deadline_us < least_us)

@@ -13,7 +13,6 @@
  * so that its agents end (closing.c). */
 #include <stdio.h>
 
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 

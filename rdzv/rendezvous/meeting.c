@@ -256,18 +256,14 @@ static void open(struct step *s, const struct agent *by)
     meeting_release(s);
 }
 
-static void end(struct step *s)
-{
-    s->run->meeting.phase = MEETING_NONE;
-    meeting_release(s);
-}
-
 void meeting_check(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
 
-    if (m->phase != MEETING_NONE && (m->completion != s->run->view.completions || !is_due(s)))
-        end(s);
+    if (m->phase != MEETING_NONE && (m->completion != s->run->view.completions || !is_due(s))) {
+        m->phase = MEETING_NONE;
+        meeting_release(s);
+    }
     if (m->phase == MEETING_NONE && is_due(s))
         gather(s);
     if (m->phase == MEETING_GATHERS &&

@@ -223,19 +223,17 @@ static void drop_absent(struct step *s)
     worker_store_on_returned(s);
 }
 
-static void returned(struct step *s, const struct policy_event *event)
+static void returned(struct step *s, const struct policy_event *)
 {
-    (void)event;
     s->run->start = START_UNNAMED;
     s->run->unnamed_since_ms = s->now->lived_ms;
     drop_absent(s);
 }
 
-static void changed(struct step *s, const struct policy_event *event)
+static void changed(struct step *s, const struct policy_event *)
 {
     struct run_view *v = &s->run->view;
 
-    (void)event;
     if (s->value.ptr == NULL) {
         if (run_view_has_record(v) || v->ranks.ptr != NULL)
             step_emit(s, POLICY_DELETE_RECORD);
@@ -253,9 +251,8 @@ static void changed(struct step *s, const struct policy_event *event)
         s->run->failed = false;
 }
 
-static void run_read(struct step *s, const struct policy_event *event)
+static void run_read(struct step *s, const struct policy_event *)
 {
-    (void)event;
     step_catch_up(s);
 }
 
@@ -268,9 +265,8 @@ static void put_beats(struct step *s)
         s->run->view.unread = true;
 }
 
-static void tick(struct step *s, const struct policy_event *event)
+static void tick(struct step *s, const struct policy_event *)
 {
-    (void)event;
     if (forget_if_left(s))
         return;
     rejoin_reject_overdue(s);
@@ -286,9 +282,8 @@ static void tick(struct step *s, const struct policy_event *event)
     put_beats(s);
 }
 
-static void forget(struct step *s, const struct policy_event *event)
+static void forget(struct step *s, const struct policy_event *)
 {
-    (void)event;
     forget_on_request(s);
 }
 

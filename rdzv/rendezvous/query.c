@@ -1,8 +1,6 @@
 /* What admin/ asks of runs. See rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
-#include <stdio.h>
-
 #include "proto/torch/torch_timing.h"
 
 struct run_view *rendezvous_next(const struct engine_space *space, const struct run_view *v)

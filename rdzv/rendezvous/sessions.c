@@ -1,7 +1,6 @@
 /* Sessions of c10d as events of the policy: which session is an agent's or a worker's, and its
  * requests. */
 #include "rdzv/engine/log.h"
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/rendezvous.h"
 
 /* The first key of the session tells that it is an agent's: binds it to the run of that key, which
@@ -107,22 +106,20 @@ static struct worker_store *find_worker_store(struct conn *c, uint64_t id)
 
 /* Binds a session from before the start to its worker store, which stays at least until the session
  * ends. */
-static void rebind_session(void *arg, struct conn *c, uint64_t worker_store)
+static void rebind_session(void *, struct conn *c, uint64_t worker_store)
 {
     struct worker_store *w = find_worker_store(c, worker_store);
 
-    (void)arg;
     if (w != NULL)
         bind_to(c, w);
 }
 
-static void set_presence(void *arg, struct conn *c, enum c10d_presence presence)
+static void set_presence(void *, struct conn *c, enum c10d_presence presence)
 {
     static const enum policy_event_kind kinds[] = {
         [C10D_HERE] = AGENT_BACK, [C10D_AWAY] = AGENT_AWAY, [C10D_GONE] = AGENT_GONE};
     struct conn_agent *a = c10d_session(c)->bound.agent;
 
-    (void)arg;
     driver_step(a->run, (struct policy_event){.kind = kinds[presence], .agent = &a->agent});
 }
 

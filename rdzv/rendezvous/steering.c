@@ -24,7 +24,6 @@
  * spare with the write by which it asks to wait, so no node meets for it. An open round is shut
  * while too few nodes are there. Growth needs MAX: more nodes than that cause no meeting. */
 #include "rdzv/config/topology.h"
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
 

@@ -72,10 +72,8 @@ static void step_due(struct rendezvous *r)
     }
 }
 
-void driver_on_ticker(evutil_socket_t fd, short what, void *arg)
+void driver_on_ticker(evutil_socket_t, short, void *arg)
 {
-    (void)fd;
-    (void)what;
     step_due(arg);
 }
 

@@ -312,13 +312,6 @@ static void note_other_key(struct step *s, const struct policy_event *event)
         decide_rdzvd(s);
 }
 
-static void decide_if_silent(struct step *s)
-{
-    if (is_next_silent(s->run) &&
-        clock_elapsed_ms(s->run->completed_ms, s->now->lived_ms) >= SAYS_MS)
-        decide_rdzvd(s);
-}
-
 /* --- The answer of agent 0's host. --- */
 
 void worker_store_on_probed(struct step *s, const struct policy_event *event)
@@ -456,7 +449,8 @@ void worker_store_on_tick(struct step *s)
         decide_worker0(s, run->endpoint.why_worker0);
     if (run->endpoint.lacks_store)
         open_store(s, true);
-    decide_if_silent(s);
+    if (is_next_silent(run) && clock_elapsed_ms(run->completed_ms, s->now->lived_ms) >= SAYS_MS)
+        decide_rdzvd(s);
 }
 
 /* --- What agent 0 says. --- */
