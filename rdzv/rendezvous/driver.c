@@ -240,13 +240,6 @@ static void on_probed(void *arg, enum probe_answer answer)
                                                                              : PROBED_UNKNOWN});
 }
 
-static bool start_probe(struct live_run *run, const struct policy_output *o)
-{
-    run->probe = probe_start(run->home->rdzv->net->base, conn_of(o->agent)->peer.address, o->port,
-                             PROBE_MS, on_probed, run);
-    return run->probe != NULL;
-}
-
 /* Outputs that may cause another step of this run come after all others: a step may free an agent,
  * and no later output must name a freed agent. */
 static void go_on(struct live_run *run, const struct policy_output *o)
@@ -259,7 +252,9 @@ static void go_on(struct live_run *run, const struct policy_output *o)
         conn_drop(conn_of(o->agent), DROP_RUN, o->reason, o->value);
         break;
     case POLICY_PROBE:
-        if (!start_probe(run, o))
+        run->probe = probe_start(run->home->rdzv->net->base, conn_of(o->agent)->peer.address,
+                                 o->port, PROBE_MS, on_probed, run);
+        if (run->probe == NULL)
             driver_step(run, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
         break;
     case POLICY_OPEN_PORT:

@@ -149,13 +149,6 @@ static void note_max_is_above(struct step *s, struct agent *a, uint64_t shown)
         a->max_most = 0;
 }
 
-/* It has left the redundancy list, since its view did not have MAX participants. */
-static void note_max_is_not(struct agent *a, uint64_t shown)
-{
-    if (a->max_most == shown && shown > 1)
-        a->max_most = shown - 1;
-}
-
 /* --- Rules. --- */
 
 #define HERE_MS 5000 /* an agent outside a round polls once a second */
@@ -248,8 +241,9 @@ enum steering_verdict steering_judge(struct step *s, struct agent *a, const stru
     case INTENT_HEARTBEAT:
         return STEERING_IS_FREE;
     case INTENT_LEAVE:
-        if (in->was->redundant)
-            note_max_is_not(a, in->shown);
+        /* It leaves the redundancy list, since its view did not have MAX participants. */
+        if (in->was->redundant && a->max_most == in->shown && in->shown > 1)
+            a->max_most = in->shown - 1;
         return STEERING_ALLOWS;
     case INTENT_SPARE:
         if (!note_max_is_at_most(s->run, a, in->shown))
