@@ -468,19 +468,16 @@ bool conn_can_push(struct conn *c)
 
 /* --- The memory of half a request. --- */
 
-#define PAGES_FROM (1u << 20)
-#define PAGE       4096u
-
-static bool is_paged(size_t size)
-{
-    return size >= PAGES_FROM;
-}
+/* A request of this length gets pages of its own, once so many bytes of it have come. */
+#define PAGES_FROM  (1u << 20)
+#define PAGES_EARLY (128u << 10)
+#define PAGE        4096u
 
 void inbuf_free(struct input **in, struct lazy_free *g)
 {
     size_t size = *in == NULL ? 0 : inbuf_size((*in)->cap);
 
-    if (is_paged(size))
+    if (*in != NULL && (*in)->paged)
         lazy_free_pages(g, ACCOUNT_INPUT, *in, size);
     else
         account_free(ACCOUNT_INPUT, *in, size);
@@ -491,12 +488,13 @@ void inbuf_free(struct input **in, struct lazy_free *g)
 static struct input *inbuf_move(struct input *old, struct lazy_free *g, enum account_class class,
                                 size_t size)
 {
-    struct input *in = is_paged(size) ? account_request_pages(ACCOUNT_INPUT, size)
-                                      : account_request(ACCOUNT_INPUT, class, size);
+    struct input *in = old->paged ? account_request(ACCOUNT_INPUT, class, size)
+                                  : account_request_pages(ACCOUNT_INPUT, size);
 
     if (in == NULL)
         return NULL;
     memcpy(in, old, inbuf_size(old->len));
+    in->paged = !old->paged;
     inbuf_free(&old, g);
     return in;
 }
@@ -504,13 +502,14 @@ static struct input *inbuf_move(struct input *old, struct lazy_free *g, enum acc
 bool inbuf_resize(struct input **in, struct lazy_free *g, enum account_class class, size_t cap)
 {
     size_t size = inbuf_size(cap), before = inbuf_size((*in)->cap);
+    bool paged = size >= ((*in)->need < PAGES_FROM ? PAGES_FROM : PAGES_EARLY);
     struct input *moved;
 
-    if (is_paged(size))
+    if (paged)
         size = (size + PAGE - 1) / PAGE * PAGE;
-    if (is_paged(size) != is_paged(before))
+    if (paged != (*in)->paged)
         moved = inbuf_move(*in, g, class, size);
-    else if (is_paged(size))
+    else if (paged)
         moved = account_resize_pages(ACCOUNT_INPUT, *in, before, size);
     else if (size > before)
         moved = account_resize(ACCOUNT_INPUT, class, *in, before, size);

@@ -66,6 +66,7 @@ struct input {
     size_t len;   /* of that */
     size_t cap;   /* of all of `bytes` */
     size_t need;  /* bytes that the request here needs at least */
+    bool paged;
     uint8_t bytes[];
 };
 

@@ -1,6 +1,7 @@
 /* For iterations.py: how much CPU time each iteration of a daemon's loop takes, from one
- * epoll_wait() to the next. With LD_PRELOAD; the page in the file $ITERATIONS is shared with the
- * test. CPU time excludes other processes of the machine. */
+ * epoll_pwait() to the next: rdzv/server.c calls that in the place of epoll_wait(). With
+ * LD_PRELOAD; the page in the file $ITERATIONS is shared with the test. CPU time excludes other
+ * processes of the machine. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,16 +59,16 @@ static void end_iteration(void)
         page->longest_ns = took;
 }
 
-int epoll_wait(int fd, struct epoll_event *events, int count, int timeout)
+int epoll_pwait(int fd, struct epoll_event *events, int count, int timeout, const sigset_t *mask)
 {
-    static int (*next)(int, struct epoll_event *, int, int);
+    static int (*next)(int, struct epoll_event *, int, int, const sigset_t *);
     bool loop = is_loop();
     int n;
 
-    preload_next(&next, "epoll_wait");
+    preload_next(&next, "epoll_pwait");
     if (loop)
         end_iteration();
-    n = next(fd, events, count, timeout);
+    n = next(fd, events, count, timeout, mask);
     if (loop)
         began_ns = cpu_ns();
     return n;

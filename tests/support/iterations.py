@@ -36,8 +36,10 @@ class Iterations:
         self.page[:SIZE] = bytes(SIZE)
 
     def longest(self):
-        """In milliseconds; None when nothing was counted."""
+        """In milliseconds; None without the library."""
         count, longest = struct.unpack("<QQ", self.page[:16])
+        if count == 0 and os.path.exists(self.library):
+            raise RuntimeError("%s counted no iteration: is its function the one that rdzvd waits in?" % self.library)
         return longest / 1e6 if count else None
 
     def over(self, ms):
