@@ -95,7 +95,8 @@ static bool read_gloo(struct slice key, struct torch_key_writer *out)
 {
     struct slice rank, context;
 
-    *out = (struct torch_key_writer){.what = "gloo's address", .when = "in init_process_group()"};
+    *out = (struct torch_key_writer){
+        .what = "gloo's address", .when = "in init_process_group()", .each_writes = true};
     if (!take_last(&key, "/", &rank) || !read_rank(rank, &out->rank) ||
         !take_last(&key, "/", &context) || !slice_is(context, "0"))
         return false;
@@ -152,6 +153,18 @@ bool torch_key_writer_of_round(struct slice name, struct torch_key_writer *out)
     if (slice_starts_with(name, slice_str(TORCH_RANKS_KEYS)))
         return true;
     out->what = "the number of its workers";
+    out->each_writes = true;
     return slice_starts_with(name, slice_str(roles)) &&
            read_rank(slice_from(name, sizeof roles - 1), &out->rank);
+}
+
+bool torch_key_writer_of_static(struct slice key, struct torch_key_writer *out)
+{
+    const uint8_t *name = memmem(key.ptr, key.len, "/torchelastic/", strlen("/torchelastic/"));
+
+    if (name == NULL ||
+        !torch_key_writer_of_round(slice_from(key, (size_t)(name + 1 - key.ptr)), out))
+        return false;
+    out->when = "when all nodes have come";
+    return true;
 }

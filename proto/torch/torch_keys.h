@@ -57,9 +57,13 @@ struct torch_key_writer {
     const char *when;   /* the moment at which the writer writes it; static */
     struct slice group; /* the process group, of a key of workers; part of the key; else ptr NULL */
     int64_t rank;       /* of the writer in the group; of agents: among the nodes of the round */
+    bool each_writes;   /* each rank, or node, writes such a key, which ends in its own number */
 };
 
 /* The writer of a key of workers, as of ProcessGroupGloo and ProcessGroupNCCL (1.13 to 2.14); or of
  * a key of a round by its name. False: torch writes no such key, or several ranks write it. */
 bool torch_key_writer_of_worker(struct slice key, struct torch_key_writer *out);
 bool torch_key_writer_of_round(struct slice name, struct torch_key_writer *out);
+
+/* The same of a key of an agent of --rdzv-backend=static (2.4 and later): /ID/torchelastic/... */
+bool torch_key_writer_of_static(struct slice key, struct torch_key_writer *out);

@@ -51,7 +51,7 @@ void status_judge(struct live_run *run, int64_t now_us);
 void status_waits_write_run(struct writer *w, const struct engine_space *space,
                             const struct engine *engine, const struct run *run);
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
-                              const struct engine *engine);
+                              const struct net *net);
 
 /* For struct rendezvous: logs the first failure, and the first wait of the run's workers that has
  * lasted for 30 s, once for each round. */

@@ -51,7 +51,7 @@ static void write_space_end(struct status_text *t)
     status_ended_write(w, t->walk.space, engine_wall_ns(engine_of(t)) / 1000,
                        t->scope.form.streamed ? STREAMED_ENDED : SIZE_MAX);
     operator_orders_write(w, t->walk.space);
-    status_waits_write_space(w, t->walk.space, engine_of(t));
+    status_waits_write_space(w, t->walk.space, t->scope.net);
     writer_u8(w, '}');
     if (!t->scope.is_single && (t->walk.only != NULL || TAILQ_NEXT(t->walk.space, entry) == NULL))
         writer_str(w, "]}"); /* that was the last space */

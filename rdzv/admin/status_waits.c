@@ -272,14 +272,143 @@ static void write_end_hint(struct writer *w, const struct engine_space *space,
     json_item(w, slice_str(text));
 }
 
-void status_waits_write_space(struct writer *w, const struct engine_space *space,
-                              const struct engine *engine)
+/* --- The ranks or nodes of a job without a rendezvous that have not come. --- */
+
+#define ROLL_MAX   4096
+#define ROLL_NAMED 8
+#define POLLS_MS   1000
+
+/* The number of a rank or node follows the front in its key. */
+struct roll {
+    const struct keymap *keys;
+    const char *noun; /* NULL: no client waits for such a key */
+    char front[WAIT_KEY_BYTES];
+    uint64_t size;      /* so many there are at least */
+    bool is_size_known; /* there are no more */
+    bool has_zero;      /* node 0 is here, and has not written its key */
+};
+
+static bool roll_has(const struct roll *r, uint64_t number)
 {
+    char key[WAIT_KEY_BYTES + 24];
+    int len = snprintf(key, sizeof key, "%s%llu", r->front, (unsigned long long)number);
+
+    return (number == 0 && r->has_zero) ||
+           keymap_exists(r->keys, (struct slice){(const uint8_t *)key, (size_t)len});
+}
+
+/* Notes a key for which a client waits. Node 0 waits for the keys of all nodes at once. */
+static void roll_note(struct roll *r, struct slice key)
+{
+    struct torch_key_writer writer;
+    bool is_static = torch_key_writer_of_static(key, &writer);
+    size_t len = key.len;
+
+    if (!is_static && (!torch_key_writer_of_worker(key, &writer) || !writer.each_writes ||
+                       !slice_is(writer.group, TORCH_DEFAULT_GROUP)))
+        return;
+    while (len > 0 && key.ptr[len - 1] != '/')
+        len--;
+    if (len >= sizeof r->front)
+        return;
+    if (is_static && !writer.each_writes)
+        len -= sizeof TORCH_RANKS_KEYS - 1; /* each node waits for its ranks, of node 0 */
+    r->noun = is_static ? "node" : "rank";
+    snprintf(r->front, sizeof r->front, "%.*s%s", (int)len, (const char *)key.ptr,
+             is_static && !writer.each_writes ? TORCH_ROLE_KEYS "/" : "");
+    r->is_size_known = r->is_size_known || (is_static && writer.each_writes);
+    if (r->size <= (uint64_t)writer.rank)
+        r->size = (uint64_t)writer.rank + 1;
+}
+
+/* Node 0 of --rdzv-backend=static counts the clients every 10 ms, until all nodes have come. */
+static bool polls(const struct engine_space *space, const struct net *net)
+{
+    struct conn *c;
+
+    TAILQ_FOREACH(c, &net->conns, entry) {
+        if (status_is_worker(c, space, NULL) && c10d_session(c)->waiter == NULL &&
+            conn_silent_ms(c) < POLLS_MS)
+            return true;
+    }
+    return false;
+}
+
+/* Counts those that are here, of at most so many clients. If all whose number is known are here,
+ * node 0 still counts, so there is one more. */
+static void roll_call(struct roll *r, uint64_t clients)
+{
+    uint64_t here = 0;
+
+    for (uint64_t i = 0; i < ROLL_MAX && here < clients; i++) {
+        if (!roll_has(r, i))
+            continue;
+        here++;
+        if (r->size <= i)
+            r->size = i + 1;
+    }
+    if (here == r->size)
+        r->size++;
+}
+
+/* "ranks 2, 5 of 8 or more have not come" */
+static void roll_write(struct writer *w, const struct roll *r)
+{
+    char names[100] = "", more[40] = "", text[250];
+    uint64_t missing = 0;
+    size_t len = 0;
+
+    for (uint64_t i = 0; i < r->size && r->size <= ROLL_MAX; i++) {
+        if (!roll_has(r, i) && ++missing <= ROLL_NAMED)
+            len += (size_t)snprintf(names + len, sizeof names - len, "%s%llu",
+                                    missing > 1 ? ", " : "", (unsigned long long)i);
+    }
+    if (missing == 0)
+        return;
+    if (missing > ROLL_NAMED)
+        snprintf(more, sizeof more, " and %llu more", (unsigned long long)(missing - ROLL_NAMED));
+    snprintf(text, sizeof text,
+             "%s%s %s%s of %llu%s %s not come: is %s started, and does it reach "
+             "this store?",
+             r->noun, missing > 1 ? "s" : "", names, more, (unsigned long long)r->size,
+             r->is_size_known ? "" : " or more", missing > 1 ? "have" : "has",
+             missing > 1 ? "each" : "it");
+    json_item(w, slice_str(text));
+}
+
+static void write_missing_hint(struct writer *w, const struct waits *all, const struct net *net)
+{
+    const struct engine_space *space = all->barriers.space;
+    struct roll r = {.keys = &space->store->keys};
+
+    for (size_t i = 0; i < all->listed_count; i++) {
+        const struct waiter *waiter = all->listed[i].waiter;
+
+        for (uint64_t k = 0; k < waiter->count && k < ROLL_MAX; k++) {
+            if (waiter->links[k].at != NULL)
+                roll_note(&r, waiter->links[k].at->node.key);
+        }
+    }
+    if (all->count == 0 && r.keys->present == 1 && keymap_exists(r.keys, slice_str("init/")))
+        r = (struct roll){.keys = r.keys, .noun = "node", .size = 1}; /* node 0 may be the first */
+    if (r.noun != NULL && strcmp(r.noun, "node") == 0)
+        r.has_zero = polls(space, net);
+    if (r.noun == NULL || (all->count == 0 && !r.has_zero))
+        return;
+    roll_call(&r, space->c10d_sessions);
+    roll_write(w, &r);
+}
+
+void status_waits_write_space(struct writer *w, const struct engine_space *space,
+                              const struct net *net)
+{
+    const struct engine *engine = net->engine;
     struct waits all = {.engine = engine, .barriers = {.space = space}};
 
     note_waiters(&all, &space->store->keys);
     write_waits(w, &all);
     json_list(w, "hints");
+    write_missing_hint(w, &all, net);
     if (all.barriers.is_crowded)
         json_item(w, slice_str("more clients have arrived at a barrier than there are: two jobs, "
                                "or keys of an earlier attempt"));

@@ -97,7 +97,8 @@ bool status_find_writer(const struct engine_space *space, const struct run *run,
         if (round == run->view.last_completed.round)
             out->node = node_of_rank(&run->view.last_completed, out->torch.rank);
     } else {
-        if (!torch_key_writer_of_worker(key, &out->torch))
+        if (!torch_key_writer_of_worker(key, &out->torch) &&
+            (run != NULL || !torch_key_writer_of_static(key, &out->torch)))
             return false;
         if (run != NULL && slice_is(out->torch.group, TORCH_DEFAULT_GROUP))
             out->node = status_node_of_worker(run, &space->store->keys, out->torch.rank);

@@ -19,6 +19,7 @@ static void note_end(struct conn *c, uint32_t rank)
 {
     struct engine_space *space = conn_space(c);
 
+    space->ranks_here--;
     if (rank <= ENGINE_RANKS)
         space->rank_writers[rank - 1]--;
     if (space->first_end != 0 || space->c10d_sessions == 1)

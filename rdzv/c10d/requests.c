@@ -187,6 +187,7 @@ static void note_rank(struct conn *c, struct slice key)
     if (s->role != C10D_PLAIN)
         return;
     conn_space(c)->has_ranks = true;
+    conn_space(c)->ranks_here++;
     if (s->rank <= ENGINE_RANKS)
         conn_space(c)->rank_writers[writer.rank]++;
 }

@@ -8,6 +8,8 @@
  * extend all TTLs by it. */
 #define ALIVE_MS 5000u
 
+#define RANK_KEYS_MAX 65536u /* of engine_forget_ranks() */
+
 void engine_init(struct engine *e, const struct engine_options *options)
 {
     *e = (struct engine){.options = *options};
@@ -275,6 +277,13 @@ void engine_postpone_expiry(struct engine *e, uint64_t by_ms)
         engine_apply(e, space, &command, &result);
 }
 
+static void log_forgotten(const struct engine_space *space, uint64_t keys, const char *reason)
+{
+    log_event(keys > 0 ? LOG_INFO : LOG_DEBUG, "space_forgotten",
+              log_str("space", space->store->name), log_u64("keys", keys),
+              log_str("reason", reason));
+}
+
 void engine_forget_keys(struct engine *e, struct engine_space *space, const char *reason)
 {
     const struct command command = {.kind = COMMAND_SPACE_FORGET};
@@ -284,9 +293,29 @@ void engine_forget_keys(struct engine *e, struct engine_space *space, const char
     space->old_keys = 0;
     space->has_ranks = false;
     engine_apply(e, space, &command, &result);
-    log_event(result.count > 0 ? LOG_INFO : LOG_DEBUG, "space_forgotten",
-              log_str("space", space->store->name), log_u64("keys", result.count),
-              log_str("reason", reason));
+    log_forgotten(space, result.count, reason);
+}
+
+void engine_forget_ranks(struct engine *e, struct engine_space *space, struct slice prefix)
+{
+    const struct keymap *keys = &space->store->keys;
+    struct entry *at, *next;
+    uint64_t count = 0;
+
+    space->has_ranks = false;
+    space->first_end = 0;
+    if (keys->present > RANK_KEYS_MAX)
+        return;
+    TAILQ_FOREACH_SAFE(at, &keys->entries, order, next) {
+        const struct command command = {.kind = COMMAND_KEY_DELETE, .key = at->node.key};
+        struct store_result result;
+
+        if (!slice_starts_with(command.key, prefix))
+            continue;
+        engine_apply(e, space, &command, &result);
+        count += result.status == STORE_OK;
+    }
+    log_forgotten(space, count, "all ranks of a job have gone");
 }
 
 static void trim_space(struct space *space)

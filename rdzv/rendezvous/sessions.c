@@ -153,15 +153,20 @@ static void note_reader(struct rendezvous_space *home, struct conn *c, struct sl
         driver_step(live_run_of(v), (struct policy_event){.kind = RUN_READ});
 }
 
-/* A job without a rendezvous begins again, as each of its clients counts itself first. All clients
- * of its last attempt have gone, as torch's store would have gone with rank 0. */
+/* A job without a rendezvous begins again, as each of its clients counts itself first. If all
+ * clients of its last attempt have gone, so has torch's store with rank 0. If all ranks have gone,
+ * agents of --rdzv-backend=static may be here: they read their own keys again. */
 static void forget_attempt(const struct rendezvous_space *home, struct slice key, enum c10d_op op)
 {
     struct engine_space *space = home->space;
 
-    if (op == C10D_ADD && space->has_ranks && space->c10d_sessions == 1 && space->old_keys > 0 &&
-        slice_is(key, "init/") && space->sessions_missing == 0 && TAILQ_EMPTY(&home->runs.list))
+    if (op != C10D_ADD || !space->has_ranks || !slice_is(key, "init/") ||
+        space->sessions_missing > 0 || !TAILQ_EMPTY(&home->runs.list))
+        return;
+    if (space->c10d_sessions == 1 && space->old_keys > 0)
         engine_forget_keys(home->rdzv->engine, space, "all clients of a job have gone");
+    else if (space->ranks_here == 0)
+        engine_forget_ranks(home->rdzv->engine, space, slice_str("/" TORCH_DEFAULT_GROUP "/"));
 }
 
 static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_op op)

@@ -155,6 +155,33 @@ def a_job_without_torchrun_begins_again_when_all_its_clients_have_gone():
 
 
 @case
+def keys_of_groups_go_with_the_last_rank_while_agents_stay():
+    """Of torchrun --rdzv-backend=static: agents restart their workers, and read their own keys again."""
+    with daemon() as server:
+        agent = Peer(server.port)
+        agent.add(b"init/", 1)
+        agent.set(b"/none/torchelastic/role_info/0", b"{}")
+        first, second = (plain_worker(server, rank)[0] for rank in range(2))
+        first.set(b"/default_pg/0//1//cpu//0/0", b"address")
+        first.check(b"done")
+        keys = (b"/default_pg/0//cpu//0/0", b"/default_pg/0//cpu//0/1", b"/default_pg/0//1//cpu//0/0")
+        first.close()
+        await_space(server.port, lambda s: s["c10d_clients"] == 2)
+        again = plain_worker(server, 0)[0]
+        same([agent.check(key) for key in keys], [True] * 3, "keys while rank 1 is there")
+        for peer in second, again:
+            peer.close()
+        await_space(server.port, lambda s: s["c10d_clients"] == 1)
+        same([agent.check(key) for key in keys], [True] * 3, "keys until the next client counts itself")
+        last, count = plain_worker(server, None)
+        same(([agent.check(key) for key in keys], agent.check(b"/none/torchelastic/role_info/0"), count),
+             ([False] * 3, True, 5), "keys of the next attempt")
+        server.wait_log("event=space_forgotten .*keys=3 reason=\"all ranks of a job have gone\"")
+        same(await_space(server.port, lambda s: True)["hints"], [], "no rank has ended in this attempt")
+        last.close()
+
+
+@case
 def clients_that_write_no_rank_keep_their_keys():
     with daemon() as server:
         for count in 1, 2, 3:

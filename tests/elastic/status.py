@@ -543,14 +543,49 @@ def two_connected_clients_of_one_rank_are_a_hint():
     with daemon() as server:
         peers = [Peer(server.port) for _ in range(3)]
         for rank, peer in zip((0, 1, 1), peers):
-            same(await_space(server.port, lambda s: True)["hints"], [], "one client for each rank")
+            hints = await_space(server.port, lambda s: True)["hints"]
+            same([h for h in hints if "have not come" not in h and "has not come" not in h], [], "one client for each rank")
             peer.set(b"/default_pg/0//cpu//0/%d" % rank, b"its address")
             peer.wait(b"/default_pg/0//cpu//0/2")
         space = await_space(server.port, lambda s: s["waits_count"] == 3)
         same(sorted(w["rank"] for w in space["waits"]), [0, 1, 1], "ranks")
-        check(len(space["hints"]) == 1 and "2 connected clients are rank 1 of default_pg" in space["hints"][0], space)
+        check(space["hints"][0].startswith("rank 2 of 3 or more has not come: is it started"), space)
+        check(len(space["hints"]) == 2 and "2 connected clients are rank 1 of default_pg" in space["hints"][1], space)
         peers[1].close()
         await_space(server.port, lambda s: not any("connected clients" in h for h in s["hints"]))
+
+
+@case
+def ranks_and_nodes_that_have_not_come_are_a_hint():
+    """Of jobs without a rendezvous. Node 0 of torchrun --rdzv-backend=static counts all clients before it writes a key."""
+    roles, ranks = b"/none/torchelastic/role_info/%d", b"/none/torchelastic/assigned_ranks/%d"
+
+    def hint(server, text, waits):
+        def says(space):
+            zero.add(b"init/", 0)
+            return space["waits_count"] == waits and space["hints"][:1] == [text] * bool(text)
+        await_space(server.port, says)
+
+    with daemon() as server:
+        zero, two, three = (Peer(server.port) for _ in range(3))
+        for peer in zero, two, three:
+            peer.add(b"init/", 1)
+        ask = ": is it started, and does it reach this store?"
+        hint(server, "node 1 of 2 or more has not come" + ask, 0)
+        for number, peer in (2, two), (3, three):
+            peer.set(roles % number, b"{}")
+            peer.wait(ranks % number)
+        hint(server, "node 1 of 4 or more has not come" + ask, 2)
+        zero.set(roles % 0, b"{}")
+        zero.wait(*(roles % number for number in range(5)))
+        await_space(server.port, lambda s: s["waits_count"] == 3 and s["hints"] == [
+            "nodes 1, 4 of 5 have not come: is each started, and does it reach this store?"])
+    with daemon() as server:
+        zero, rank = (Peer(server.port) for _ in range(2))
+        rank.set(b"/default_pg/0//cpu//0/12", b"address")
+        rank.wait(b"/default_pg/0//cpu//0/0")
+        hint(server, "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4 more of 13 or more have not come: is each started, "
+             "and does it reach this store?", 1)
 
 
 @case

@@ -23,8 +23,10 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]  # also of a worker without torchrun
+import netns  # noqa: E402
 import torches  # noqa: E402
 from job import Agent, Job, JobFailed, out  # noqa: E402
+from pods import PodRdzvd  # noqa: E402
 from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 CTL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "client", "rdzvctl")
@@ -57,6 +59,7 @@ class Hang(Job):
     def __init__(self, torch, server, folder, what):
         super().__init__(torch, "c10d", server.port, folder, "job", "2:2", shares=True)
         self.what, self.relays, self.asked = what, contextlib.ExitStack(), "localhost:%d" % self.port
+        self.asks_within = ()  # the words that start rdzvctl
         self.server = server.process
 
     def relay(self, host, space):
@@ -91,8 +94,18 @@ class Hang(Job):
                                TORCHELASTIC_RESTART_COUNT="0")
         self.agents[name] = Agent(self, name, [*self.torch.python, "-m", *self.program()], env)
 
+    def static(self, number, count):
+        """An agent of torchrun --rdzv-backend=static, in a pod: that of node 0 listens at MASTER_PORT of its own host."""
+        pod, name = self.network.pod("node-%d" % number), str(number)
+        argv = [*self.torch.python, "-m", "torch.distributed.run", "--nnodes=%d" % count, "--node_rank=%d" % number,
+                "--nproc_per_node=1", "--max_restarts=1", "--monitor_interval=0.1", "--rdzv_backend=static",
+                "--master_addr=" + self.store.address, "--master_port=%d" % self.port, *self.program()]
+        self.forks_agents = False
+        env = self.environment(TMPDIR=tempfile.gettempdir(), GLOO_SOCKET_IFNAME="eth0")
+        self.agents[name] = Agent(self, name, [*pod.enter(own_pids=False), *argv], env)
+
     def ctl(self, word):
-        done = subprocess.run([CTL, "-s", self.asked, *word.split()], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*self.asks_within, CTL, "-s", self.asked, *word.split()], capture_output=True, text=True, timeout=60)
         return "exit %d\n%s%s" % (done.returncode, done.stdout, done.stderr)
 
     def says(self, pattern, *never, word="status"):
@@ -256,6 +269,28 @@ def old_keys(job):
     if not job.torch.is_1x:  # the keys are gone, and rank 0 is missing
         return job.says(r"WAITING: 1 client.*/default_pg/0//cpu//0/0 +gloo's address +rank 0 of default_pg")
     return job.says(r"HINT: there are keys of clients that had all gone, and new clients read them: --space-idle-timeout")
+
+
+@case("torchrun --rdzv-backend=static: a node is missing; later a worker is killed, and each agent restarts its own",
+      oldest=(2, 6))
+def static_nodes(job):
+    """With the keys of the attempt before, one agent would use two restarts."""
+    job.network = job.relays.enter_context(contextlib.closing(netns.Network(job.folder)))
+    job.store = job.network.pod("store")
+    server = job.relays.enter_context(PodRdzvd(job.store))
+    job.port, job.asks_within = server.port, ["nsenter", "--target", str(job.store.holder.pid), "--net"]
+    job.asked = "127.0.0.1:%d" % job.port
+    job.static(0, 3)
+    job.says("HINT: node 1 of 2 or more has not come: is it started, and does it reach this store")
+    job.static(2, 3)
+    said = job.says("node 0, when all nodes have come.*HINT: node 1 of 3 or more has not come")
+    job.static(1, 3)
+    job.started(3)
+    job.says("no runs", "HINT")
+    os.kill(int(next(e["pid"] for e in job.events if e.get("rank") == "1")), signal.SIGKILL)
+    job.started(6)
+    server.wait_log("event=space_forgotten .*all ranks of a job have gone")
+    return said
 
 
 @case("a second job uses the store of the first one, so its workers have a port of their own", oldest=(2, 6))
@@ -426,6 +461,9 @@ def run_case(options, torch, name):
         job = Hang(torch, server, folder, name)
         try:
             said = function(job)
+        except netns.NoNamespaces as why:
+            out("skipped torch %s %s: %s" % (torch.name, name, why))
+            return True
         except Exception as error:  # reported, counted, and the next one runs
             out("failed  torch %s %s: %s\n%s%s\n---- server\n%s" % (
                 torch.name, name, error, "" if isinstance(error, JobFailed) else traceback.format_exc(), job.logs(),

@@ -77,6 +77,22 @@ static void keys_of_a_round_name_their_writer(void **state)
         assert_writer(&rows[i], torch_key_writer_of_round);
 }
 
+static void keys_of_static_agents_name_their_writer(void **state)
+{
+    static const struct row rows[] = {
+        {"/none/torchelastic/role_info/12", "the number of its workers", NULL, 12},
+        {"/a/torchelastic/b/torchelastic/role_info/1", NULL, NULL, 0},
+        {"/none/torchelastic/assigned_ranks/3", "the ranks of the workers", NULL, 0},
+        {"/none/torchelastic/agent/terminal_state/last_member", NULL, NULL, 0},
+        {"torchelastic/role_info/1", NULL, NULL, 0},
+        {"/default_pg/0//cpu//0/1", NULL, NULL, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_writer(&rows[i], torch_key_writer_of_static);
+}
+
 /* Agent 0 hangs while it looks its own name up, so who waits for its address reads that. */
 static void an_unwritten_address_has_a_question_to_its_node(void **state)
 {
@@ -123,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_workers_name_their_writer),
         cmocka_unit_test(keys_of_a_round_name_their_writer),
+        cmocka_unit_test(keys_of_static_agents_name_their_writer),
         cmocka_unit_test(an_unwritten_address_has_a_question_to_its_node),
         cmocka_unit_test(a_group_whose_name_is_a_hash_has_a_condition),
         cmocka_unit_test(a_key_of_a_round_is_split_behind_its_run),
