@@ -21,8 +21,10 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import servers  # noqa: E402
+from heap import cpu_s  # noqa: E402
 
 # Above this share of time in which a single-threaded server was kept from its core, the figures
 # say much about the neighbours.
@@ -284,6 +286,25 @@ def many_keys(bench):
         bench.print_scene(scene, ["seconds", "server_cpu", "p50_us"], "torch libuv")
 
 
+def real_gloo(bench):
+    """Real ranks of torch that open a process group of gloo: gloo.py."""
+    if not bench.options.torch_python:
+        print("\nskipped: no --torch-python")
+        return
+    scene = "%d real ranks of gloo" % (32 if bench.options.quick else 256)
+    env = dict(os.environ, OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo", TORCH_CPP_LOG_LEVEL="ERROR")
+    for _ in bench.rounds():
+        for name, make in bench.stores().items():
+            with make() as server:
+                before = cpu_s(server)
+                done = subprocess.run([bench.options.torch_python, os.path.join(HERE, "gloo.py"), str(server.port),
+                                       scene.split()[0]], check=True, stdout=subprocess.PIPE, text=True, env=env)
+                found = dict(word.split("=") for word in done.stdout.split())
+                bench.note(scene, name, {"seconds": float(found["seconds"]), "failed": float(found["failed"]),
+                                         "server_cpu": cpu_s(server) - before})
+    bench.print_scene(scene, ["server_cpu", "seconds", "failed"], "torch libuv")
+
+
 def idle(bench):
     """Memory of idle connections, and an ADD beside them; the servers are fresh in each round."""
     count = str(1000 if bench.options.quick else bench.options.idle)
@@ -344,7 +365,7 @@ def etcd(bench):
 
 
 SCENES = {scene.__name__: scene for scene in (operations, pipelined, connections, direct, scale, agents, many_keys,
-                                              idle, bystander, etcd)}
+                                              real_gloo, idle, bystander, etcd)}
 
 
 def machine(options):
