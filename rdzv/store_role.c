@@ -251,7 +251,7 @@ static void store_role_init(struct server *s)
     store->rendezvous.ended = status_end_run;
     store->rendezvous.judge = status_judge;
     store->rendezvous.worker_ended = first_failure_note_end;
-    store->rendezvous.worker_set = first_failure_note_set;
+    store->rendezvous.key_set = first_failure_note_set;
     hooks = rendezvous_hooks(&store->rendezvous);
     c10d_init(&store->c10d, s->config, &s->engine, &hooks);
     s->http.routes = http_routes;

@@ -267,8 +267,9 @@ COMMANDS = [
             """With nodes-multiple=COUNT, each round has a multiple of COUNT nodes; the other nodes wait as spares. With
             grow-interval=DURATION, the nodes do not meet only for more nodes until that time is over since they met.
             With restart-budget=COUNT/DURATION, the run is closed when more than COUNT failures of workers or nodes have
-            ended its rounds within that time. With cordon-after=COUNT/DURATION, a node is cordoned whose workers failed
-            first COUNT times within that time.
+            ended its rounds within that time. With no-progress=COUNT/DURATION, the run is closed after COUNT failures in a
+            row, if no round of them took so long, or had a higher number in the key rdzvd/progress. With
+            cordon-after=COUNT/DURATION, a node is cordoned whose workers failed first COUNT times within that time.
             These rules replace those of the run. Without a RULE, the run has the rules of the store
             again (rdzvd --rules).""" + FOR_OPERATORS,
             ("rules JOB nodes-multiple=4,grow-interval=30m", "4, 8, 12 nodes, and growth twice an hour"),

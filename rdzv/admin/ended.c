@@ -71,7 +71,10 @@ static void keep(const struct live_run *run, int64_t at_us, struct slice report)
 {
     struct engine_space *space = run->home->space;
     struct engine *engine = run->home->rdzv->engine;
-    struct command put = {.kind = COMMAND_RUN_PUT, .value = report, .number = at_us};
+    struct command put = {.kind = COMMAND_RUN_PUT,
+                          .value = report,
+                          .number = at_us,
+                          .port = (uint16_t)run->history.vain}; /* for run_rules.c */
     char prefix[sizeof RUN_ENDED_KEY + 24];
     const struct run_record *record, *before;
     struct store_result result;
@@ -106,6 +109,8 @@ void status_end_run(struct live_run *run, const struct note *note, int64_t at_us
     json_open(&w, '{');
     json_member(&w, "id", v->id);
     json_member_str(&w, "end", note->end);
+    if (run->history.progress != 0)
+        json_member_u64(&w, "progress", run->history.progress);
     json_member_known(&w, "began", began_us);
     json_member_time(&w, "ended", at_us);
     if (began_us != 0)

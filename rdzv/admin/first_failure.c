@@ -129,6 +129,28 @@ static void say_stopped(const struct live_run *run, char text[HISTORY_TEXT_MAX])
     }
 }
 
+/* Workers set the key in the store of their run; if worker 0 hosts that, a client of the space
+ * does.
+ */
+static void note_progress(struct rendezvous_space *home, const struct command *command)
+{
+    const struct space *space = home->space->store;
+    const struct worker_store *w = worker_stores_find(&space->worker_stores, command->worker_store);
+    const struct keymap *keys = w == NULL ? &space->keys : &w->keys;
+    struct slice value = blob_slice(keymap_get(keys, command->key));
+    struct run_view *v;
+    uint64_t number;
+
+    TAILQ_FOREACH(v, &home->runs.list, order) {
+        struct history *h = &live_run_of(v)->history;
+        struct history_round *r = history_standing(h);
+
+        if ((w == NULL || v->record.worker_store == w->id) && r != NULL &&
+            slice_to_u64(value, UINT64_MAX, &number) && number > h->progress)
+            h->progress = r->progress = number;
+    }
+}
+
 void first_failure_note_set(struct rendezvous_space *home, const struct command *command)
 {
     struct slice key = command->key;
@@ -137,7 +159,10 @@ void first_failure_note_set(struct rendezvous_space *home, const struct command 
     struct live_run *run;
     int32_t rank;
 
-    if (command->value.len != sizeof rank ||
+    if (slice_ends_with(key, "rdzvd/progress"))
+        note_progress(home, command);
+    if (command->value.len != sizeof rank || command->kind != COMMAND_KEY_SET ||
+        command->worker_store == 0 ||
         (!slice_is(key, TORCH_DUMP_KEY) &&
          memmem(key.ptr, key.len, TORCH_REMOTE_ERROR, strlen(TORCH_REMOTE_ERROR)) == NULL))
         return;

@@ -5,8 +5,11 @@
  * or a start of rdzvd has not failed, nor has one whose lost node came back in time.
  *
  * With restart-budget=N/T, the failure after N failures within T closes the run. With
- * cordon-after=N/T, a host is cordoned whose workers failed first in N of them. */
+ * no-progress=N/T, the run is closed after N failures in a row, unless a round of them took T or
+ * workers have set rdzvd/progress to a higher number than before. With cordon-after=N/T, a host is
+ * cordoned whose workers failed first in N of them. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "proto/units.h"
 #include "rdzv/admin/status.h"
@@ -84,50 +87,70 @@ static void judge_host(struct history *h, const struct rule_limit *limit, uint64
     h->cordon = account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, host.ptr, host.len);
 }
 
-void run_rules_judge(struct history *h, const struct run_rules *rules, uint64_t runs,
-                     uint64_t of_host, int64_t now_us)
+static void judge_progress(struct history *h, const struct rule_limit *limit,
+                           const struct run_past *past)
+{
+    char text[HISTORY_TEXT_MAX], time[UNITS_TEXT_MAX];
+    const struct history_round *r;
+
+    h->vain = past->vain;
+    if (h->progress < past->progress)
+        h->progress = past->progress;
+    TAILQ_FOREACH_REVERSE(r, &h->rounds, history_rounds, entry)
+    {
+        if (r->progress > past->progress ||
+            (r->cause != GOODPUT_TRAINS &&
+             r->ended_us - r->completed_us >= (int64_t)limit->ms * 1000))
+            h->vain = 0;
+        else
+            h->vain += history_is_failure(r);
+    }
+    if (limit->ms == 0 || h->vain < limit->count)
+        return;
+    snprintf(text, sizeof text,
+             "no progress: each of the last %u rounds failed within %s, none raised rdzvd/progress",
+             (unsigned)h->vain, units_format_duration(limit->ms, time));
+    h->stop = account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, text, strlen(text));
+}
+
+void run_rules_judge(struct history *h, const struct run_rules *rules, const struct run_past *past,
+                     int64_t now_us)
 {
     h->is_unjudged = false;
     if (h->stop == NULL)
-        judge_budget(h, &rules->restart_budget, runs, now_us);
+        judge_budget(h, &rules->restart_budget, past->runs, now_us);
+    if (h->stop == NULL)
+        judge_progress(h, &rules->no_progress, past);
     if (h->cordon == NULL)
-        judge_host(h, &rules->cordon_after, of_host, now_us);
+        judge_host(h, &rules->cordon_after, past->of_host, now_us);
 }
 
-/* Runs of that id that have failed within that time, one after the other, up to this one; by a node
- * of that host, ptr NULL: by any. By their reports, as ended.c writes them. */
-static uint64_t count_failed(const struct live_run *run, uint64_t ms, struct slice host,
-                             int64_t now_us)
-{
-    char report[RUN_ID_MAX + 16], node[TORCH_ADDR_MAX + 16];
-    struct slice id = run->run.view.id, end;
-    const struct run_record *record;
-    uint64_t count = 0;
-
-    snprintf(report, sizeof report, "{\"id\":\"%.*s\",\"end\":", (int)id.len, (const char *)id.ptr);
-    snprintf(node, sizeof node, "\"node\":\"%.*s%s", (int)host.len, (const char *)host.ptr,
-             host.ptr == NULL ? "" : "/");
-    TAILQ_FOREACH(record, &run->home->space->store->runs.list, order) {
-        if (!run_record_is_ended(record) || record->round <= now_us - (int64_t)ms * 1000 ||
-            !slice_starts_with(record->address, slice_str(report)))
-            continue;
-        end = slice_from(record->address, strlen(report));
-        count += memmem(end.ptr, end.len, node, strlen(node)) != NULL;
-        if (!slice_starts_with(end, slice_str("\"failed\"")))
-            count = 0;
-    }
-    return count;
-}
-
+/* Runs before, by their reports, as ended.c writes them. */
 void status_judge(struct live_run *run, int64_t now_us)
 {
+    static const char progress[] = "\"failed\",\"progress\":";
     const struct run_rules *rules = &run->run.rules;
-    struct slice host = newest_host(&run->history);
-    uint64_t runs = 0, of_host = 0;
+    int64_t budget_us = now_us - (int64_t)rules->restart_budget.ms * 1000;
+    int64_t cordon_us = now_us - (int64_t)rules->cordon_after.ms * 1000;
+    char report[RUN_ID_MAX + 16], node[TORCH_ADDR_MAX + 16];
+    struct slice id = run->run.view.id, host = newest_host(&run->history), end;
+    const struct run_record *record;
+    struct run_past past = {0};
 
-    if (rules->restart_budget.ms != 0)
-        runs = count_failed(run, rules->restart_budget.ms, (struct slice){0}, now_us);
-    if (rules->cordon_after.ms != 0 && host.len != 0)
-        of_host = count_failed(run, rules->cordon_after.ms, host, now_us);
-    run_rules_judge(&run->history, rules, runs, of_host, now_us);
+    snprintf(report, sizeof report, "{\"id\":\"%.*s\",\"end\":", (int)id.len, (const char *)id.ptr);
+    snprintf(node, sizeof node, "\"node\":\"%.*s/", (int)host.len, (const char *)host.ptr);
+    TAILQ_FOREACH(record, &run->home->space->store->runs.list, order) {
+        if (!run_record_is_ended(record) || !slice_starts_with(record->address, slice_str(report)))
+            continue;
+        end = slice_from(record->address, strlen(report));
+        past.runs += record->round > budget_us;
+        past.of_host +=
+            record->round > cordon_us && memmem(end.ptr, end.len, node, strlen(node)) != NULL;
+        past.vain = record->port;
+        if (slice_starts_with(end, slice_str(progress))) /* a comma follows the number */
+            past.progress = strtoull((const char *)end.ptr + strlen(progress), NULL, 10);
+        if (!slice_starts_with(end, slice_str("\"failed\"")))
+            past = (struct run_past){0};
+    }
+    run_rules_judge(&run->history, rules, &past, now_us);
 }

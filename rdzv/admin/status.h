@@ -37,11 +37,17 @@ void status_ended_write(struct writer *w, const struct engine_space *space, int6
 
 /* --- The rules of a run about its failures, run_rules.c. --- */
 
-/* After a failure: sets history.stop and history.cordon. So many runs of the same id have failed
- * one after the other before, within the times of restart-budget and, by a node of the host that
- * has failed now, of cordon-after. The second is for struct rendezvous. */
-void run_rules_judge(struct history *h, const struct run_rules *rules, uint64_t runs,
-                     uint64_t of_host, int64_t now_us);
+/* Runs of the same id that have failed one after the other before. */
+struct run_past {
+    uint64_t runs;     /* within the time of restart-budget */
+    uint64_t of_host;  /* by a node of the host that has failed now, within that of cordon-after */
+    uint64_t vain;     /* failures without progress at their end */
+    uint64_t progress; /* the highest rdzvd/progress */
+};
+
+/* After a failure: sets history.stop and history.cordon. The second is for struct rendezvous. */
+void run_rules_judge(struct history *h, const struct run_rules *rules, const struct run_past *past,
+                     int64_t now_us);
 void status_judge(struct live_run *run, int64_t now_us);
 
 /* --- Clients that wait for unwritten keys, status_waits.c. --- */
@@ -59,7 +65,7 @@ void status_waits_log(struct live_run *run);
 
 /* --- The first failure of a round, first_failure.c. --- */
 
-/* For struct rendezvous: a worker's connection ends, or it has set a key. */
+/* For struct rendezvous: a worker's connection ends; a SET or an ADD was carried out. */
 void first_failure_note_end(struct rendezvous_space *home, struct conn *c);
 void first_failure_note_set(struct rendezvous_space *home, const struct command *command);
 

@@ -50,6 +50,8 @@ static bool read_rule(const char *rule, struct run_rules *out, char **rank_zero)
         return read_limit(value, &out->restart_budget);
     if (slice_is(name, "cordon-after"))
         return read_limit(value, &out->cordon_after) && out->cordon_after.count != 0;
+    if (slice_is(name, "no-progress"))
+        return read_limit(value, &out->no_progress) && out->no_progress.count != 0;
     if (rank_zero == NULL || !slice_is(name, "rank-zero") || value[0] == '\0')
         return false;
     free(*rank_zero);
@@ -69,7 +71,8 @@ const char *run_rules_read(const char *text, struct run_rules *out, char **rank_
     string_list_free(&items);
     if (!ok)
         return "write RULE[,RULE...]: nodes-multiple=COUNT, grow-interval=DURATION, "
-               "restart-budget=COUNT/DURATION, cordon-after=COUNT/DURATION";
+               "restart-budget=COUNT/DURATION, cordon-after=COUNT/DURATION, "
+               "no-progress=COUNT/DURATION";
     *out = rules;
     return NULL;
 }

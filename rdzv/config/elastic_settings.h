@@ -34,6 +34,8 @@ struct run_rules {
     uint64_t grow_interval_ms; /* so long after a meeting, nodes do not meet for more nodes */
     struct rule_limit restart_budget; /* after more failures, the run is closed */
     struct rule_limit cordon_after;   /* so many failures of one node cordon it */
+    struct rule_limit no_progress;    /* so many failures in a row close the run, if no round took
+                                         so long or made progress */
 };
 
 /* Reads "nodes-multiple=4,grow-interval=30m" into *out; other rules stay. `rank_zero`: that of the

@@ -37,9 +37,9 @@ struct rendezvous {
     void (*ended)(struct live_run *run, const struct note *note, int64_t at_us);
     /* A failure has ended a round: sets history.stop and history.cordon; NULL: as above. */
     void (*judge)(struct live_run *run, int64_t now_us);
-    /* A connection of a worker ends; a key of workers was set. NULL: as above. */
+    /* A connection of a worker ends; a SET or an ADD was carried out. NULL: as above. */
     void (*worker_ended)(struct rendezvous_space *home, struct conn *c);
-    void (*worker_set)(struct rendezvous_space *home, const struct command *command);
+    void (*key_set)(struct rendezvous_space *home, const struct command *command);
 };
 
 struct live_run {

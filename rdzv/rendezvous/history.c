@@ -467,7 +467,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
             history_replace_text(&TAILQ_FIRST(&h->rounds)->failed, note->by_node);
         if (strcmp(note->end, "done") == 0 && h->count > 0)
             history_drop_text(&TAILQ_FIRST(&h->rounds)->first_at);
-        history_end(h, note->reason, now_us);
+        history_end(h, h->stop != NULL ? h->stop : note->reason, now_us);
         break;
     case NOTE_RUN_FORGOTTEN:
         TAILQ_FOREACH(r, &h->rounds, entry)

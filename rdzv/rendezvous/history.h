@@ -30,6 +30,7 @@ struct history_round {
     int64_t first_us;    /* its end */
     char *later_ends;    /* those of workers and agents behind it, in words; owned. NULL: none */
     bool is_logged;      /* the first failure */
+    uint64_t progress;   /* the highest rdzvd/progress that workers have set; 0: none is new */
     enum goodput_part cause; /* the wait behind it; GOODPUT_TRAINS: it was never complete, or the
                                 run ended with it */
 };
@@ -68,6 +69,8 @@ struct history {
     char *stop;        /* by a rule, the run must be closed, for that reason; owned */
     char *cordon;      /* the same: this host must be cordoned; owned */
     int64_t struck_us; /* that was so last: failures before it are no strikes */
+    uint64_t progress; /* the highest of all rounds */
+    uint64_t vain;     /* failures in a row without progress, as run_rules.c counts them */
     int64_t fault_us;  /* since then it lacks a node that it had; 0: it does not */
 };
 

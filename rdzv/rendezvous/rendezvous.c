@@ -82,9 +82,9 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
 {
     struct rendezvous_space *home = driver_space_of(arg, space);
 
-    if (command->kind == COMMAND_KEY_SET && command->worker_store != 0 &&
-        home->rdzv->worker_set != NULL)
-        home->rdzv->worker_set(home, command);
+    if ((command->kind == COMMAND_KEY_SET || command->kind == COMMAND_KEY_ADD) &&
+        home->rdzv->key_set != NULL)
+        home->rdzv->key_set(home, command);
     if (home->drains.count != 0 && command->kind == COMMAND_KEY_SET)
         drain_note_set(home, command->key, command->value);
     if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets)

@@ -21,8 +21,12 @@ def order(server, what, word, more=""):
     return status, json.loads(body)
 
 
+def space_of(server):
+    return json.loads(http_request(server.port, "GET", SPACE + "/status")[1])
+
+
 def orders(server):
-    space = json.loads(http_request(server.port, "GET", SPACE + "/status")[1])
+    space = space_of(server)
     return [(o["order"], o.get("run") or o["node"], o["reason"]) for o in space["orders"]]
 
 
@@ -86,8 +90,7 @@ def orders_outlive_rdzvd_and_the_keys_of_the_space():
 
 
 def ended(server):
-    space = json.loads(http_request(server.port, "GET", SPACE + "/status")[1])
-    return [(e["end"], e["why"]) for e in space["ended"] if e["id"] == "job"]
+    return [(e["end"], e["why"]) for e in space_of(server)["ended"] if e["id"] == "job"]
 
 
 def fail(agents, name, joins=True):
@@ -168,6 +171,44 @@ def a_run_that_fails_again_and_again_uses_up_its_budget():
                 agents = meet(server.port, "job", ["a", "b"])
                 check(not fail(agents, "b"), "an operator has forgotten the run, so its budget begins anew")
                 break
+
+
+@case
+def a_run_without_progress_ends():
+    why = "no progress: each of the last 2 rounds failed within 1h, none raised rdzvd/progress"
+    with daemon("--rules=no-progress=2/1h") as server:
+        agents = meet(server.port, "job", ["a", "b"])
+        for times, progress in enumerate([57, 57, 58]):
+            check(not fail(agents, "b"), "closed after %d failures" % (times + 1))
+            worker = c10d.Peer(server.port)
+            worker.set(b"/default_pg/0//rdzvd/progress", b"%d" % progress)
+            worker.set(b"/rdzvd/progress", b"no number")
+        check(not fail(agents, "b"), "that round had progress")
+        same(c10d.Peer(server.port).add(b"/rdzvd/progress", 58), 58, "no more than before")
+        check(not fail(agents, "b"), "one failure")
+        check(fail(agents, "b"), "two failures in a row")
+        server.wait_log(r"event=operator_order space=default order=close about=job reason=\"%s\" by=rdzvd" % why)
+        same(ended(server), [("closed", why)], "ends")
+        check(why in status_of(server.port)[0]["rounds"][0]["why"], "why the last round has ended")
+
+
+@case
+def a_run_that_begins_again_and_again_makes_no_progress():
+    why = "no progress: each of the last 2 rounds failed within 1h, none raised rdzvd/progress"
+    with tempfile.TemporaryDirectory() as folder:
+        for progress, vain in [(57, False), (57, False), (57, True)]:
+            with daemon("--data-dir=" + folder, "--rules=no-progress=2/1h") as server:
+                agents = meet(server.port, "job", ["a", "b"])
+                c10d.Peer(server.port).set(b"/default_pg/0//rdzvd/progress", b"%d" % progress)
+                await_space(server.port, lambda s: s["runs"][0]["state"] == "complete")
+                agents[1].close_run()
+                server.wait_log(r"event=run_ended space=default run=job end=%s" % ("closed" if vain else "failed"))
+                same(orders(server), [("close", "job", why)] if vain else [], "orders")
+                same(space_of(server)["ended"][0].get("progress"), progress, "the report")
+                for agent in agents:
+                    agent.close()
+                if not vain:
+                    await_space(server.port, lambda s: not s["runs"])
 
 
 def rules_of(server):

@@ -209,7 +209,7 @@ static void note_history(struct model_run *r, const struct note *note)
 
     history_note(&r->history, &r->run, note, NULL, now_us);
     if (r->history.is_unjudged && r->run.orders.word != ORDER_CLOSE)
-        run_rules_judge(&r->history, &r->run.rules, 0, 0, now_us);
+        run_rules_judge(&r->history, &r->run.rules, &(struct run_past){0}, now_us);
 }
 
 static void carry_out_effect(struct model_run *r, const struct policy_output *o)

@@ -9,6 +9,7 @@ ends its agent.
 
 A second job has rounds of 2 or 4 nodes by a rule, whatever nodes come and go, and a hold that ends when 5 are there. In a
 third one, the workers of a node fail until a rule cordons it, and then another worker until the restart budget is used up.
+A fourth one fails until a rule closes it, since it gets no further.
 """
 
 import argparse
@@ -245,6 +246,38 @@ def failures(job):
         raise JobFailed("the ended run: %s" % job.ctl("runs", "--ended"))
 
 
+class VainJob(FailingJob):
+    def program(self):
+        return [os.path.join(torches.HERE, "peers.py"), self.own_word, "--collective=gloo"]
+
+    def reach(self, number):
+        """The next workers set rdzvd/progress to it."""
+        with open(os.path.join(self.meeting, "progress"), "w") as f:
+            f.write(str(number))
+
+
+def vain(job):
+    """Nnodes 3:3, by the rule no-progress=2/1h. Two failures at 57 are one in vain, and three at 58 are two."""
+    mark = 0
+    job.reach(57)
+    for name in ("11", "12", "13"):
+        job.start_agent(name)
+    for times in range(4):
+        job.await_start(mark)
+        if times == 1:
+            job.reach(58)
+        mark = job.fail("12")
+    job.await_start(mark)
+    for agent in job.agents.values():
+        agent.killed = True  # it may end with 1
+    job.fail("13")
+    job.wait(lambda: all(a.code is not None for a in job.agents.values()), "the end of all agents")
+    why = "no progress: each of the last 2 rounds failed within 1h, none raised rdzvd/progress"
+    for words in ("runs", "--ended"), ("why", "job"):
+        if why not in " ".join(job.ctl(*words).split()):
+            raise JobFailed("rdzvctl %s: %s" % (" ".join(words), job.ctl(*words)))
+
+
 def close(job):
     for agent in job.agents.values():
         agent.killed = True  # it may end with 1
@@ -264,7 +297,8 @@ def close(job):
 # Of each case, the job, its --nnodes, the rules, and what happens.
 CASES = {"orders": (OrderJob, "2:3", "none", steer),
          "sizes": (SizeJob, "2:4", "nodes-multiple=2", size),
-         "failures": (FailingJob, "2:3", "cordon-after=2/1h,restart-budget=2/1h", failures)}
+         "failures": (FailingJob, "2:3", "cordon-after=2/1h,restart-budget=2/1h", failures),
+         "progress": (VainJob, "3:3", "no-progress=2/1h", vain)}
 
 
 def run_case(options, torch, name):
@@ -310,7 +344,8 @@ def main():
         signal.signal(number, lambda *_: STOP.set())
     chosen = list(torches.choose(options.torch or (torches.ALL if options.all else None)))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        cases = [(torch, name) for torch in chosen for name in (["orders"] if torch.is_1x else CASES)]
+        cases = [(torch, name) for torch in chosen for name in (["orders"] if torch.is_1x else CASES)
+                 if name != "progress" or torch.name != "2.6"]  # where worker 0 hosts the store
         results = list(pool.map(lambda case: run_case(options, *case), cases))
     print("%d passed, %d failed" % (results.count(True), results.count(False)))
     sys.exit(0 if all(results) else 1)

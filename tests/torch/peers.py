@@ -15,7 +15,8 @@ Started by torchrun. Says what it does as train.py does: `train: EVENT key=value
     sigterm when SIGTERM came, which ends the worker at once         lost   a neighbour has ended
 
 If the file `over` is in DIR, all ranks end with 0, at one step. If DIR has a file `exit.NODE`, and NODE is the value of
-RDZV_TEST_NODE in the environment, the worker ends at once with the number in that file.
+RDZV_TEST_NODE in the environment, the worker ends at once with the number in that file. With `gloo`, rank 0 sets rdzvd/progress
+to the number in the file `progress` when it starts.
 """
 
 import argparse
@@ -47,6 +48,7 @@ class Worker:
         self.who = {"rank": self.rank, "world": self.world, "pid": os.getpid()}
         self.own_exit = os.path.join(options.folder, "exit." + env.get("RDZV_TEST_NODE", ""))
         self.over = os.path.join(options.folder, "over")
+        self.progress = os.path.join(options.folder, "progress")
         self.id = "-"
 
     def listen_for_sigterm(self):
@@ -252,6 +254,9 @@ def gloo(worker):
         dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
         first = torch.tensor([int.from_bytes(os.urandom(4), "big")])
         dist.broadcast(first, src=0)
+        if worker.rank == 0 and os.path.exists(worker.progress):
+            with open(worker.progress) as f:
+                dist.distributed_c10d._get_default_store().set("rdzvd/progress", f.read())
         worker.started("%08x" % int(first[0]))
         count = 0
         while True:

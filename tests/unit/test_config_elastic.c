@@ -103,7 +103,7 @@ static void rules_are_read_from_one_text(void **state)
     static const char *const wrong[] = {
         "restart-budget=3",    "restart-budget=/1h",    "restart-budget=3/0",
         "restart-budget=x/1h", "restart-budget=100/1h", "restart-budget=3/1h/",
-        "restart-budget",      "cordon-after=0/1h",
+        "restart-budget",      "cordon-after=0/1h",     "no-progress=0/1h",
     };
     struct run_rules rules = {.nodes_multiple = 7};
 

@@ -37,7 +37,7 @@ static void end_round(void)
 {
     history_reach(&h, rounds, now_us);
     if (h.is_unjudged)
-        run_rules_judge(&h, &rules, 0, 0, now_us);
+        run_rules_judge(&h, &rules, &(struct run_past){0}, now_us);
 }
 
 /* A worker of that rank and host fails first; NULL: its store is not here. */
@@ -147,13 +147,65 @@ static void runs_of_that_id_that_failed_before_count(void **state)
     rules.restart_budget = (struct rule_limit){2, 3600000};
     rules.cordon_after = (struct rule_limit){3, 3600000};
     fail_at(1, " on b (pid 7)", "b/1/0");
-    run_rules_judge(&h, &rules, 1, 1, now_us);
+    run_rules_judge(&h, &rules, &(struct run_past){.runs = 1, .of_host = 1}, now_us);
     assert_null(h.stop);
     assert_null(h.cordon);
-    run_rules_judge(&h, &rules, 2, 2, now_us);
+    run_rules_judge(&h, &rules, &(struct run_past){.runs = 2, .of_host = 2}, now_us);
     assert_string_equal(h.stop, "restart budget of 2 in 1h is used up: first to fail was rank 1 on "
                                 "node b in 1 of 1 rounds");
     assert_string_equal(h.cordon, "b");
+}
+
+/* A round of 10 s in which workers have set rdzvd/progress to that number; 0: they have not. */
+static void fail_with(uint64_t number)
+{
+    begin_round(10 * SECOND);
+    if (number > h.progress)
+        h.progress = TAILQ_FIRST(&h.rounds)->progress = number;
+    history_leave(&h, "b/1/0", now_us);
+    end_round();
+}
+
+static void a_run_without_progress_is_closed(void **state)
+{
+    (void)state;
+    rules.no_progress = (struct rule_limit){2, 11000};
+    fail_with(5);
+    fail_with(5);
+    fail_with(7);
+    fail_with(0);
+    assert_int_equal(h.vain, 1);
+    begin_round(11 * SECOND); /* a long one, for a new node */
+    goodput_enter(&h.goodput, GOODPUT_NEWCOMER, now_us);
+    end_round();
+    fail_with(0);
+    assert_null(h.stop);
+    begin_round(SECOND); /* a short one is no failure */
+    goodput_enter(&h.goodput, GOODPUT_ORDER, now_us);
+    end_round();
+    fail_with(3);
+    assert_string_equal(h.stop, "no progress: each of the last 2 rounds failed within 11s, none "
+                                "raised rdzvd/progress");
+}
+
+/* Runs of that id that have failed before count, also with the number that they have reached. */
+static void progress_of_a_run_before_is_none(void **state)
+{
+    static const uint64_t numbers[] = {0, 57, 58};
+
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        tear_down(state);
+        set_up(state);
+        rules.no_progress = (struct rule_limit){2, 11000};
+        begin_round(SECOND);
+        h.progress = TAILQ_FIRST(&h.rounds)->progress = numbers[i];
+        history_leave(&h, "b/1/0", now_us);
+        history_reach(&h, rounds, now_us);
+        run_rules_judge(&h, &rules, &(struct run_past){.vain = 1, .progress = 57}, now_us);
+        assert_int_equal(h.vain, numbers[i] == 58 ? 0 : 2);
+        assert_int_equal(h.progress, numbers[i] == 58 ? 58 : 57);
+        assert_int_equal(h.stop != NULL, numbers[i] != 58);
+    }
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -166,6 +218,8 @@ int main(void)
         CASE(other_ends_are_no_failures),
         CASE(a_host_whose_workers_fail_first_again_and_again_is_cordoned),
         CASE(runs_of_that_id_that_failed_before_count),
+        CASE(a_run_without_progress_is_closed),
+        CASE(progress_of_a_run_before_is_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
