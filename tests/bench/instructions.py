@@ -63,6 +63,15 @@ class Add(C10d):
         return modern.add(key(), 1)
 
 
+class AddDeep(Add):
+    """Sixteen in one segment."""
+
+    answer = 16 * 8
+
+    def request(self, i):
+        return 16 * modern.add(key(), 1)
+
+
 class Get(C10d):
     answer = 8 + len(VALUE)
 
@@ -291,7 +300,8 @@ class V2Post(Http):
 
 
 CASES = {
-    "c10d-add": Add, "c10d-get": Get, "c10d-set": Set, "c10d-set-new": SetNew, "c10d-wait": Wait,
+    "c10d-add": Add, "c10d-add-deep": AddDeep, "c10d-get": Get, "c10d-set": Set,
+    "c10d-set-new": SetNew, "c10d-wait": Wait,
     "c10d-wait-later": WaitLater, "c10d-check": Check, "c10d-compare-set": CompareSet,
     "c10d-delete": Delete, "c10d-append": Append, "c10d-multi-get": MultiGet,
     "c10d-multi-set": MultiSet, "c10d-queue": Queue, "c10d-count": CountKeys,
