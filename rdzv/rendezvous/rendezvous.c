@@ -66,28 +66,29 @@ static void lookup_changed(struct rendezvous_space *home, const struct batch_loo
     }
 }
 
-static void keys_changed(struct rendezvous_space *home, const struct command *command)
+__attribute__((noinline)) static void keys_changed(struct rendezvous_space *home,
+                                                   const struct command *command)
 {
-    if (command->kind != COMMAND_KEY_MULTI_SET) {
-        if (torch_key_is_agents(command->key))
-            key_changed(home, command->key);
-    } else if (command->lookup == NULL) {
+    if (command->kind != COMMAND_KEY_MULTI_SET)
+        key_changed(home, command->key);
+    else if (command->lookup == NULL)
         keys_set(home, command->items);
-    } else {
+    else
         lookup_changed(home, command->lookup);
-    }
 }
 
 static void on_applied(void *arg, struct engine_space *space, const struct command *command)
 {
-    struct rendezvous_space *home = driver_space_of(arg, space);
+    struct rendezvous_space *home =
+        space->rendezvous != NULL ? space->rendezvous : driver_space_of(arg, space);
 
     if ((command->kind == COMMAND_KEY_SET || command->kind == COMMAND_KEY_ADD) &&
         home->rdzv->key_set != NULL)
         home->rdzv->key_set(home, command);
     if (home->drains.count != 0 && command->kind == COMMAND_KEY_SET)
         drain_note_set(home, command->key, command->value);
-    if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets)
+    if (command_part(command->kind) == PART_KEYS && command->worker_store == 0 && !home->forgets &&
+        (command->kind == COMMAND_KEY_MULTI_SET || torch_key_is_agents(command->key)))
         keys_changed(home, command);
     else if (command->kind == COMMAND_SPACE_RESET || command->kind == COMMAND_SPACE_FORGET)
         driver_step_space(home, (struct policy_event){.kind = RUN_CHANGED});

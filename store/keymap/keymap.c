@@ -444,12 +444,13 @@ APART static size_t entry_memory(const struct keymap *m, struct slice key)
 
 static inline size_t put_memory(const struct keymap *m, const struct key_put *c)
 {
-    size_t blob = c->blob != NULL ? 0 : reserve_blob_cost(entry_room(c->value.len));
+    bool fits = c->entry != NULL && entry_fits(c->entry, c->value.len);
+    size_t blob = fits || c->blob != NULL ? 0 : reserve_blob_cost(entry_room(c->value.len));
 
-    if (c->entry == NULL)
-        return blob + (c->looked_up ? reserve_cost(entry_size(c->groups, c->key.len))
-                                    : entry_memory(m, c->key));
-    return entry_fits(c->entry, c->value.len) ? 0 : blob;
+    if (c->entry != NULL)
+        return blob;
+    return blob + (c->looked_up ? reserve_cost(entry_size(c->groups, c->key.len))
+                                : entry_memory(m, c->key));
 }
 
 APART static size_t patch_memory(const struct keymap *m, const struct key_patch *c)

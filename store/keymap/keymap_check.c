@@ -20,11 +20,10 @@ struct place {
 
 static inline struct place place_look_up(const struct keymap *m, struct slice key)
 {
-    struct place at = {.key = key};
+    uint64_t hash;
+    struct entry *e = keymap_look_up(m, key, &hash);
 
-    at.entry = keymap_look_up(m, key, &at.hash);
-    at.groups = at.entry == NULL ? keymap_count_groups(m, key) : 0;
-    return at;
+    return (struct place){key, e, hash, e == NULL ? keymap_count_groups(m, key) : 0};
 }
 
 /* The quota's cost of the key without its value. */
@@ -62,10 +61,10 @@ bool keymap_parse_number(struct slice text, int64_t *out)
         at++;
     if (at < len && (text.ptr[at] == '-' || text.ptr[at] == '+'))
         is_negative = text.ptr[at++] == '-';
-    for (begin = at; at < len && text.ptr[at] >= '0' && text.ptr[at] <= '9'; at++) {
-        if (__builtin_mul_overflow(v, 10u, &v) ||
-            __builtin_add_overflow(v, (unsigned)text.ptr[at] - '0', &v))
+    for (begin = at; at < len && byte_is_digit(text.ptr[at]); at++) {
+        if (v > INT64_MAX / 10)
             return false;
+        v = v * 10 + text.ptr[at] - '0';
     }
     if (at == begin || v > (uint64_t)INT64_MAX + is_negative)
         return false;
