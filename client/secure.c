@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/tls/tls.h"
-
 static bool copy_text(char **out, const char *text)
 {
     if (text == NULL || text[0] == '\0')

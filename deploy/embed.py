@@ -3,7 +3,7 @@
 
     embed.py OUT.c ROOT FILE...         each FILE is named as seen from ROOT
     embed.py --rules OUT.c OUT.h FILE   a list of rules, their texts folded (>-); the prototypes of their functions
-    embed.py --kube OUT.c FOLDER        what check knows of Kubernetes and torch: kinds, variables, keys of --rdzv_conf
+    embed.py --kube OUT.c FOLDER        what check knows of Kubernetes and torch: kinds, variables, keys of --rdzv_conf, words
     embed.py --verbs OUT.c              the verbs, each with its options
 """
 import os
@@ -92,11 +92,17 @@ def kube(out, root):
         "struct rdzv_conf_key rdzv_conf_key": [
             (quoted(r["key"]), bits("RDZV_CONF_%s", r["backends"])) for r in rows("conf")]}
     with open(out, "w", encoding="ascii") as f:
-        f.write('/* Made by deploy/embed.py. */\n#include "deploy/kube/job_parts.h"\n#include "deploy/kube/rdzv_conf.h"\n')
+        f.write('/* Made by deploy/embed.py. */\n#include "deploy/kube/job_parts.h"\n#include "deploy/kube/rdzv_conf.h"\n'
+                '#include "deploy/kube/torchrun_args.h"\n')
         for table, lines in tables.items():
             name = table.split()[-1]
             f.write("\nconst %ss[] = {\n%s};\n" % (table, "".join("    {%s},\n" % ", ".join(line) for line in lines)))
             f.write("const size_t %s_count = sizeof %ss / sizeof *%ss;\n" % (name, name, name))
+        lists = {}
+        for r in rows("words"):
+            lists.setdefault(r["list"], []).extend(r["words"].split())
+        for name, words in lists.items():
+            f.write("\nconst char *const %s[] = {%s, NULL};\n" % (name, ", ".join(map(quoted, words))))
 
 
 COLUMNS = 100

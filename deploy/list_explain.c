@@ -2,7 +2,6 @@
  * of check. */
 #include "deploy/check/check_verb.h"
 #include "deploy/template/files.h"
-#include "deploy/template/schema.h"
 #include "deploy/template/template.h"
 #include "deploy/verbs.h"
 

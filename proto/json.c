@@ -2,7 +2,6 @@
 #include "proto/json.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <time.h>
 
 #include "proto/utf8.h"

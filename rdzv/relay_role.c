@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "rdzv/routes.h"
-
 static void relay_role_init(struct server *s)
 {
     forwards_init(&s->forwards, &s->net, s->config, s->engine.options.seed, &s->http.cluster_id);

@@ -1,5 +1,5 @@
 /* Every HTTP path of the daemon, and the endpoint that handles it. */
-#include "rdzv/routes.h"
+#include "rdzv/server.h"
 
 #include <assert.h>
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
-#include "rdzv/http/access.h"
 #include "rdzv/memory.h"
 #include "rdzv/net/handshake.h"
 #include "rdzv/net/listen.h"

@@ -130,3 +130,16 @@ static inline void server_request_restart(struct server *s)
     s->restart = !s->net.draining;
     s->stop = true;
 }
+
+/* --- Every HTTP path of the daemon, routes.c. --- */
+
+/* Ends with a NULL path. */
+extern const struct http_route http_routes[];
+
+/* The routes of a replica that does not lead, in the same order, because requests are counted by
+ * the index of their route. A route with a `standby` handler answers by that; all other requests
+ * are refused, or, if the replica `passes_on`, go to the leader (except those for the page). */
+void routes_stand_by(struct http_route out[STATS_ROUTES], bool passes_on);
+
+/* Those of a relay. */
+extern const struct http_route relay_routes[];

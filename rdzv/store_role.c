@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "rdzv/config/topology.h"
-#include "rdzv/routes.h"
 
 /* A TTL's timer never sleeps longer than etcd's sweep, so that a step of the clock is noticed. */
 #define EXPIRY_SLEEP_MAX_NS INT64_C(500000000)

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/rdzv_client.h"
+
 /* Exit codes; commands.py documents them. */
 enum ctl_exit {
     CTL_FINE = 0,
@@ -70,3 +72,18 @@ bool ctl_check_tls_files(const struct ctl *ctl, char why[CTL_TLS_WHY_MAX]);
 
 /* By a clock that never goes back. */
 double ctl_now_s(void);
+
+/* --- The client of c10d, and the words for what fails, store.c. For commands about keys. --- */
+
+#define STORE_TLS_OPTIONS " (--cacert, --cert, --key, --tls-server-name)"
+
+/* As rdzv_client_new(), for the store of `ctl`, with its TLS. */
+enum rdzv_status store_new(const struct ctl *ctl, int64_t timeout_ms, struct rdzv_client **out);
+
+/* Runs a command with a client for the store of `ctl`, whose keys are named as the store has them.
+ * If there can be no such client, stderr says why. */
+enum ctl_exit store_run(const struct ctl *ctl,
+                        enum ctl_exit (*run)(const struct ctl *ctl, struct rdzv_client *c));
+
+/* The code for the last call that blocked, after a line on stderr unless it is RDZV_OK. */
+enum ctl_exit store_failed(struct rdzv_client *c, enum rdzv_status status);

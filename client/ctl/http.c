@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/ctl/store.h"
 #include "proto/tls/tls.h"
 
 #define TIMEOUT_MS 10000

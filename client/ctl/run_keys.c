@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "client/ctl/print.h"
-#include "client/ctl/store.h"
 #include "client/ctl_run.h"
 
 #define SHOWN_MOST  60  /* bytes of a value in a table, */

@@ -11,7 +11,6 @@
 
 #include "client/ctl/http.h"
 #include "client/ctl/print.h"
-#include "client/ctl/store.h"
 #include "client/ctl_run.h"
 #include "proto/lookup.h"
 

@@ -2,7 +2,6 @@
 #include "deploy/check/check_verb.h"
 
 #include "deploy/template/template.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>
 #include <string.h>

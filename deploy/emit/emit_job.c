@@ -2,10 +2,8 @@
  * the order that deploy/data/model.yaml describes. */
 #include "deploy/emit/emit_job.h"
 
-#include "deploy/template/schema.h"
 #include "deploy/template/values.h"
 #include "deploy/yaml/options.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 

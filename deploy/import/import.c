@@ -3,7 +3,6 @@
 
 #include "deploy/emit/emit_job.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <stdio.h>
 

@@ -363,22 +363,11 @@ static bool find_command(struct job_scope *scope, const struct arg_word *words, 
 /* Programs whose arguments are no command that starts. */
 static bool is_talk(const struct arg_word *words, size_t count)
 {
-    static const char *const talkers[] = {
-        "echo",    "printf",     "which",    "type",  "pip",   "pip3",   "apt",    "apt-get",
-        "grep",    "cat",        "ls",       "[",     "[[",    "test",   "pgrep",  "pkill",
-        "kill",    "killall",    "cp",       "mv",    "ln",    "rm",     "chmod",  "tee",
-        "chown",   "hash",       "alias",    "sed",   "awk",   "mkdir",  "cd",     "find",
-        "tar",     "wait",       "trap",     "sleep", "curl",  "wget",   "git",    "touch",
-        "diff",    "set",        "wc",       "head",  "tail",  "yum",    "apk",    "ssh",
-        "kubectl", "nvidia-smi", "hostname", "date",  "true",  "exit",   "ulimit", "ldconfig",
-        "mount",   "uname",      "docker",   "pdsh",  "unset", "return", "shift",  "read",
-        "iperf",   "ping",       "nslookup", NULL};
-
     if (count > 1 && text_is(words[0].text, "conda", "uv"))
         return strcmp(words[1].text, "run") != 0; /* it installs something */
     if (count > 1 && strcmp(words[0].text, "command") == 0)
         return words[1].text[0] == '-';
-    return count > 0 && text_is_one_of(kube_base_name(words[0].text), talkers);
+    return count > 0 && text_is_one_of(kube_base_name(words[0].text), command_talkers);
 }
 
 static bool may_be_script(const struct arg_word *word)

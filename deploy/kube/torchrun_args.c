@@ -1,43 +1,27 @@
-/* The table of options, and the rules of argparse for them. */
+/* Finds torchrun and its options: the rules of argparse for them. */
 #include "deploy/kube/torchrun_args.h"
 
 #include "deploy/kube/kube_view.h"
 
 #include <string.h>
 
-/* First those of enum torchrun_option, in its order; nothing here asks for the others. */
-static const char *const *const names =
-    WORDS("nnodes", "nproc_per_node", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "rdzv_conf",
-          "standalone", "max_restarts", "node_rank", "master_addr", "master_port", "local_addr",
-          "monitor_interval", "start_method", "role", "module", "no_python", "run_path", "log_dir",
-          "redirects", "tee", "local_ranks_filter", "duplicate_stdout_filters",
-          "duplicate_stderr_filters", "logs_specs", "numa_binding", "signals_to_handle",
-          "event_log_handler", "virtual_local_rank", "use_env", "help");
-/* Those that take no value. */
-static const char *const *const switches =
-    WORDS("standalone", "module", "no_python", "run_path", "virtual_local_rank", "use_env", "help");
 #define NO_OPTION SIZE_MAX
-
-static const char *const variables[TORCHRUN_OPTIONS] = {
-    "PET_NNODES",    "PET_NPROC_PER_NODE", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT",
-    "PET_RDZV_ID",   "PET_RDZV_CONF",      "PET_STANDALONE",   "PET_MAX_RESTARTS",
-    "PET_NODE_RANK", "PET_MASTER_ADDR",    "PET_MASTER_PORT",  "PET_LOCAL_ADDR"};
 
 const char *torchrun_option_name(enum torchrun_option option)
 {
-    return option < TORCHRUN_OPTIONS ? names[option] : "";
+    return option < TORCHRUN_OPTIONS ? torchrun_options[option] : "";
 }
 
 const char *torchrun_option_variable(enum torchrun_option option)
 {
-    return option < TORCHRUN_OPTIONS ? variables[option] : "";
+    return option < TORCHRUN_OPTIONS ? torchrun_variables[option] : "";
 }
 
 enum torchrun_option torchrun_option_of_variable(const char *variable)
 {
     enum torchrun_option o = 0;
 
-    while (o < TORCHRUN_OPTIONS && strcmp(variable, variables[o]) != 0)
+    while (o < TORCHRUN_OPTIONS && strcmp(variable, torchrun_variables[o]) != 0)
         o++;
     return o < TORCHRUN_OPTIONS ? o : TORCHRUN_UNKNOWN;
 }
@@ -48,17 +32,10 @@ enum torchrun_option torchrun_option_of_variable(const char *variable)
  * programs with arguments of their own; and `$LAUNCHER`, which may name such a program. */
 static bool may_precede(const char *text)
 {
-    static const char *const wrappers[] = {
-        "exec",    "env",   "nohup",     "time",   "nice",       "sudo",   "then",      "eval",
-        "do",      "else",  "if",        "while",  "until",      "!",      "{",         "numactl",
-        "taskset", "tini",  "dumb-init", "stdbuf", "timeout",    "setsid", "catchsegv", "ionice",
-        "bash",    "sh",    "nsys",      "ncu",    "strace",     "gdb",    "uv",        "poetry",
-        "conda",   "mamba", "hatch",     "pdm",    "micromamba", "pixi",   "pipenv",    "mpirun",
-        "mpiexec", "srun",  "rye",       NULL};
     const char *base = kube_base_name(text);
 
-    return text_is_one_of(base, wrappers) || strncmp(base, "python", 6) == 0 || *text == '-' ||
-           *text == '$' || strchr(text, '=') != NULL ||
+    return text_is_one_of(base, command_wrappers) || strncmp(base, "python", 6) == 0 ||
+           *text == '-' || *text == '$' || strchr(text, '=') != NULL ||
            strspn(text, "0123456789smh,.:") == strlen(text);
 }
 
@@ -128,10 +105,10 @@ static size_t option_index(const char *name, size_t len)
 {
     size_t found = NO_OPTION;
 
-    for (size_t i = 0; names[i] != NULL; i++) {
-        if (strncmp(names[i], name, len) != 0)
+    for (size_t i = 0; torchrun_options[i] != NULL; i++) {
+        if (strncmp(torchrun_options[i], name, len) != 0)
             continue;
-        if (names[i][len] == '\0')
+        if (torchrun_options[i][len] == '\0')
             return i;
         if (found != NO_OPTION)
             return NO_OPTION;
@@ -172,11 +149,12 @@ static void parse_long(struct arena *a, const struct arg_word *words, size_t cou
     };
     *used = 1;
     out->of_accelerate = index == NO_OPTION ? accelerate_option(name) : out->option;
-    out->nearest = index == NO_OPTION ? nearest_name(name, names) : NULL;
+    out->nearest = index == NO_OPTION ? nearest_name(name, torchrun_options) : NULL;
     if (equals != NULL) {
         out->value = arg_word_from(&words[0], len + 3);
-    } else if (count > 1 && (index == NO_OPTION ? words[1].text[0] != '-'
-                                                : !text_is_one_of(names[index], switches))) {
+    } else if (count > 1 &&
+               (index == NO_OPTION ? words[1].text[0] != '-'
+                                   : !text_is_one_of(torchrun_options[index], torchrun_switches))) {
         out->value = arg_word_from(&words[1], 0);
         out->separate = true;
         *used = 2;

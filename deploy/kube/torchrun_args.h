@@ -26,6 +26,11 @@ enum torchrun_option {
 };
 #define TORCHRUN_OPTIONS TORCHRUN_OTHER
 
+/* Lists of data/words.yaml, which says what each has; NULL ends a list. */
+extern const char *const torchrun_options[],
+    *const torchrun_switches[], *const torchrun_variables[], *const command_wrappers[],
+                                                                 *const command_talkers[];
+
 /* "rdzv_endpoint" */
 const char *torchrun_option_name(enum torchrun_option option);
 /* "PET_RDZV_ENDPOINT" */

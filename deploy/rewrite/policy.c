@@ -3,7 +3,6 @@
 #include "deploy/rewrite/rewrite_plan.h"
 #include "deploy/template/values.h"
 #include "deploy/verbs.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 

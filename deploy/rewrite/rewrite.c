@@ -3,7 +3,6 @@
 #include "deploy/rewrite/rewrite.h"
 
 #include "deploy/check/check.h"
-#include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_plan.h"
 #include "deploy/verbs.h"
 

@@ -1,9 +1,7 @@
 /* Edits the bytes between the marks of nodes, and looks for what has no marks in the text around
  * them: dashes, commas, line ends, comments after a value. A file gets its new text if all its
  * edits are safe. */
-#include "deploy/rewrite/rewrite_edit.h"
-
-#include "deploy/yaml/yaml_write.h"
+#include "deploy/rewrite/rewrite.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Recognises an etcd, refuses those that rdzvd cannot replace, and edits the objects around it. */
 #include "deploy/rewrite/rewrite_plan.h"
 
-#include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/yaml/options.h"
 
 #include <string.h>

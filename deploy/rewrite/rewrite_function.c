@@ -2,7 +2,6 @@
 #include "deploy/rewrite/rewrite.h"
 
 #include "deploy/rewrite/rewrite_plan.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 

@@ -1,9 +1,7 @@
 /* Moves options of torchrun, PET_* variables and elasticPolicies to c10d. */
 #include "deploy/rewrite/rewrite_job.h"
 
-#include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_plan.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 

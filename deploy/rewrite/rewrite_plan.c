@@ -3,9 +3,7 @@
 #include "deploy/rewrite/rewrite_plan.h"
 
 #include "deploy/check/check.h"
-#include "deploy/rewrite/rewrite_edit.h"
 #include "deploy/rewrite/rewrite_job.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,6 @@
 #include "deploy/rewrite/rewrite_job.h"
 
 #include "deploy/kube/rdzv_conf.h"
-#include "deploy/rewrite/rewrite_edit.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 

@@ -1,9 +1,7 @@
 /* Writes settings as a user file has them; the templates make the manifests. */
 #include "deploy/rewrite/rewrite_plan.h"
 
-#include "deploy/template/schema.h"
 #include "deploy/template/values.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 

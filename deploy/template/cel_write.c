@@ -1,6 +1,5 @@
 /* Writes a tree as a literal of CEL. */
 #include "deploy/template/values.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 

@@ -1,7 +1,5 @@
 /* Checks settings against their description, by walking through both in parallel, with the place
- * `at` of each for messages: "rdzv.conf", "volumes[2].name". See schema.h for the contract. */
-#include "deploy/template/schema.h"
-
+ * `at` of each for messages: "rdzv.conf", "volumes[2].name". See files.h for the contract. */
 #include "deploy/template/files.h"
 
 #include <regex.h>

@@ -3,7 +3,6 @@
 
 #include "deploy/template/files.h"
 #include "deploy/template/values.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* A list of blocks that are filled from the front. A large allocation gets a block of its own. */
 #include "deploy/yaml/arena.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Writes trees. A text gets quotes if any reader needs them: YAML 1.1, YAML 1.2, and tools that
  * guess. */
-#include "deploy/yaml/yaml_write.h"
+#include "deploy/yaml/yaml_doc.h"
 
 #include "proto/utf8.h"
 

@@ -1,7 +1,6 @@
 /* Remedies for faults of TLS. See tls.h for the contract. */
 #include "proto/tls/tls.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #define NO_TLS \
@@ -13,8 +12,7 @@
 
 /* OpenSSL's words for the fault -> the remedy. The first match counts; the last is for all. */
 static const struct tls_hint hints[] = {
-    {"unable to get local issuer certificate", OF_CA, TLS_MATTER_CA},
-    {"unable to get issuer certificate", OF_CA, TLS_MATTER_CA},
+    {"issuer certificate", OF_CA, TLS_MATTER_CA},
     {"unable to verify the first certificate", OF_CA, TLS_MATTER_CA},
     {"self-signed certificate", OF_CA, TLS_MATTER_CA},
     {"self signed certificate", OF_CA, TLS_MATTER_CA},
@@ -28,10 +26,7 @@ static const struct tls_hint hints[] = {
     {"hostname mismatch", NAME, TLS_MATTER_NAME},
     {"IP address mismatch", NAME, TLS_MATTER_NAME},
     {"subject name", NAME, TLS_MATTER_NAME}, /* libcurl's own word for it */
-    {"unsuitable certificate purpose", "its extendedKeyUsage must include serverAuth",
-     TLS_MATTER_NONE},
-    {"unsupported certificate purpose", "its extendedKeyUsage must include serverAuth",
-     TLS_MATTER_NONE},
+    {"certificate purpose", "its extendedKeyUsage must include serverAuth", TLS_MATTER_NONE},
     {"alert certificate required", OURS, TLS_MATTER_OURS},
     {"alert bad certificate", OURS, TLS_MATTER_OURS},
     {"alert unknown ca", OURS, TLS_MATTER_OURS},

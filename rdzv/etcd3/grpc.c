@@ -9,7 +9,6 @@
 #include "proto/tls/tls.h"
 #include "rdzv/etcd3/grpc_session.h"
 #include "rdzv/net/net.h"
-#include "rdzv/net/resolve.h"
 
 #define CONNECT_MS 1000u
 #define RETRY_MS   200u

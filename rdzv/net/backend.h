@@ -6,7 +6,7 @@
 
 #include "rdzv/engine/stats.h"
 #include "rdzv/net/peer.h"
-#include "store/change/result.h"
+#include "store/change/change.h"
 #include "store/memory/blob.h"
 
 struct conn;

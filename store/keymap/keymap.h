@@ -5,7 +5,6 @@
 #pragma once
 
 #include "store/change/change.h"
-#include "store/change/result.h"
 #include "store/change/wake.h"
 #include "store/memory/lazy_free.h"
 #include "store/memory/quota.h"

@@ -42,7 +42,6 @@
 #include "proto/queue.h"
 #include "proto/relay.h"
 #include "store/change/change.h"
-#include "store/change/result.h"
 #include "store/keymap/keymap.h"
 #include "store/memory/quota.h"
 #include "store/memory/table.h"

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "store/change/change.h"
-#include "store/change/result.h"
 #include "store/memory/lazy_free.h"
 #include "store/tree/expiry.h"
 #include "store/tree/watch.h"

@@ -9,7 +9,6 @@
 
 #include "deploy/emit/emit_job.h"
 #include "deploy/import/import.h"
-#include "deploy/yaml/yaml_write.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_errors(const struct diag *d)

@@ -11,7 +11,6 @@
 
 #include "deploy/emit/emit_job.h"
 #include "deploy/template/files.h"
-#include "deploy/yaml/yaml_write.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Trees that aliases make large are looked at in their beginning alone. */

@@ -55,7 +55,7 @@ BUGS = [
     Bug("snapshots have no events", "store/tree/watch.c",
         "        h->history[index % HISTORY_EVENTS] = e;\n        h->bytes += event_size(e);\n        return true;",
         "        tree_event_unref(e);\n        return true;"),
-    Bug("a start from a snapshot skips an index", "store/tree/tree_load.c",
+    Bug("a start from a snapshot skips an index", "store/tree/tree_snapshot.c",
         "t->index = t->hub.last = state->tree_index;",
         "t->index = t->hub.last = state->tree_index + 1;"),
     # Order and answers.

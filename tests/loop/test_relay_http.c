@@ -13,7 +13,6 @@
 #include "proto/relay.h"
 #include "proto/relay.pb-c.h"
 #include "rdzv/relay/forward.h"
-#include "rdzv/routes.h"
 #include "tests/loop/harness.h"
 
 static const struct http_route routes[] = {

@@ -2,8 +2,6 @@
  */
 #include "deploy/template/values.h"
 
-#include "deploy/yaml/yaml_write.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

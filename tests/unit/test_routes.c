@@ -8,7 +8,7 @@
 
 #include "rdzv/admin/handlers.h"
 #include "rdzv/relay/forward.h"
-#include "rdzv/routes.h"
+#include "rdzv/server.h"
 
 static const struct http_route *find(const struct http_route *table, const char *path)
 {

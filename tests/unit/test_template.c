@@ -3,7 +3,6 @@
 #include "deploy/template/template.h"
 
 #include "deploy/template/values.h"
-#include "deploy/yaml/yaml_write.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* deploy/data/types.yaml: which texts fit which type. */
-#include "deploy/template/schema.h"
+#include "deploy/template/files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

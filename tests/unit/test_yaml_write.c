@@ -1,5 +1,5 @@
 /* deploy/yaml/yaml_write: what needs quotes, what becomes a block, and where comments go. */
-#include "deploy/yaml/yaml_write.h"
+#include "deploy/yaml/yaml_doc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
