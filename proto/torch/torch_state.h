@@ -20,6 +20,7 @@ struct torch_node {
     bool waiting;
     bool redundant;
     bool has_heartbeat;
+    bool has_placeholders; /* in no text: it is lost, and has left the keys that others wait for */
 };
 
 struct torch_state {

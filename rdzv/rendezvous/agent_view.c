@@ -108,13 +108,12 @@ static enum place place_of(struct step *s, const struct agent *a, const struct t
 /* The round as it was completed, unless the agent has another place there by now. */
 static size_t others_as_completed(const struct run_view *v, const struct torch_node *own)
 {
-    const struct torch_node *was = NULL;
+    const struct torch_node *was = torch_state_find(&v->last_completed, own);
 
-    if (v->has_completed && v->last_completed.round == v->state.round)
-        was = torch_state_find(&v->last_completed, own);
-    if (was != NULL && was->participant && was->rank == own->rank)
-        return torch_state_participants(&v->last_completed) - 1;
-    return v->participants - 1;
+    return was != NULL && was->participant && was->rank == own->rank &&
+                   v->last_completed.round == v->state.round
+               ? v->completed_participants - 1
+               : v->participants - 1;
 }
 
 static size_t count_others(struct step *s, struct agent *a, enum place place,

@@ -180,7 +180,7 @@ static bool are_others_lost(const struct run *run)
 static void note_released(struct step *s)
 {
     const struct run *run = s->run;
-    size_t nodes = torch_state_participants(&run->view.last_completed);
+    size_t nodes = run->view.completed_participants;
     size_t lost =
         is_round_over(run) || nodes < run->finishing.count ? 0 : nodes - run->finishing.count;
 

@@ -75,7 +75,7 @@ bool loss_lacks_nodes(const struct run *run, const struct torch_state *state)
     const struct run_view *v = &run->view;
 
     return v->has_completed && v->last_completed.round == state->round &&
-           torch_state_participants(state) < torch_state_participants(&v->last_completed);
+           torch_state_participants(state) < v->completed_participants;
 }
 
 /* A mark is not needed any more once the lost nodes are back, unless more than their absence was
@@ -172,7 +172,8 @@ void loss_take_out(struct torch_state *state, struct torch_node *node)
 }
 
 /* Puts the edited state, without the nodes that are lost. `missed`: the nodes that are left cannot
- * go on, so they get the mark, if no node waits, and the keys that the lost nodes owe them. */
+ * go on, so they get the mark, if no node waits, and the keys that the lost nodes owe them. Losses
+ * that notify no agent may have one text, as when all pods of a large job end. */
 static void put_without(struct step *s, bool missed, const char *why)
 {
     struct torch_state *next = &s->edited;
@@ -183,7 +184,7 @@ static void put_without(struct step *s, bool missed, const char *why)
         set_mark(next);
     if (!next->complete)
         clear_mark(next);
-    if (!step_put_edited(s, 0))
+    if (!(notify ? step_put_edited(s, 0) : step_put_late(s, &loss_mark, 0)))
         return;
     if (notify)
         notify_survivors(s, why);

@@ -24,7 +24,8 @@ __attribute__((format(printf, 4, 5))) static void owe(struct step *s, int64_t ro
     va_start(args, format);
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
-    step_put_round_key(s, POLICY_PUT_IF_ABSENT, round, name, slice_str(value));
+    s->is_full =
+        !step_put_round_key(s, POLICY_PUT_IF_ABSENT, round, name, slice_str(value)) || s->is_full;
 }
 
 /* Each agent reads what each other wrote: torch before 2.4. The state tells 2.3 and later by its
@@ -108,36 +109,38 @@ static bool may_any_be_misled(const struct run *run)
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
-        const struct torch_node *node = run_node_of(run, a);
+        const struct torch_node *node =
+            a->workers_round == run->view.state.round ? NULL : run_node_of(run, a);
 
-        if (run->shares_roles && node != NULL && node->participant &&
-            a->workers_round != run->view.state.round)
+        if (run->shares_roles && node != NULL && node->participant)
             return true;
     }
     return false;
 }
 
+/* A thousand nodes may be lost one by one: each gets its placeholders once. */
 void placeholder_keys_put(struct step *s)
 {
+    struct torch_state *then = &s->run->view.last_completed;
     const struct run_view *v = &s->run->view;
-    const struct torch_state *then = &v->last_completed;
+    struct node_pairs pairs = {.before = then, .now = &v->state};
+    const struct torch_node *was, *now;
 
     if (!v->has_completed || then->count > NODES_MOST || then->round != v->state.round ||
         !may_be_waited_for(s))
         return;
     s->run->must_meet = s->run->must_meet || may_any_be_misled(s->run);
-    for (size_t i = 0; i < then->count; i++) {
-        const struct torch_node *now = torch_state_find(&v->state, &then->nodes[i]);
-        int64_t rank = then->nodes[i].rank;
-
-        if (!then->nodes[i].participant || (now != NULL && now->participant))
+    while (node_pairs_next(&pairs, &was, &now)) {
+        if (was == NULL || !was->participant || was->has_placeholders ||
+            (now != NULL && now->participant))
             continue;
-        owe_role(s, then->round, rank);
-        if (rank != 0)
-            continue;
-        owe_place(s, then->round);
-        if (agent_zero_reads_all(s->run))
-            owe_ranks(s, then->round, torch_state_participants(then));
+        s->is_full = false;
+        owe_role(s, then->round, was->rank);
+        if (was->rank == 0)
+            owe_place(s, then->round);
+        if (was->rank == 0 && agent_zero_reads_all(s->run))
+            owe_ranks(s, then->round, v->completed_participants);
+        then->nodes[was - then->nodes].has_placeholders = !s->is_full;
     }
 }
 

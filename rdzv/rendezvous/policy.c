@@ -20,12 +20,11 @@ static void drop_request(struct run *run, struct agent *a)
 static void recall_round(struct run *run, struct agent *a)
 {
     const struct run_view *v = &run->view;
-    const struct torch_node *then =
-        v->has_completed ? torch_state_find(&v->last_completed, &a->node) : NULL;
+    const struct torch_node *then = torch_state_find(&v->last_completed, &a->node);
 
     if (then == NULL || !then->participant)
         return;
-    a->nodes = torch_state_participants(&v->last_completed);
+    a->nodes = v->completed_participants;
     a->round = a->workers_round = v->last_completed.round;
     admit_note_room(run, a, a->nodes);
 }

@@ -35,8 +35,7 @@ static enum place find_place(const struct run *run, const struct agent *a, struc
         back->rank = then->rank;
         return PLACE_FOUND;
     }
-    if (v->state.complete && run->fill != FILL_BELOW_MAX &&
-        torch_state_participants(&v->state) >= a->nodes)
+    if (v->state.complete && run->fill != FILL_BELOW_MAX && v->participants >= a->nodes)
         return PLACE_TAKEN;
     back->waiting = true;
     return PLACE_FOUND;

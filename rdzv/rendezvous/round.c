@@ -7,7 +7,7 @@
 /* Its node is in the complete round. */
 static void enter_round(struct run *run, struct agent *a)
 {
-    a->nodes = torch_state_participants(&run->view.last_completed);
+    a->nodes = run->view.completed_participants;
     a->round = run->view.state.round;
     admit_note_room(run, a, a->nodes);
 }

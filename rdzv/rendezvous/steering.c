@@ -95,9 +95,7 @@ static size_t count_kept_out(const struct run *run, const struct torch_state *st
 
 size_t steering_wanted(const struct run *run)
 {
-    const struct torch_state *last = &run->view.last_completed;
-
-    return torch_state_participants(last) - count_kept_out(run, last);
+    return run->view.completed_participants - count_kept_out(run, &run->view.last_completed);
 }
 
 /* --- MAX. --- */
@@ -176,7 +174,7 @@ bool policy_can_spare(const struct run *run, struct slice host)
     const struct agent *a;
 
     if (least == 0)
-        least = torch_state_participants(&run->view.last_completed);
+        least = run->view.completed_participants;
     TAILQ_FOREACH(a, &run->agents, entry)
         here += a->naming == NAMING_LISTED && a->link == LINK_HERE && !a->closes &&
                 !run_keeps_out(run, &a->node) && !slice_equal(a->node.addr, host);
@@ -186,10 +184,7 @@ bool policy_can_spare(const struct run *run, struct slice host)
 /* The nodes of the complete round meet whatever the nodes outside do. */
 static bool meets_anyway(const struct run *run)
 {
-    const struct run_view *v = &run->view;
-
-    return meeting_is_open(run) || (v->has_completed && v->last_completed.round == v->state.round &&
-                                    v->participants < torch_state_participants(&v->last_completed));
+    return meeting_is_open(run) || loss_lacks_nodes(run, &run->view.state);
 }
 
 static bool is_shut(struct step *s)

@@ -18,7 +18,7 @@ void run_view_fini(struct run_view *v)
     v->ranks = (struct slice){0};
     v->exists = v->is_state = v->has_completed = v->unread = v->is_ahead = v->is_ours = false;
     v->late = 0;
-    v->waiting = v->participants = 0;
+    v->waiting = v->participants = v->completed_participants = 0;
 }
 
 bool run_view_has_record(const struct run_view *v)
@@ -32,6 +32,7 @@ static bool note_completed(struct run_view *v, const struct torch_state *state)
     if (!absent_nodes_keep(state, v->has_completed, &v->last_completed, &v->absent))
         return false;
     v->has_completed = true;
+    v->completed_participants = torch_state_participants(state);
     v->completions++;
     return true;
 }
@@ -46,6 +47,7 @@ static void forget_unkept_round(struct run_view *v)
         return;
     torch_state_free(&v->last_completed);
     v->has_completed = false;
+    v->completed_participants = 0;
 }
 
 static size_t first_waiting(const struct torch_state *state)

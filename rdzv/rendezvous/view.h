@@ -38,6 +38,7 @@ struct run_view {
     struct torch_state before;         /* the state before the last change; empty at first */
     bool has_completed;                /* `last_completed` is a round */
     struct torch_state last_completed; /* the last complete round, at its completion */
+    size_t completed_participants;     /* of that; 0: there is none */
     struct torch_state absent;         /* nodes without which it was completed, see torch_nodes.h */
 
     bool is_ahead;  /* `state` is newer than the value */

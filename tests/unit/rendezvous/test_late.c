@@ -3,6 +3,26 @@
 
 #define MOST 64 /* changes that have one text */
 
+/* The first loss notifies the others at once. */
+static void losses_after_the_first_one_have_one_text(void **state)
+{
+    struct scene *s = *state;
+
+    scene_meet(s, 5);
+    s->settings.late_text = 1;
+    scene_disconnect(s, &s->agents[1]);
+    assert_int_equal(scene_count(s, POLICY_PUT), 1);
+    for (size_t i = 2; i < 4; i++) {
+        scene_disconnect(s, &s->agents[i]);
+        assert_int_equal(scene_count(s, POLICY_PUT), 0);
+    }
+    assert_int_equal(s->run.view.participants, 2);
+    scene_event(s, RUN_TICK, NULL);
+    assert_int_equal(scene_count(s, POLICY_PUT), 1);
+    assert_int_equal(scene_participants(s), 2);
+    assert_int_equal(scene_waiting_nodes(s), 1);
+}
+
 /* Agents "a", "b", …; "a" has joined. Each text counts as long. */
 static void begin(struct scene *s, size_t count)
 {
@@ -157,6 +177,7 @@ static void after_the_text_of_a_tool_a_join_has_its_text_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(losses_after_the_first_one_have_one_text),
         TEST(a_join_is_answered_with_the_next_tick),
         TEST(so_many_joins_have_one_text),
         TEST(a_complete_round_has_all_joins),

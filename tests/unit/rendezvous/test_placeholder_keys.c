@@ -55,6 +55,34 @@ static void agent_zero_gets_the_role_of_a_lost_node(void **state)
     assert_null(scene_get(s, ".0/torchelastic/assigned_ranks/0"));
 }
 
+/* If all pods of a job end, a thousand nodes are lost one by one. */
+static void each_lost_node_gets_its_placeholders_once(void **state)
+{
+    struct scene *s = *state;
+
+    scene_meet(s, 4);
+    scene_disconnect(s, &s->agents[0]);
+    assert_int_equal(scene_count(s, POLICY_PUT_IF_ABSENT), 1 + 4);
+    for (size_t i = 1; i < 3; i++) {
+        scene_disconnect(s, &s->agents[i]);
+        assert_int_equal(scene_count(s, POLICY_PUT_IF_ABSENT), 1);
+    }
+    assert_non_null(scene_get(s, ".0/torchelastic/role_info/2"));
+}
+
+static void placeholders_that_had_no_room_are_put_with_the_next_loss(void **state)
+{
+    struct scene *s = *state;
+
+    scene_meet(s, 4);
+    s->room = 200;
+    scene_disconnect(s, &s->agents[0]);
+    assert_null(scene_get(s, ".0/torchelastic/assigned_ranks/3"));
+    s->room = SIZE_MAX;
+    scene_disconnect(s, &s->agents[1]);
+    assert_non_null(scene_get(s, ".0/torchelastic/assigned_ranks/3"));
+}
+
 /* They have all that they wait for. */
 static void nobody_waits_long_after_the_round_was_complete(void **state)
 {
@@ -86,6 +114,8 @@ int main(void)
         TEST(old_agents_get_a_place_too),
         TEST(later_agents_get_rdzvd_as_their_place),
         TEST(agent_zero_gets_the_role_of_a_lost_node),
+        TEST(each_lost_node_gets_its_placeholders_once),
+        TEST(placeholders_that_had_no_room_are_put_with_the_next_loss),
         TEST(nobody_waits_long_after_the_round_was_complete),
         TEST(an_agent_that_still_waits_gets_them_later_too),
     };
