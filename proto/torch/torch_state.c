@@ -66,10 +66,10 @@ bool torch_state_copy(const struct torch_state *s, struct torch_state *out)
     copy.nodes = NULL;
     copy.cap = 0;
     if (s->count > 0) {
-        copy.nodes = torch_memory.grow(NULL, s->count, sizeof *s->nodes);
+        copy.cap = s->count + 1; /* most copies get a node */
+        copy.nodes = torch_memory.grow(NULL, copy.cap, sizeof *s->nodes);
         if (copy.nodes == NULL)
             return false;
-        copy.cap = s->count;
         memcpy(copy.nodes, s->nodes, s->count * sizeof *s->nodes);
     }
     if (copy.memory != NULL)

@@ -400,6 +400,7 @@ struct torch_seam torch_front_seam(const struct torch_front *f, size_t count)
     return seam;
 }
 
+/* The pickle is written from the open frame on: what is in front of that is known as text. */
 bool torch_front_write(const struct torch_front *f, size_t count, const struct torch_state *s,
                        uint8_t **text, size_t *len)
 {
@@ -409,21 +410,21 @@ bool torch_front_write(const struct torch_front *f, size_t count, const struct t
     struct writer *out = &w.pickle.out;
 
     *text = NULL;
-    if (begin_writing(&w, m->len)) {
-        writer_put(out, f->pickle.ptr, m->len);
-        w.pickle.frame = m->frame;
+    if (begin_writing(&w, m->len - seam.header)) {
+        writer_put(out, f->pickle.ptr + seam.header, m->len - seam.header);
+        w.pickle.frame = m->frame - seam.header;
         w.pickle.memoed = m->memoed;
         w.numbers = f->numbers;
         put_batches(&w, TORCH_PARTICIPANTS, PICKLE_SETITEMS, count % BATCH);
         put_rest(&w);
-        *len = base64_size(out->len);
+        *len = base64_size(seam.header + out->len);
         *text = malloc(*len);
     }
     if (*text != NULL) {
         memcpy(*text, f->text, seam.cut / 3 * 4);
-        base64_encode((struct slice){out->ptr + seam.header, seam.header_end - seam.header},
+        base64_encode((struct slice){out->ptr, seam.header_end - seam.header},
                       *text + seam.header / 3 * 4);
-        base64_encode((struct slice){out->ptr + seam.cut, out->len - seam.cut},
+        base64_encode(slice_from((struct slice){out->ptr, out->len}, seam.cut - seam.header),
                       *text + seam.cut / 3 * 4);
     }
     end_writing(&w);

@@ -181,22 +181,18 @@ bool policy_can_spare(const struct run *run, struct slice host)
     return here >= least;
 }
 
-/* The nodes of the complete round meet whatever the nodes outside do. */
-static bool meets_anyway(const struct run *run)
-{
-    return meeting_is_open(run) || loss_lacks_nodes(run, &run->view.state);
-}
-
 static bool is_shut(struct step *s)
 {
     const struct run *run = s->run;
     const struct run_view *v = &run->view;
-    bool grows = v->state.complete && !meets_anyway(run);
     uint64_t here;
+    bool grows;
 
     if ((run->rules.nodes_multiple == 0 && run->rules.grow_interval_ms == 0) || v->unread ||
         v->state.closed)
         return false;
+    /* else the nodes of the complete round meet, whatever the nodes outside do */
+    grows = v->state.complete && !meeting_is_open(run) && !loss_lacks_nodes(run, &v->state);
     if (run->start != START_OVER)
         return grows;
     here = count_here(s);
