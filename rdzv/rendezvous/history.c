@@ -9,7 +9,7 @@
 
 /* --- Texts and lists. --- */
 
-static void history_drop_text(char **text)
+void history_drop_text(char **text)
 {
     account_heap_free(ACCOUNT_RUNS, *text);
     *text = NULL;

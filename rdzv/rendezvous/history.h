@@ -66,7 +66,7 @@ struct history {
     int64_t known_us;   /* the run was there before; since then it is seen. 0: from its begin on */
     struct goodput goodput;
     bool is_unjudged;  /* a failure has ended a round: run_rules.c of admin/ */
-    char *stop;        /* by a rule, the run must be closed, for that reason; owned */
+    char *stop;        /* by a rule or an order, the run must be closed, why; owned */
     char *cordon;      /* the same: this host must be cordoned; owned */
     int64_t struck_us; /* that was so last: failures before it are no strikes */
     uint64_t progress; /* the highest of all rounds */
@@ -75,6 +75,7 @@ struct history {
 };
 
 void history_fini(struct history *h);
+void history_drop_text(char **text); /* an owned one; NULL after that */
 
 /* The newest round, if it is complete and goes on; else NULL. */
 struct history_round *history_standing(const struct history *h);

@@ -376,14 +376,10 @@ static struct operator_answer order_dump(struct live_run *run, const struct oper
 /* The store has the order. */
 static void note_order(struct live_run *run, const struct operator_order *o)
 {
-    switch (o->verb) {
-    case OPERATOR_RESTART:
-        break;
-    case OPERATOR_RULES:
+    if (o->verb == OPERATOR_RULES) {
         run->has_rules = o->rules_text != NULL;
         run->run.rules = run->has_rules ? o->rules : run->run.settings->rules;
-        break;
-    default:
+    } else if (o->verb != OPERATOR_RESTART) {
         run->run.orders.word = o->verb == OPERATOR_HOLD    ? ORDER_HOLD
                                : o->verb == OPERATOR_CLOSE ? ORDER_CLOSE
                                                            : ORDER_NONE;
@@ -415,11 +411,15 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
         return answer_of(status);
     operator_log(run->home->space, o);
     note_order(run, o);
+    if (o->verb == OPERATOR_CLOSE && run->history.stop == NULL && *o->reason != '\0')
+        run->history.stop =
+            account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, o->reason, strlen(o->reason));
     driver_step(run, event);
+    if (o->verb == OPERATOR_CLOSE)
+        history_drop_text(&run->history.stop);
     return answer_of(STORE_OK);
 }
 
-/* history.stop is the reason of the end until the run has ended. */
 void operator_obey_rules(struct live_run *run)
 {
     char *stop = run->history.stop, *host = run->history.cordon, why[128], time[UNITS_TEXT_MAX];
@@ -448,8 +448,7 @@ void operator_obey_rules(struct live_run *run)
         if (operator_order_run(&run->run.view, &o).status == 503)
             return; /* the store takes no changes: the next step tries again */
         run->home->rdzv->engine->stats.jobs.runs_stopped++;
-        account_heap_free(ACCOUNT_RUNS, stop);
-        run->history.stop = NULL;
+        history_drop_text(&run->history.stop);
     }
 }
 

@@ -78,6 +78,7 @@ def orders_outlive_rdzvd_and_the_keys_of_the_space():
             gives(server, "nodes/d", "uncordon")
             gives(server, "runs/job", "close", "&reason=wrong")
             server.wait_log(r"event=operator_order space=default order=cordon about=c\* reason=\"ECC errors\" by=\"ann at ")
+            same(ended(server), [("closed", "wrong")], "ends")
             same(order(server, "runs/job", "restart")[0], 409, "it is closed")
             same(orders(server), wanted, "before the start")
         with daemon("--data-dir=" + folder) as server:
