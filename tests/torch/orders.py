@@ -1,14 +1,16 @@
 """Orders of an operator to a real elastic job: unmodified agents obey them, and none costs a restart.
 
-    orders.py [--torch NAME]... [--all] [--tell] [--logs DIR]
+    orders.py [--torch NAME]... [--all] [--case NAME]... [--tell] [--logs DIR]
 
-Three agents train with --max-restarts=0, and from torch 2.3 on a fourth one is a spare. `rdzvctl` takes a node out, lets
-it back, starts all workers again, holds the job longer than its join_timeout, lets it go on, and closes it. Workers
-(peers.py) are in a collective all the time, so each one that does not end in the same moment as the others fails, which
-ends its agent.
+Three agents train with --max-restarts=0, and from torch 2.3 on a fourth one is a spare; two of them have a relay. `rdzvctl`
+takes a node out, lets it back, keeps a new one out, starts all workers again, holds the job longer than its join_timeout,
+lets it go on, and closes it. Workers (peers.py) are in a collective all the time, so each one that does not end in the same
+moment as the others fails, which ends its agent. In each round, each worker must have the rank that `rdzvctl ranks` says,
+and nodes keep theirs.
 
-A second job has rounds of 2 or 4 nodes by a rule, whatever nodes come and go, and a hold that ends when 5 are there. In a
-third one, the workers of a node fail until a rule cordons it, and then another worker until the restart budget is used up.
+A second job has rounds of 2 or 4 nodes by a rule, whatever nodes come and go, a hold that ends when 5 are there, and a rule
+by which it grows later. A third one is held before its first round, and its nodes are in two racks. The workers of a node
+fail until a rule cordons it, and then another worker until the restart budget is used up.
 A fourth one fails until a rule closes it, since it gets no further.
 """
 
@@ -40,9 +42,9 @@ class OrderJob(Job):
     last_call_s = 3
     conf = ["join_timeout=%d" % JOIN_TIMEOUT_S]
 
-    def __init__(self, torch, server, folder, nnodes, tell):
+    def __init__(self, torch, server, folder, nnodes, tell, relay=None):
         super().__init__(torch, "c10d", server.port, folder, "job", nnodes, shares=torch.name != "2.6")
-        self.server, self.tell = server, tell
+        self.server, self.tell, self.relay = server, tell, relay
         self.meeting = os.path.join(folder, "peers")
         os.mkdir(self.meeting)
 
@@ -70,6 +72,10 @@ class OrderJob(Job):
         argv = self.torchrun(name, self.endpoint_of(name), 1, *more)
         env = self.environment(RDZV_TEST_NODE=name, TMPDIR=tempfile.gettempdir())
         self.agents[name] = Agent(self, name, argv, env)
+
+    def endpoint_of(self, name):
+        """Agents of even numbers have the relay, if there is one."""
+        return "127.0.0.1:%d" % (self.relay.port if self.relay and int(name) % 2 == 0 else self.port)
 
     def ctl(self, *words, codes=(0,)):
         socket = "unix:" + os.path.join(self.folder, "sock")
@@ -99,14 +105,40 @@ class OrderJob(Job):
         self.wait(are_so, "%s: %s, not %s" % (what, wanted, self.roles()))
         self.tell(what)
 
-    def await_world(self, world, since):
-        """New workers of that many ranks train."""
+    def await_world(self, world, since, *ranks):
+        """New workers of that many ranks train. `ranks`: the agents by rank."""
         def started():
             return {int(e["rank"]) for e in self.events[since:] if e["event"] == "start" and int(e["world"]) == world}
         self.wait(lambda: started() == set(range(world)), "new workers of %d ranks" % world)
         restarts = {e["restart"] for e in self.events if e["event"] == "start"}
         if restarts != {"0"}:
             raise JobFailed("restarts were used: %s" % restarts)
+        if ranks:
+            self.check_ranks(since, *ranks)
+
+    def check_ranks(self, since, *ranks):
+        """The workers of these agents have ranks 0, 1, 2 …, and `rdzvctl ranks` says the same."""
+        newest = {e["by"]: (int(e["rank"]), int(e["group"])) for e in self.events[since:] if e["event"] == "start"}
+        wanted = {name: (rank, rank) for rank, name in enumerate(ranks)}
+        listed = [(node["rank"], node["pid"]) for node in json.loads(self.ctl("ranks", "job", "-o", "json"))]
+        if newest != wanted or listed != [(rank, self.agents[name].pid) for rank, name in enumerate(ranks)]:
+            raise JobFailed("ranks of workers are %s, those of rdzvctl are %s, not %s" % (newest, listed, wanted))
+
+    def by_rank(self, since):
+        """The agents of the newest workers."""
+        newest = {int(e["rank"]): e["by"] for e in self.events[since:] if e["event"] == "start"}
+        return [newest[rank] for rank in sorted(newest)]
+
+    def check_no_start(self, since):
+        if [e for e in self.events[since:] if e["event"] == "start"]:
+            raise JobFailed("nodes have met: %s" % self.events[since:])
+
+    def check_end(self, name, error):
+        """That agent has ended with 1, by this error of torch."""
+        with open(self.agents[name].log_path, encoding="utf-8", errors="replace") as f:
+            text = f.read()
+        if self.agents[name].code != 1 or error not in text:
+            raise JobFailed("agent %s ended with %s, and not by %s" % (name, self.agents[name].code, error))
 
     def sleep(self, seconds):
         """Agents that end meanwhile are a failure."""
@@ -115,42 +147,56 @@ class OrderJob(Job):
 
 
 def steer(job):
-    """Torch 2.3 and later."""
-    for name in ("11", "12", "13"):
+    """Torch 2.3 and later. By the bytes of the names, 127.0.0.9 is the last one."""
+    for name in ("9", "12", "13"):
         job.start_agent(name)
-    job.await_world(3, 0)
+    job.await_world(3, 0, "9", "12", "13")
     job.start_agent("14")
-    job.await_roles("14 is a spare", participant=["11", "12", "13"], spare=["14"])
+    job.await_roles("14 is a spare", participant=["9", "12", "13"], spare=["14"])
 
     mark = job.mark()
     job.order("evict", "127.0.0.12", "--yes")
-    job.await_roles("the spare has the place of 12", participant=["11", "13", "14"], spare=["12"])
-    job.await_world(3, mark)
+    job.await_roles("the spare has the place of 12", participant=["9", "13", "14"], spare=["12"])
+    job.await_world(3, mark, "9", "14", "13")
     job.sleep(JOIN_TIMEOUT_S + 4)
-    job.await_roles("12 still waits", participant=["11", "13", "14"], spare=["12"])
+    job.await_roles("12 still waits", participant=["9", "13", "14"], spare=["12"])
     if "a test" not in job.ctl("status") or "keeps out: 1" not in job.ctl("status", "job"):
         raise JobFailed("the status does not show the order")
 
     mark = job.mark()
     job.order("evict", "127.0.0.1[34]", "--yes")
-    job.await_roles("two are out, and too few are left", participant=["11"], spare=["12", "13", "14"])
+    job.await_roles("two are out, and too few are left", participant=["9"], spare=["12", "13", "14"])
     job.order("uncordon", "127.0.0.12")
-    job.await_world(2, mark)
+    job.await_world(2, mark, "9", "12")
     mark = job.mark()
+    job.order("cordon", "127.0.0.15")
+    job.start_agent("15")
+    job.await_roles("a new node is kept out", participant=["9", "12"], spare=["13", "14", "15"])
+    job.sleep(3)
+    job.check_no_start(mark)
+    job.order("evict", "127.0.0.14", "--yes")
     job.order("uncordon", "127.0.0.1[34]")
-    job.await_world(3, mark)
+    job.await_world(3, mark, "9", "12", "13")
 
     mark = job.mark()
     job.order("restart", "job", "--yes")
-    job.await_world(3, mark)
+    job.await_world(3, mark, "9", "12", "13")
 
     job.order("hold", "job", "--yes")
-    job.await_roles("all wait", participant=[], spare=["11", "12", "13", "14"])
+    job.await_roles("all wait", participant=[], spare=["9", "12", "13", "14", "15"])
     job.sleep(JOIN_TIMEOUT_S + 4)
     mark = job.mark()
     job.order("release", "job")
-    job.await_world(3, mark)
+    job.await_world(3, mark, "9", "12", "13")
+    check_goodput(job)
     close(job)
+
+
+def check_goodput(job):
+    """It trained for the first sleep at least, and waited for the operator during the last one."""
+    parts = {part["part"]: part for part in json.loads(job.ctl("goodput", "job", "-o", "json"))}
+    if min(parts[name]["seconds"] for name in ("training", "operator")) < JOIN_TIMEOUT_S + 4 or parts["operator"]["times"] < 4:
+        raise JobFailed("goodput: %s" % parts)
 
 
 def steer_old(job):
@@ -158,9 +204,14 @@ def steer_old(job):
     for name in ("11", "12", "13"):
         job.start_agent(name)
     job.await_world(3, 0)
-    mark = job.mark()
+    mark, ranks = job.mark(), job.by_rank(0)
+    job.start_agent("14")  # the round is full until its join_timeout is over
+    job.agents["14"].killed = True  # it may end with 1
+    job.wait(lambda: job.agents["14"].code is not None, "the end of an agent without a place")
+    job.check_end("14", "RendezvousTimeoutError")
+    job.check_no_start(mark)
     job.order("restart", "job", "--yes")
-    job.await_world(3, mark)
+    job.await_world(3, mark, *ranks)
     said = job.ctl("hold", "job", "--yes", codes=(5,))
     if "before 2.3" not in said:
         raise JobFailed("hold: %s" % said)
@@ -173,24 +224,24 @@ class SizeJob(OrderJob):
 
 
 def size(job):
-    """Torch 2.3 and later, nnodes 2:4, by the rule nodes-multiple=2."""
-    for name in ("11", "12", "13"):
+    """Torch 2.3 and later, nnodes 2:4, by the rule nodes-multiple=2. Ranks are by the numbers in the names."""
+    for name in ("9", "12", "13"):
         job.start_agent(name)
     job.await_world(2, 0)
     job.await_size("two train, the third is a spare", 2, 1, 1)
     job.sleep(JOIN_TIMEOUT_S + 4)
     mark = job.mark()
     job.start_agent("14")
-    job.await_world(4, mark)
+    job.await_world(4, mark, "9", "12", "13", "14")
     job.await_size("all four have met once", 4, 0, 2)
 
     mark = job.mark()
-    job.kill_agent(min(job.roles()["participant"]))
+    job.kill_agent("9")
     job.await_world(2, mark)
     job.await_size("one is lost: two train", 2, 1, 3)
     mark = job.mark()
     job.start_agent("15")
-    job.await_world(4, mark)
+    job.await_world(4, mark, "12", "13", "14", "15")
     job.await_size("its successor makes four", 4, 0, 4)
 
     job.order("hold", "job", "--until", "5", "--yes")
@@ -210,6 +261,18 @@ def size(job):
     job.await_world(3, mark)
     job.await_size("the next round has three", 3, 2, 6)
 
+    mark = job.mark()
+    job.order("rules", "job", "grow-interval=10s")
+    job.sleep(2)
+    job.check_no_start(mark)
+    job.await_world(4, mark)
+    job.await_size("it has grown", 4, 1, 7)
+    job.order("rules", "job", "grow-interval=1h")
+    mark = job.mark()
+    job.kill_agent(min(job.roles()["participant"]))
+    job.await_world(4, mark)
+    job.await_size("a spare takes the place of a lost node at once", 4, 0, 8)
+
 
 class FailingJob(SizeJob):
     max_restarts = 9
@@ -226,15 +289,27 @@ class FailingJob(SizeJob):
 
 
 def failures(job):
-    """Torch 2.3 and later, nnodes 2:3, by the rules cordon-after=2/1h and restart-budget=2/1h."""
-    for name in ("11", "12", "13"):
+    """Torch 2.3 and later, nnodes 2:3, by the rules cordon-after=2/1h and restart-budget=2/1h. The table has two racks."""
+    job.start_agent("11")
+    job.server.wait_log("event=node_joined .*node=127.0.0.11/", 60)
+    job.order("hold", "job", "--yes")
+    for name in ("12", "13"):
         job.start_agent(name)
+    job.await_roles("all are held before their first round", participant=[], spare=["11", "12", "13"])
+    job.sleep(JOIN_TIMEOUT_S + 4)
+    job.check_no_start(0)
+    job.order("release", "job")
     job.await_start(0)
+    job.check_ranks(0, "11", "13", "12")
+    if "2 of 3 edges of the ring cross domains" not in job.ctl("ranks", "job"):
+        raise JobFailed("ranks: %s" % job.ctl("ranks", "job"))
     job.await_start(job.fail("12"))
     job.start_agent("14")
     job.await_roles("all have begun again, and 14 is a spare", participant=["11", "12", "13"], spare=["14"])
-    job.await_start(job.fail("12"))
+    mark = job.fail("12")
+    job.await_start(mark)
     job.await_roles("12 is cordoned", participant=["11", "13", "14"], spare=["12"])
+    job.check_ranks(mark, "11", "13", "14")
     if "its workers failed first 2 times in 1h" not in job.ctl("status"):
         raise JobFailed("the status does not show the cordon")
     for agent in job.agents.values():
@@ -279,26 +354,36 @@ def vain(job):
 
 
 def close(job):
+    """Each agent ends its workers when it polls: those of the others may fail before. Torch has a fault with spares."""
+    spares, mark = job.roles()["spare"], job.mark()
     for agent in job.agents.values():
         agent.killed = True  # it may end with 1
     job.order("close", "job", "--yes")
     job.wait(lambda: all(a.code is not None for a in job.agents.values()), "the end of all agents")
-    codes = {name: agent.code for name, agent in job.agents.items()}
-    if set(codes.values()) != {1}:
-        raise JobFailed("exit codes: %s" % codes)
-    job.start_agent("15")
-    job.agents["15"].killed = True
-    job.wait(lambda: job.agents["15"].code is not None, "the end of an agent that comes later")
+    ended = {e["by"]: e["event"] for e in job.events[mark:] if e["event"] in ("sigterm", "lost")}
+    if len(ended) != 3 or "sigterm" not in ended.values():
+        raise JobFailed("workers have ended by %s" % ended)
+    for name, agent in job.agents.items():
+        error = "AttributeError" if name in spares else "RendezvousClosedError" if ended.get(name) == "sigterm" else ""
+        job.check_end(name, "RendezvousTimeoutError" if job.torch.is_1x and name == "14" else error)
+    if "  a test\n" not in job.ctl("runs", "--ended"):
+        raise JobFailed("the ended run has no reason: %s" % job.ctl("runs", "--ended"))
+    job.start_agent("16")
+    job.agents["16"].killed = True
+    job.wait(lambda: job.agents["16"].code is not None, "the end of an agent that comes later")
+    job.check_end("16", "RendezvousClosedError")
     if job.run()["state"] != "closed":
         raise JobFailed("the run has begun again")
     job.tell("all agents have ended, and the run stays closed")
 
 
-# Of each case, the job, its --nnodes, the rules, and what happens.
-CASES = {"orders": (OrderJob, "2:3", "none", steer),
-         "sizes": (SizeJob, "2:4", "nodes-multiple=2", size),
-         "failures": (FailingJob, "2:3", "cordon-after=2/1h,restart-budget=2/1h", failures),
-         "progress": (VainJob, "3:3", "no-progress=2/1h", vain)}
+RACKS = "127.0.0.1[13] rack1\n127.0.0.1[24] rack2\n"
+
+# Of each case, the job, its --nnodes, flags of rdzvd, and what happens.
+CASES = {"orders": (OrderJob, "2:3", [], steer),
+         "sizes": (SizeJob, "2:4", ["--rules=nodes-multiple=2", "--rank-order=natural"], size),
+         "failures": (FailingJob, "2:3", ["--rules=cordon-after=2/1h,restart-budget=2/1h"], failures),
+         "progress": (VainJob, "3:3", ["--rules=no-progress=2/1h"], vain)}
 
 
 def run_case(options, torch, name):
@@ -311,10 +396,14 @@ def run_case(options, torch, name):
             out("  [%s, %5.1f s] %s" % (torch.name, time.monotonic() - begin, text))
 
     flags = ["--listen=unix:" + os.path.join(folder, "sock"), "--data-dir=" + os.path.join(folder, "data")]
-    kind, nnodes, rules, happens = CASES[name]
-    with Rdzvd(*flags, *(["--rules=" + rules] if rules != "none" else [])) as server:
+    kind, nnodes, more, happens = CASES[name]
+    if name == "failures":
+        flags.append("--topology-file=" + os.path.join(folder, "racks"))
+        with open(os.path.join(folder, "racks"), "w", encoding="utf-8") as f:
+            f.write(RACKS)
+    with Rdzvd(*flags, *more) as server, Rdzvd("--upstream=127.0.0.1:%d" % server.port) as relay:
         try:
-            job = kind(torch, server, folder, nnodes, tell)
+            job = kind(torch, server, folder, nnodes, tell, relay if name == "orders" else None)
             (steer_old if torch.is_1x else happens)(job)
         except Exception as error:  # reported, counted, and the next one runs
             out("failed  torch %s, %s (%.1f s): %s" % (torch.name, name, time.monotonic() - begin, error))
@@ -336,6 +425,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--torch", action="append", help="%s; repeatable" % ", ".join(torches.ALL))
     parser.add_argument("--all", action="store_true", help="every release")
+    parser.add_argument("--case", action="append", choices=CASES)
     parser.add_argument("--tell", action="store_true", help="say what goes on")
     parser.add_argument("--logs", help="a folder for the logs of what fails")
     options = parser.parse_args()
@@ -343,8 +433,8 @@ def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: STOP.set())
     chosen = list(torches.choose(options.torch or (torches.ALL if options.all else None)))
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        cases = [(torch, name) for torch in chosen for name in (["orders"] if torch.is_1x else CASES)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:  # they wait most of the time
+        cases = [(torch, name) for torch in chosen for name in (["orders"] if torch.is_1x else options.case or CASES)
                  if name != "progress" or torch.name != "2.6"]  # where worker 0 hosts the store
         results = list(pool.map(lambda case: run_case(options, *case), cases))
     print("%d passed, %d failed" % (results.count(True), results.count(False)))

@@ -63,7 +63,8 @@ class Worker:
 
     def started(self, name):
         self.id = name
-        tell("start", id=name, restart=os.environ["TORCHELASTIC_RESTART_COUNT"], loaded="0", step=0, **self.who)
+        tell("start", id=name, restart=os.environ["TORCHELASTIC_RESTART_COUNT"], group=os.environ["GROUP_RANK"], loaded="0",
+             step=0, **self.who)
 
     def step(self, count):
         if count % self.options.tell == 0:
