@@ -85,7 +85,7 @@ class Container:
 
     def __init__(self, run, node, title, argv, env, *, cwd="/", files=(), volumes=(),
                  writable=True):
-        self.title, self.log_path = title, os.path.join(run.folder, title + ".log")
+        self.node, self.title, self.log_path = node, title, os.path.join(run.folder, title + ".log")
         box = tempfile.mkdtemp(prefix="box-", dir=run.folder)
         with open(box + ".files", "w") as f:
             f.writelines("%s %s\n" % pair for pair in files)
@@ -133,6 +133,7 @@ class Run:
         self.network = netns.Network(folder)
         self.nodes, self.containers, self.stores, self.servers = {}, [], [], []
         self.relays, self.running = [], {}  # the last life of the store of each pod
+        self.indexes = {}  # of pods, as their relays say
         self.etcd, self.secrets = None, Secrets(self.documents)
         self.torch = os.path.dirname(torches.TORCHES["2.13.0"].python[0])
 
@@ -165,7 +166,7 @@ class Run:
 
     def start_network(self, pods):
         names = platforms.service_names(self.documents, self.pods)
-        for pod in pods:
+        for pod in reversed(pods):  # so the order of their addresses is not that of their ranks
             # On the host network a pod has its node's name, and its own name is in DNS alone.
             host = "node-of-" + pod.host if pod.on_host_network else pod.host
             self.nodes[pod] = self.network.pod(host[:63])
@@ -233,6 +234,8 @@ class Run:
         words = platforms.command_line(container, env, ["rdzvd"])
         if os.path.basename(words[0]) != "rdzvd":
             raise Failed("the store's command is %s" % words[0])
+        for label in [w for w in words if w.startswith("--node-label=index=")]:
+            self.indexes[pod] = int(label.rpartition("=")[2])
         security = container.get("securityContext") or {}
         words = ["/usr/local/bin/rdzvd"] + words[1:]
         self.tell("%s: rdzvd %s" % (pod.name, " ".join(words[1:])))
@@ -430,6 +433,13 @@ class Run:
             raise Failed("the ranks do not agree: %s" % said)
         return world
 
+    def check_indexes(self):
+        """The ranks of pods whose relays say an index follow it."""
+        ranks = {pod: sorted(int(m.group(1)) for c in self.containers if c.node is self.nodes[pod]
+                             for m in DONE.finditer(c.log())) for pod in self.indexes}
+        if sum((ranks[pod] for pod in sorted(ranks, key=self.indexes.get)), []) != sorted(sum(ranks.values(), [])):
+            raise Failed("ranks by pod: %s" % {pod.name: (self.indexes[pod], ranks[pod]) for pod in ranks})
+
     def check_protocol(self, pod):
         """The store had the job's keys, and by the protocol that was meant."""
         container = pod.stores()[0]
@@ -480,6 +490,7 @@ class Run:
             self.kill_store(stored)
         self.wait_job(self.case.seconds)
         world = self.check_ranks()
+        self.check_indexes()
         if not self.case.killed:
             self.check_protocol(stored[0])
         self.stop_relays()
