@@ -301,7 +301,7 @@ job_step manifest-run $PYTHON tests/manifest/run_real.py --jobs 3 ${RELEASES:+--
 step torch-store $PYTHON tests/torch/run_store_api.py $RELEASES
 step torch-state $PYTHON tests/torch/run_state.py --tool "$WORK/asan/tests/state_tool" --seed "$SEED" $RELEASES
 job_step torch-elastic $PYTHON tests/torch/elastic.py --at_once 3 ${RELEASES:---usual}
-job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0
+job_step torch-status $PYTHON tests/torch/status.py --torch 2.13.0 $([ "$ALL" = no ] || echo --torch 1.13.1 --torch 2.6 --torch 2.14)
 job_step torch-hangs $PYTHON tests/torch/hangs.py $RELEASES
 job_step torch-orders env RDZVD="$PLAIN" $PYTHON tests/torch/orders.py $RELEASES
 job_step torch-why env RDZVD="$PLAIN" $PYTHON tests/torch/why.py $RELEASES

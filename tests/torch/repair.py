@@ -129,8 +129,11 @@ def agent_0(run):
 
 @case("ranks-kept", "agents of rank 1, then of rank 0 SIGKILLed and replaced: the new ones get their ranks")
 def ranks_kept(run):
-    """By their names, they would be the last ones; and torch 2.6 ends a survivor that becomes rank 0."""
-    job = run.train("3:3", 3)
+    """By their names, they would be the last ones; and torch 2.6 ends a survivor that becomes rank 0. At first, node-2 has
+    rank 1, which torch gives node-10."""
+    job = run.train("3:3", 3, names=("node-1", "node-2", "node-10"))
+    if [job.agent_with(r).pod.name for r in range(3)] != ["node-1", "node-2", "node-10"]:
+        raise JobFailed("ranks are not by the numbers in the names")
     for rank, name in ((1, "node-12"), (0, "node-11")):
         before = [job.agent_with(r).name for r in range(3)]
         lost, new = job.agent_with(rank), run.spare(job, name)
@@ -577,11 +580,11 @@ class Run(PodRun):
             raise Skipped("torch's store does not say when that moment is")
         self.store.wait_log("event=" + words.replace(" ", " .*", 1), timeout=FAULT_SECONDS)
 
-    def train(self, nnodes, count, clocks=(), **how):
+    def train(self, nnodes, count, clocks=(), names=None, **how):
         """A new job of that many agents, node-1 and so on; returns when it has trained a while.
         `clocks` says by how many seconds some are ahead."""
         job = self.new_job(nnodes, **how)
-        clocks, names = dict(clocks), ["node-%d" % (i + 1) for i in range(count)]
+        clocks, names = dict(clocks), names or ["node-%d" % (i + 1) for i in range(count)]
         agents = [job.prepare(self.network.pod(name), clocks.get(name, 0)) for name in names]
         job.await_ready(*agents)
         begin = time.time()

@@ -2,8 +2,8 @@
 
     status.py [--torch NAME]... [--backend NAME]... [--tell] [--logs DIR]
 
-Three of four expected agents come and train; one agent is lost, and a new agent replaces it. At each step the status
-must name the missing nodes, and at the end the reason why the round ended. Where there is a browser, the status page
+Three of four expected agents come and train; the agent of rank 1 is lost, and a new agent replaces it and gets its rank. At
+each step the status must name the missing nodes, and at the end the reason why the round ended. Where there is a browser, the status page
 has to show the same. Over c10d, rdzvd must report how this job has ended, and how one whose join times out.
 """
 
@@ -155,7 +155,8 @@ def scenario(server, job, browser, tell):
     mark = job.mark()
     tell("3 of 4 train; the status says so")
 
-    lost = job.last_agent()
+    ranks = [job.agent_of(rank) for rank in range(3)]
+    lost = ranks[1]
     job.kill_agent(lost)
     # The survivors' workers may fail: then they leave, and over etcd-v2 it may take 8 s until they are let wait.
     run = wait_run(server, job, lambda r: len(r["missing"]) == 1 and r["missing"][0]["why"] != "left" and
@@ -172,6 +173,7 @@ def scenario(server, job, browser, tell):
                    "the next round is complete")
     names_agents(run, job, [n for n in "abcd" if n != lost])
     check(run["missing"] == [] and run["missing_count"] == 1, "three of four again", run)
+    check([job.agent_of(rank) for rank in range(3)] == [ranks[0], "d", ranks[2]], "d has not the rank of %s" % lost, run)
     old = next(r for r in run["rounds"] if r["round"] == first)
     why = "(pid %d) was lost" % job.agents[lost].pid
     check(old["nodes"] == 3 and "ended" in old and why in old.get("why", ""),
@@ -199,6 +201,9 @@ def gives_up(server, job, tell):
     agent = job.start_agent("a")
     agent.killed = True  # it is to fail
     job.wait(lambda: agent.code is not None, "the end of the agent")
+    with open(agent.log_path, encoding="utf-8", errors="replace") as f:
+        if agent.code != 1 or "RendezvousTimeoutError" not in f.read():
+            raise JobFailed("the agent has ended with %d" % agent.code)
     report = ended(server, job)
     match = re.fullmatch(r"the join of .* \(pid %d\) timed out after (\d+) s; nodes that had joined: 1" % agent.pid,
                          report["why"])
