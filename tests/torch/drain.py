@@ -2,9 +2,10 @@
 
     drain.py [--torch NAME]... [--all] [--count N] [--tell] [--logs DIR]
 
-Four agents train client/examples/drain.py with --max-restarts=0, and a fifth one is a spare. Each of --count times
-`rdzvctl drain --wait` takes out another node, and `rdzvctl uncordon` makes it the next spare. Printed are the seconds
-from the confirmation to the last start of a worker in the new world, and how many of them passed before the slowest
+Four agents train client/examples/drain.py with --max-restarts=0, and a fifth one is a spare. A rule wants rank 0 on the
+third node. Each of --count times `rdzvctl drain --wait` takes out another node, the spare gets its rank, and `rdzvctl
+uncordon` makes it the next spare. At last, the agent of a drained node ends, and no node meets for that. Printed are the
+seconds from the confirmation to the last start of a worker in the new world, and how many of them passed before the slowest
 worker had loaded torch: some seconds of CPU time for each worker, which no store can change.
 """
 
@@ -12,6 +13,7 @@ import argparse
 import os
 import runpy
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -47,13 +49,16 @@ class DrainJob(OrderJob):
         return [os.path.abspath(__file__), "--load", EXAMPLE, self.own_word]
 
     def drain(self, name, names):
-        """Takes out that node. All workers save the same step, and the next world begins with it. Returns the seconds
-        to the new world, and those of the slowest load."""
-        mark = self.mark()
+        """Takes out that node. All workers save the same step, and the next world begins with it. The spare gets its rank;
+        of rank 0, the rule decides. Returns the seconds to the new world, and those of the slowest load."""
+        mark, ranks = self.mark(), self.by_rank(0)
+        spare, = set(names) - set(ranks)
         self.order("drain", "127.0.0." + name, "--in=60s", "--wait")
         self.await_roles("%s is out" % name, participant=sorted(set(names) - {name}), spare=[name])
         self.await_world(NODES, mark)
-        events = self.events[mark:]
+        after, events = self.by_rank(mark), self.events[mark:]
+        if name != ranks[0] and after != [spare if other == name else other for other in ranks]:
+            raise JobFailed("%s got the ranks of %s" % (after, ranks))
         saved = {int(e["rank"]): int(e["step"]) for e in events if e["event"] == "saved"}
         begins = {int(e["step"]) for e in events if e["event"] == "start"}
         if set(saved) != set(range(NODES)) or begins != set(saved.values()):
@@ -73,6 +78,8 @@ def check(job, count):
     for name in names:
         job.start_agent(name)
     job.await_world(NODES, 0)
+    if job.by_rank(0) != ["13", "11", "12", "14"]:
+        raise JobFailed("ranks by rank-zero=127.0.0.13: %s" % job.by_rank(0))
     job.start_agent("15")
     job.await_roles("15 is a spare", participant=names, spare=["15"])
     names.append("15")
@@ -81,8 +88,21 @@ def check(job, count):
         name = names[i % len(names)]
         job.deadline += 60  # that of the job is for a few drains
         times.append(job.drain(name, names))
+        if i == count - 1:
+            end_drained(job, name)
         job.order("uncordon", "127.0.0." + name)
     return times
+
+
+def end_drained(job, name):
+    """SIGTERM to its agent: it ends with 1, and the others train on."""
+    mark, agent = job.mark(), job.agents[name]
+    agent.killed = True
+    os.kill(agent.pid, signal.SIGTERM)
+    job.wait(lambda: agent.code is not None, "the end of the drained agent")
+    job.sleep(3)
+    if agent.code != 1 or [e for e in job.events[mark:] if e["event"] == "start"]:
+        raise JobFailed("the agent has ended with %s: %s" % (agent.code, job.events[mark:]))
 
 
 def run_case(options, torch):
@@ -93,7 +113,8 @@ def run_case(options, torch):
         if options.tell:
             out("  [%s] %s" % (torch.name, text))
 
-    with Rdzvd("--listen=unix:" + os.path.join(folder, "sock"), "--data-dir=" + os.path.join(folder, "data")) as server:
+    flags = ["--data-dir=" + os.path.join(folder, "data"), "--rules=rank-zero=127.0.0.13"]
+    with Rdzvd("--listen=unix:" + os.path.join(folder, "sock"), *flags) as server:
         try:
             job = DrainJob(torch, server, folder, "%d:%d" % (NODES, NODES), tell)
             times, loads = zip(*check(job, options.count))

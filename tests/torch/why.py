@@ -4,12 +4,14 @@
 
 Two agents of two workers each train with gloo. A worker is killed; one raises an exception; an operator asks for flight
 records; one stands still, and the collective of another times out. Each time, `rdzvctl why` must name the right rank. A
-thread of each worker looks for torch's key exception_dump, as NCCL's HeartbeatMonitor does. In a second job, one
-agent and its workers come through a relay. Torch 1.13 hosts the workers' store itself, so rdzvd must say that it knows no rank.
+thread of each worker looks for torch's key exception_dump, as NCCL's HeartbeatMonitor does, and for rdzvd/drain, as a script
+with a client of its own may. In a second job, one agent and its workers come through a relay, whose label gives them the
+first ranks. Torch 1.13 hosts the workers' store itself, so rdzvd must say that it knows no rank.
 """
 
 import argparse
 import concurrent.futures
+import json
 import os
 import shutil
 import signal
@@ -27,7 +29,7 @@ from peers import tell as say
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
 from servers import Rdzvd  # noqa: E402
 
-DUMP_KEY = "exception_dump"
+DUMP_KEY, DRAIN_KEY = "exception_dump", "rdzvd/drain"
 
 
 # ------------------------------------------------------------ a worker
@@ -48,6 +50,8 @@ def look_for_dump(folder, rank, looks):
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False,
                           wait_for_workers=False, use_libuv=os.environ.get("USE_LIBUV") != "0")
     while True:
+        if store.check([DRAIN_KEY]):
+            say("drains", rank=rank, nodes=json.loads(store.get(DRAIN_KEY))["nodes"][0])
         if take(folder, "time-out.%d" % rank):
             store.set(DUMP_KEY, rank.to_bytes(4, "little").decode())
         if store.check([DUMP_KEY]):
@@ -55,6 +59,20 @@ def look_for_dump(folder, rank, looks):
             time.sleep(2)  # to write the flight record
             os._exit(1)
         looks.set()
+        time.sleep(0.5)
+
+
+def look_for_drain(rank):
+    """Of torch before check(), and whose workers' store is in worker 0: at the endpoint of the agents."""
+    import datetime  # noqa: PLC0415
+    import torch.distributed as dist  # noqa: PLC0415
+    store = dist.TCPStore("127.0.0.1", int(os.environ["RDZV_TEST_PORT"]), is_master=False, wait_for_workers=False)
+    while True:
+        try:
+            store.wait([DRAIN_KEY], datetime.timedelta(milliseconds=100))
+            say("drains", rank=rank, nodes=json.loads(store.get(DRAIN_KEY))["nodes"][0])
+        except RuntimeError:  # there is none
+            pass
         time.sleep(0.5)
 
 
@@ -69,6 +87,8 @@ def work(folder):
         looks = threading.Event()
         threading.Thread(target=look_for_dump, args=(folder, rank, looks), daemon=True).start()
         looks.wait()
+    else:
+        threading.Thread(target=look_for_drain, args=(rank,), daemon=True).start()
     dist.barrier()
     say("start", rank=rank, world=dist.get_world_size(), pid=os.getpid(), restart=os.environ["TORCHELASTIC_RESTART_COUNT"])
     over = torch.zeros(1)
@@ -101,7 +121,8 @@ class WhyJob(OrderJob):
 
     def start_agent(self, name):
         argv = self.torchrun(name, self.endpoint_of(name), 2, *([] if self.torch.is_1x else ["--local_addr=127.0.0." + name]))
-        self.agents[name] = Agent(self, name, argv, self.environment(TMPDIR=tempfile.gettempdir()))
+        env = self.environment(TMPDIR=tempfile.gettempdir(), RDZV_TEST_PORT=str(self.port))
+        self.agents[name] = Agent(self, name, argv, env)
 
     def endpoint_of(self, name):
         return "127.0.0.1:%d" % (self.relay.port if self.relay and name == "12" else self.port)
@@ -112,6 +133,15 @@ class WhyJob(OrderJob):
     def rank(self, rank):
         """The pid of its latest worker, and the agent."""
         return [(int(e["pid"]), e["by"]) for e in self.events if e["event"] == "start" and e["rank"] == str(rank)][-1]
+
+    def drain(self, node):
+        """A client of each worker sees the key. The order is taken back, so no node meets."""
+        mark = self.mark()
+        self.order("drain", node, "--in=60s")
+        self.wait(lambda: {(e["rank"], e["nodes"]) for e in self.events[mark:] if e["event"] == "drains"} ==
+                  {(rank, node) for rank in "0123"}, "workers that see the drain")
+        self.order("uncordon", node)
+        self.check_no_start(mark)
 
     def touch(self, name):
         with open(os.path.join(self.meeting, name), "w"):
@@ -158,6 +188,7 @@ def direct(job):
              {(str(rank), "ffffffff") for rank in range(4)}, "flight records of all ranks")
     job.tell(job.why("an operator has asked for flight records"))
     job.await_workers(mark)
+    job.drain("127.0.0.12")
 
     mark, still = job.mark(), job.rank(3)[0]
     os.kill(still, signal.SIGSTOP)
@@ -178,8 +209,9 @@ def relayed(job):
     for name in ("11", "12"):
         job.start_agent(name)
     job.await_workers(0)
-    by_relay = 2 if job.rank(2)[1] == "12" else 0
-    end_rank(job, by_relay, kill, knows_pid=False)
+    if job.rank(0)[1] != "12":
+        raise JobFailed("the agent of the relay comes last, but it has a domain")
+    end_rank(job, 0, kill, knows_pid=False)
 
 
 def worker_0_hosts(job):
@@ -187,6 +219,7 @@ def worker_0_hosts(job):
     for name in ("11", "12"):
         job.start_agent(name)
     job.await_workers(0)
+    job.drain("*")
     if "worker 0 hosts it" not in job.ctl("dump", "job", "--yes", codes=(5,)):
         raise JobFailed("dump was not refused")
     mark = job.mark()
@@ -208,7 +241,7 @@ def run_case(options, torch, case):
             out("  [%s, %5.1f s] %s" % (name, time.monotonic() - begin, text))
 
     with Rdzvd("--listen=unix:" + os.path.join(folder, "sock"), "--regroup-wait=2s") as server, \
-            Rdzvd("--upstream=127.0.0.1:%d" % server.port) as relay:
+            Rdzvd("--upstream=127.0.0.1:%d" % server.port, "--node-label=domain=rack1") as relay:
         try:
             job = WhyJob(torch, server, folder, tell, relay if case is relayed else None)
             case(job)
