@@ -74,6 +74,8 @@ OPTIONS = [
            "the time that the workers have to save their work (default: 120s)"),
     Option("until", "", "WHEN", "",
            "hold: end it when so many nodes are there; drain and evict: with gone, end it when such nodes are not", "until"),
+    Option("end", "", None, "",
+           "evict: the agents of such nodes also end, with exit code 1", "end"),
     Option("ready", "", None, "",
            "ask /readyz, whether the store is ready, in place of /livez", "ready"),
     Option("ended", "", None, "",
@@ -236,11 +238,14 @@ COMMANDS = [
     Command("uncordon", "NODE", 1, 1, "", "reason", "let a node take part again",
             """Takes back a cordon or an eviction. NODE is the same name or pattern as before.""" + FOR_OPERATORS,
             ("uncordon node-7", "it joins again, or stays a spare if the round is full")),
-    Command("evict", "NODE", 1, 1, "", "reason until yes", "take a node out of its round, and keep it out",
+    Command("evict", "NODE", 1, 1, "", "reason until end yes", "take a node out of its round, and keep it out",
             """Does what cordon does, and a node that trains leaves its round: the other nodes end their workers in the
             same moment and meet again without it, and no restart is used up. A spare takes the place. The agent of the
-            node lives on as a spare; that of torch before 2.3 ends.""" + FOR_OPERATORS,
-            ("evict node-7 --reason 'ECC errors' --yes", "a bad node leaves at once")),
+            node lives on as a spare; that of torch before 2.3 ends. With --end, the agent of the node ends in any case. If
+            its container starts again, the new agent waits as a spare, or ends when its join_timeout is over before 2.3.""" +
+            FOR_OPERATORS,
+            ("evict node-7 --reason 'ECC errors' --yes", "a bad node leaves at once"),
+            ("evict node-7 --end --until gone --yes", "its container starts again, and takes part again")),
     Command("drain", "NODE", 1, 1, "", "in until wait reason", "take a node out once its workers have saved their work",
             """Does what cordon does, and asks the workers for a checkpoint: they find the key rdzvd/drain, and set the key
             rdzvd/checkpointed to its id. Then, or at the latest after --in, the node is evicted. With --wait, rdzvctl

@@ -47,7 +47,7 @@ struct ctl {
     int64_t interval_ms;
     int64_t in_ms;
     int64_t count;
-    bool help, version, watch, wait, raw, yes, ready, ended, man;
+    bool help, version, watch, wait, raw, yes, end, ready, ended, man;
 };
 
 /* "rdzvctl: …" on stderr, with the end of the line. Returns `code`. */

@@ -212,6 +212,8 @@ enum ctl_exit run_order(const struct ctl *ctl)
     }
     if (ctl->until != NULL)
         path = with_parameter(path, "until", ctl->until);
+    if (ctl->end)
+        path = with_parameter(path, "end", "true");
     if (ctl->arg_count > 1)
         path = with_parameter(path, "rules", ctl->args[1]);
     code = http_json(ctl, "PUT", path, &json);

@@ -126,6 +126,10 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
          order->verb != OPERATOR_HOLD))
         return is_about_node ? "Say ?order=drain&until=gone, or the same of evict"
                              : "Say ?order=hold&until=NODES, a number from 1 to 1000000";
+    read_text(r, "end", until);
+    order->ends_agents = strcmp(until, "true") == 0 && order->verb == OPERATOR_EVICT;
+    if (until[0] != '\0' && !order->ends_agents)
+        return "Say ?order=evict&end=true";
     read_text(r, "rules", rules);
     order->rules_text = rules[0] == '\0' ? NULL : rules;
     return order->rules_text == NULL ? NULL : run_rules_read(rules, &order->rules, NULL);

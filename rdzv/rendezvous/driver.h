@@ -141,8 +141,8 @@ bool driver_keep_hosts(const struct rendezvous_space *home, struct slice id, str
 void driver_end_run(struct live_run *run, const char *end, const char *why, int64_t at_us);
 
 /* Takes the orders of operators from the records of the store: of the space, and of the run. The
- * orders about a run end with it. */
-void operator_restore(struct rendezvous_space *home);
+ * orders about a run end with it. False: without memory, the patterns stay as they were. */
+bool operator_restore(struct rendezvous_space *home);
 void operator_restore_run(struct live_run *run);
 void operator_forget_run(struct live_run *run);
 /* Does what a rule wants, by history.stop and history.cordon, as an operator would. */

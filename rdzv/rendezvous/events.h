@@ -63,7 +63,8 @@ struct policy_event {
     struct slice memo;  /* AGENT_CONNECTED: of the last POLICY_KEEP_MEMO before a start */
     enum probe_result probed;
     enum run_order order;
-    bool evicts; /* RUN_ORDER_KEEP_OUT: the nodes of a round with such a node meet again */
+    bool evicts;      /* RUN_ORDER_KEEP_OUT: the nodes of a round with such a node meet again */
+    const char *ends; /* the same: agents whose hosts have this pattern end; NULL: none */
     uint16_t port;
     uint64_t away_ms;
 };

@@ -25,12 +25,8 @@ static void end_agents(struct step *s, const struct agent_list *agents, const ch
 {
     struct agent *a;
 
-    TAILQ_FOREACH(a, agents, entry) {
-        struct policy_output *close = step_agent(s, POLICY_CLOSE, a);
-
-        close->reason = reason;
-        close->value = s->run->view.id;
-    }
+    TAILQ_FOREACH(a, agents, entry)
+        step_close(s, a, reason, s->run->view.id);
 }
 
 static void forget(struct step *s, const char *reason)
@@ -83,7 +79,7 @@ bool forget_if_left(struct step *s)
     return true;
 }
 
-void forget_on_request(struct step *s)
+void forget_on_request(struct step *s, const struct policy_event *)
 {
     if (!s->run->view.exists)
         return;

@@ -258,7 +258,6 @@ static void set_aside(struct step *s, struct torch_state *next, struct torch_nod
     struct note *note = explain_note_node(s, NOTE_NODE_SET_ASIDE, node);
     struct agent *a = run_agent_of(s->run, node);
     bool has_heartbeat = node->has_heartbeat, is_ordered = run_keeps_out(s->run, node);
-    struct policy_output *close;
 
     note->reason = is_ordered ? "an operator keeps it out" : "by --rules it has no place yet";
     if (a != NULL)
@@ -268,11 +267,12 @@ static void set_aside(struct step *s, struct torch_state *next, struct torch_nod
     loss_take_out(next, node);
     node->redundant = next->has_redundancy;
     node->has_heartbeat = has_heartbeat && node->redundant;
-    if (node->redundant || a == NULL || !is_ordered)
-        return;
-    close = step_agent(s, POLICY_CLOSE, a);
-    close->reason = "an operator keeps its node out, and torch before 2.3 cannot wait outside";
-    close->value = a->node.addr;
+    if (a != NULL && is_ordered && (a->ends || !node->redundant))
+        step_close(s, a,
+                   a->ends ? "an operator ends its agent"
+                           : "an operator keeps its node out, and torch before 2.3 cannot wait "
+                             "outside",
+                   a->node.addr);
 }
 
 void loss_set_aside(struct step *s, bool meets)

@@ -82,18 +82,13 @@ static bool read_patterns(struct rendezvous_space *home, bool drains, struct cor
     return true;
 }
 
-static bool read_orders(struct rendezvous_space *home)
+bool operator_restore(struct rendezvous_space *home)
 {
     bool done =
         read_patterns(home, false, &home->cordons) && read_patterns(home, true, &home->drains);
 
     drain_read(home);
     return done;
-}
-
-void operator_restore(struct rendezvous_space *home)
-{
-    read_orders(home);
 }
 
 /* Out of the text of the order. */
@@ -188,11 +183,12 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
     return driver_apply_record(home, prefix, o->name, put);
 }
 
-static void step_kept_out(struct rendezvous_space *home, bool evicts)
+static void step_kept_out(struct rendezvous_space *home, bool evicts, const char *ends)
 {
-    driver_step_space(
-        home,
-        (struct policy_event){.kind = RUN_ORDERED, .order = RUN_ORDER_KEEP_OUT, .evicts = evicts});
+    driver_step_space(home, (struct policy_event){.kind = RUN_ORDERED,
+                                                  .order = RUN_ORDER_KEEP_OUT,
+                                                  .evicts = evicts,
+                                                  .ends = ends});
 }
 
 struct slice operator_reason(const struct run_record *record)
@@ -225,9 +221,9 @@ void operator_evict_drained(struct rendezvous_space *home)
                                              .value = (struct slice){text, w.len},
                                              .number = record->round});
     }
-    read_orders(home);
+    operator_restore(home);
     drain_update_keys(home);
-    step_kept_out(home, true);
+    step_kept_out(home, true, NULL);
 }
 
 /* --- Orders. --- */
@@ -286,6 +282,7 @@ struct operator_answer operator_order_node(struct engine_space *space,
 {
     struct rendezvous_space *home = space->rendezvous;
     bool undoes = o->verb == OPERATOR_UNCORDON;
+    char pattern[OPERATOR_NAME_MAX + 1];
     enum store_status status;
 
     if (home == NULL)
@@ -297,13 +294,14 @@ struct operator_answer operator_order_node(struct engine_space *space,
         driver_find_record(home, NODE_KEY, o->name) == NULL)
         return refuse(409, "The space has as many cordons as it may have: use a pattern");
     status = undoes ? remove_order(home, NODE_KEY, o->name) : put_order(home, NODE_KEY, o);
-    if (status == STORE_OK && !read_orders(home))
+    if (status == STORE_OK && !operator_restore(home))
         status = STORE_NO_MEMORY;
     if (status != STORE_OK)
         return answer_of(status);
     operator_log(space, o);
     drain_update_keys(home);
-    step_kept_out(home, o->verb == OPERATOR_EVICT);
+    snprintf(pattern, sizeof pattern, "%.*s", (int)o->name.len, (const char *)o->name.ptr);
+    step_kept_out(home, o->verb == OPERATOR_EVICT, o->ends_agents ? pattern : NULL);
     return (struct operator_answer){.status = 200};
 }
 

@@ -281,11 +281,6 @@ static void tick(struct step *s, const struct policy_event *)
     put_beats(s);
 }
 
-static void forget(struct step *s, const struct policy_event *)
-{
-    forget_on_request(s);
-}
-
 static void (*const answers[])(struct step *, const struct policy_event *) = {
     [AGENT_CONNECTED] = connected,
     [AGENT_DISCONNECTED] = disconnected,
@@ -305,7 +300,7 @@ static void (*const answers[])(struct step *, const struct policy_event *) = {
     [RUN_PROBED] = worker_store_on_probed,
     [RUN_PORT_OPENED] = worker_store_on_port_opened,
     [RUN_TICK] = tick,
-    [RUN_FORGET] = forget,
+    [RUN_FORGET] = forget_on_request,
     [RUN_ORDERED] = steering_on_order,
 };
 

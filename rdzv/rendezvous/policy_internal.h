@@ -349,7 +349,7 @@ void forget_end_run(struct step *s);
 /* Forgets the run if all agents have left it for long enough. */
 bool forget_if_left(struct step *s);
 /* Forgets the run now, and ends the connections of its agents. */
-void forget_on_request(struct step *s);
+void forget_on_request(struct step *s, const struct policy_event *event);
 
 /* --- worker_store.c --- */
 

@@ -69,7 +69,6 @@ bool repair_restore(struct step *s, struct agent *a)
                               .local_id = a->node.local_id,
                               .has_heartbeat = true,
                               .heartbeat_us = s->now->wall_ns / 1000};
-    struct policy_output *close;
 
     if (!step_is_open(s) || !agent_has_node(a) ||
         torch_state_find(&s->run->view.state, &a->node) != NULL)
@@ -81,9 +80,8 @@ bool repair_restore(struct step *s, struct agent *a)
         put_back(s, a, &back);
         break;
     case PLACE_TAKEN:
-        close = step_agent(s, POLICY_CLOSE, a);
-        close->reason = "presumed dead and replaced while it was away; start it again";
-        close->value = a->node.addr;
+        step_close(s, a, "presumed dead and replaced while it was away; start it again",
+                   a->node.addr);
         return false;
     }
     return true;

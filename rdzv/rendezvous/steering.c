@@ -134,13 +134,11 @@ static bool note_max_is_at_most(const struct run *run, struct agent *a, uint64_t
 
 static void note_max_is_above(struct step *s, struct agent *a, uint64_t shown)
 {
-    struct policy_output *close = shown < OTHERS_MOST ? NULL : step_agent(s, POLICY_CLOSE, a);
-
-    if (close != NULL) {
-        close->reason =
-            "its node is kept out, and a MAX above 10240 in --nnodes leaves it no way to wait";
-        close->value = a->node.addr;
-    }
+    if (shown >= OTHERS_MOST)
+        step_close(
+            s, a,
+            "its node is kept out, and a MAX above 10240 in --nnodes leaves it no way to wait",
+            a->node.addr);
     if (a->max_least <= shown)
         a->max_least = shown + 1;
     if (a->max_most != 0 && a->max_most < a->max_least)
@@ -274,6 +272,22 @@ static void close_run(struct step *s)
     loss_end_run(s);
 }
 
+/* A participant ends when it leaves its round together with the others: loss_set_aside(). */
+static void end_agents(struct step *s, const char *pattern)
+{
+    struct agent *a;
+
+    TAILQ_FOREACH(a, &s->run->agents, entry) {
+        const struct torch_node *node = run_node_of(s->run, a);
+
+        if (!agent_has_node(a) || !topology_matches(pattern, a->node.addr))
+            continue;
+        a->ends = step_is_open(s) && node != NULL && node->participant;
+        if (!a->ends)
+            step_close(s, a, "an operator ends its agent", a->node.addr);
+    }
+}
+
 void steering_on_order(struct step *s, const struct policy_event *event)
 {
     steering_note(s); /* a hold may be over at once */
@@ -288,6 +302,8 @@ void steering_on_order(struct step *s, const struct policy_event *event)
         loss_set_aside(s, false);
         if (event->evicts && count_kept_out(s->run, &s->run->view.state) != 0)
             loss_restart(s);
+        if (event->ends != NULL)
+            end_agents(s, event->ends);
         break;
     }
     round_end_last_call(s, NULL);

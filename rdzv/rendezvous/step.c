@@ -57,6 +57,14 @@ struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, s
     return o;
 }
 
+void step_close(struct step *s, struct agent *a, const char *reason, struct slice about)
+{
+    struct policy_output *o = step_agent(s, POLICY_CLOSE, a);
+
+    o->reason = reason;
+    o->value = about;
+}
+
 bool step_own_text(struct step *s, uint8_t *text)
 {
     struct policy_text *t = malloc(sizeof *t);

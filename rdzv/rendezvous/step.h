@@ -30,6 +30,9 @@ static inline bool step_is_open(const struct step *s)
 struct policy_output *step_emit(struct step *s, enum policy_output_kind kind);
 struct policy_output *step_agent(struct step *s, enum policy_output_kind kind, struct agent *a);
 
+/* The agent's connection ends, for that reason, about that. */
+void step_close(struct step *s, struct agent *a, const char *reason, struct slice about);
+
 /* Memory that lives as long as the outputs; NULL when there is none. */
 uint8_t *step_alloc(struct step *s, size_t len);
 

@@ -57,6 +57,8 @@ def only_operators_give_orders_and_wrong_ones_get_a_sentence():
                                           ("nodes/a", "drain&until=2", 400, "until=gone"),
                                           ("nodes/a", "cordon&until=gone", 400, "until=gone"),
                                           ("runs/job", "hold&until=gone", 400, "until=NODES"),
+                                          ("nodes/a", "cordon&end=true", 400, "evict&end=true"),
+                                          ("nodes/a", "evict&end=yes", 400, "evict&end=true"),
                                           ("nodes/" + 256 * "a", "cordon", 400, "by its host"),
                                           ("nodes/a/100/0", "cordon", 400, "by its host"),
                                           ("nodes/a", "uncordon", 404, "no such order"),
@@ -351,6 +353,41 @@ def a_node_that_is_kept_out_waits_outside_whatever_its_max():
             c.read()
             check(decides(c, most) or most == 2, "it sees a free place")
             check(c.node not in c.state().redundancy_list or most == 2, "it is no spare any more")
+
+
+def has_ended(agent):
+    try:
+        agent.read()
+    except (OSError, EOFError):
+        return True
+    return False
+
+
+@case
+def an_eviction_may_end_the_agents_of_its_nodes():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b", "c"])
+        gives(server, "nodes/c", "evict", "&end=true")
+        for agent in agents:
+            agent.begin_to_read()
+        for agent in agents[:2]:
+            check(agent.end_reading().wait_list, "the others meet in the same moment")
+            agent.step_out()
+        server.wait_log("event=dropped .*an operator ends its agent")
+        check(has_ended(agents.pop()), "a participant")
+        for agent in agents:
+            agent.read()
+        rejoin(agents)
+        for more in "&end=true", "":
+            spare = Agent(server.port, "job", "c")
+            spare.read()
+            while decides(spare, 3):
+                pass
+            nodes = {n["addr"]: n["role"] + (", kept out" if n.get("kept_out") else "")
+                     for n in status_of(server.port)[0]["nodes"]}
+            same(nodes, {"a": "participant", "b": "participant", "c": "spare, kept out"}, "the next agent of the host")
+            gives(server, "nodes/c", "evict", more)
+            same(has_ended(spare), more != "", "a spare")
 
 
 @case
