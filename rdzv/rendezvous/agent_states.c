@@ -94,16 +94,12 @@ static bool is_done(enum agent_held held)
     return held == HELD_LONG_ANSWER || held == HELD_LATE;
 }
 
-static bool is_write(enum agent_held held)
-{
-    return is_done(held) || held == HELD_JOIN || held == HELD_REJOIN;
-}
-
 enum agent_held agent_note_asked(struct run *run, struct agent *a, bool writes, uint64_t now_ms)
 {
+    bool wrote = is_done(a->held) || a->held == HELD_JOIN || a->held == HELD_REJOIN;
     enum agent_held was;
 
-    if (agent_is_held(a) && is_write(a->held) != writes)
+    if (agent_is_held(a) && wrote != writes)
         agent_drop_held(run, a);
     was = a->held;
     if (was == HELD_NONE) {

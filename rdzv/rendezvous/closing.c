@@ -62,12 +62,6 @@ static bool any_other(const struct run *run, const struct agent *a,
     return false;
 }
 
-/* After a start, an agent may still come back, or may be back without a known node. */
-static bool others_may_go_on(const struct run *run)
-{
-    return run->start != START_OVER;
-}
-
 static bool runs_workers(const struct run *run, const struct agent *a)
 {
     const struct torch_node *node = run_node_of(run, a);
@@ -84,7 +78,8 @@ static bool may_close(const struct run *run, const struct agent *a)
 enum close_verdict closing_judge(const struct step *s, const struct agent *a)
 {
     const struct run *run = s->run;
-    bool go_on = any_other(run, a, goes_on), may_go_on = others_may_go_on(run);
+    bool go_on = any_other(run, a, goes_on);
+    bool may_go_on = run->start != START_OVER; /* an agent may be back, or not be known yet */
 
     if (run->settings->close_needs_all && any_other(run, a, is_in))
         return CLOSE_IGNORED;
@@ -172,7 +167,7 @@ static bool is_round_over(const struct run *run)
 
 static bool are_others_lost(const struct run *run)
 {
-    return run->view.last_completed.round == run->finishing.round && !others_may_go_on(run) &&
+    return run->view.last_completed.round == run->finishing.round && run->start == START_OVER &&
            !may_any_finish(run);
 }
 

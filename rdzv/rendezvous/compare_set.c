@@ -227,15 +227,6 @@ static enum outcome apply(struct step *s, struct agent *a, const struct intent *
     return in->kind == INTENT_JOIN ? join(s, a, in) : put(s, a, in);
 }
 
-/* An agent that takes itself for dead does not leave the round before it asks for a place. By the
- * answer it is a participant, so it goes on with the rank that the answer shows: torch 1.13 makes
- * an IndexError of a rank that is not below the number of nodes. */
-static void note_asks_for_place(struct agent *a, const struct intent *in)
-{
-    if (in->kind != INTENT_HEARTBEAT && in->is != NULL)
-        a->has_ranks_of = 0;
-}
-
 /* What the agent wants, closed. */
 static void answer_ended(struct step *s, struct agent *a, const struct intent *in)
 {
@@ -396,7 +387,11 @@ void compare_set(struct step *s, const struct policy_event *event, bool is_done)
     read_intent(s, a, event, &in);
     if (in.is != NULL && in.is->has_heartbeat)
         agent_clock_learn(s, a, in.is->heartbeat_us); /* also of one that takes itself for dead */
-    note_asks_for_place(a, &in);
+    /* An agent that takes itself for dead does not leave the round before it asks for a place. By
+     * the answer it is a participant, so it goes on with the rank that the answer shows: torch 1.13
+     * makes an IndexError of a rank that is not below the number of nodes. */
+    if (in.kind != INTENT_HEARTBEAT && in.is != NULL)
+        a->has_ranks_of = 0;
     if (in.kind != INTENT_UNKNOWN) {
         answer_intent(s, event, &in);
     } else {

@@ -215,12 +215,6 @@ void driver_end_run(struct live_run *run, const char *end, const char *why, int6
         run->home->rdzv->ended(run, &note, at_us);
 }
 
-/* Of an agent, that wants an answer: the view has to be right. */
-static bool is_request(enum policy_event_kind kind)
-{
-    return kind >= AGENT_COMPARE_SET && kind <= AGENT_ADD_ROUND_KEY;
-}
-
 /* Memory was short for what a step came to: the agent that asked gets no answer, and the view is
  * made anew. */
 static void give_up(struct live_run *run, const struct policy_event *event)
@@ -326,12 +320,14 @@ static void leave(struct live_run *run)
 
 enum c10d_verdict driver_step(struct live_run *run, struct policy_event event)
 {
+    /* an agent wants an answer, so the view must be right */
+    bool is_request = event.kind >= AGENT_COMPARE_SET && event.kind <= AGENT_ADD_ROUND_KEY;
     enum c10d_verdict verdict = C10D_PROCEED;
 
     run->steps++;
     if (run->run.view.unread && event.kind != RUN_CHANGED)
         step(run, (struct policy_event){.kind = RUN_CHANGED});
-    if (run->run.view.unread && is_request(event.kind))
+    if (run->run.view.unread && is_request)
         give_up(run, &event);
     else
         verdict = step(run, event);

@@ -40,7 +40,7 @@ static void forget(struct step *s, const char *reason)
 
 /* After a start, those who may still come back have not left: they would take the run that is begun
  * next for theirs. While the store takes no changes, its keys could not be deleted. */
-static const char *why_forget(const struct run *run, const struct policy_now *now)
+const char *policy_why_forget(const struct run *run, const struct policy_now *now)
 {
     const struct policy_settings *settings = run->settings;
     uint64_t idle_ms = clock_elapsed_ms(run->idle_since_ms, now->ms);
@@ -60,16 +60,11 @@ static const char *why_forget(const struct run *run, const struct policy_now *no
     return NULL;
 }
 
-bool policy_forgets(const struct run *run, const struct policy_now *now)
-{
-    return why_forget(run, now) != NULL;
-}
-
 /* Agents that were taken for dead would take the next run for theirs as well, and agents of
  * torch 2.6 and later keep the address of the worker store for life. */
 bool forget_if_left(struct step *s)
 {
-    const char *reason = why_forget(s->run, s->now);
+    const char *reason = policy_why_forget(s->run, s->now);
 
     if (reason == NULL)
         return false;

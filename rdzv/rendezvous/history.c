@@ -369,13 +369,6 @@ static bool history_is_of_round(const struct note *note)
     return strcmp(note->previous, "participant") == 0;
 }
 
-static enum loss_kind loss_kind_of(enum note_kind kind)
-{
-    return kind == NOTE_NODE_DISCONNECTED ? LOSS_DISCONNECTED
-           : kind == NOTE_NODE_REPLACED   ? LOSS_REPLACED
-                                          : LOSS_SILENT;
-}
-
 static void add_loss_reason(struct history *h, const struct note *note, int64_t now_us)
 {
     char words[NODE_TEXT_MAX], by[NODE_TEXT_MAX];
@@ -436,7 +429,11 @@ void history_note(struct history *h, const struct run *run, const struct note *n
             goodput_enter(&h->goodput, GOODPUT_LOST, now_us);
             add_loss_reason(h, note, now_us);
         }
-        history_lose(h, note->node, loss_kind_of(note->kind), peer, now_us);
+        history_lose(h, note->node,
+                     note->kind == NOTE_NODE_DISCONNECTED ? LOSS_DISCONNECTED
+                     : note->kind == NOTE_NODE_REPLACED   ? LOSS_REPLACED
+                                                          : LOSS_SILENT,
+                     peer, now_us);
         history_reach(h, note->round, now_us);
         break;
     case NOTE_NODES_RESTARTED:

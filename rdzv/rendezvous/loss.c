@@ -334,14 +334,10 @@ void loss_on_start(struct step *s, bool agents_return)
 
 /* With a port of the run's own, the workers' store has gone with the daemon: the round is over, and
  * a newly started agent must not take itself for its predecessor in that round. */
-static bool drops_absent(const struct policy_settings *settings)
-{
-    return settings->drop_disconnected || settings->worker_port_low != 0;
-}
-
 void loss_on_restore(struct step *s)
 {
     bool was_meeting = s->run->was_meeting, missed;
+    bool drops = s->run->settings->drop_disconnected || s->run->settings->worker_port_low != 0;
     struct torch_state *next = step_is_open(s) ? step_edit(s) : NULL;
     size_t before, gone;
 
@@ -349,7 +345,7 @@ void loss_on_restore(struct step *s)
     if (next == NULL)
         return;
     before = torch_state_participants(next);
-    gone = drops_absent(s->run->settings) ? take_out_absent(s->run, next) : 0;
+    gone = drops ? take_out_absent(s->run, next) : 0;
     missed = (was_meeting || torch_state_participants(next) < before) &&
              s->run->settings->restart_on_loss != RESTART_NEVER;
     if (gone != 0)

@@ -34,8 +34,8 @@
 void policy_step(struct run *run, const struct policy_event *event, const struct policy_now *now,
                  struct policy_out *out);
 
-/* All agents have left the run for so long that the next RUN_TICK forgets it. */
-bool policy_forgets(const struct run *run, const struct policy_now *now);
+/* Why the next RUN_TICK forgets the run, as all agents have left it for long enough; NULL: not. */
+const char *policy_why_forget(const struct run *run, const struct policy_now *now);
 
 /* MIN nodes are here, as far as MIN is known, without those of that host. */
 bool policy_can_spare(const struct run *run, struct slice host);

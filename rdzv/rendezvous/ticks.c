@@ -35,7 +35,7 @@ static struct live_run *next_due(const struct rendezvous *r)
 static bool step_tick(struct live_run *run)
 {
     const struct policy_now now = driver_now(run);
-    bool forgets = policy_forgets(&run->run, &now);
+    bool forgets = policy_why_forget(&run->run, &now) != NULL;
 
     if (!forgets) {
         run->sweep = 0;
