@@ -182,7 +182,7 @@ static enum parse_result parse_list(struct parse *p, bool pairs, struct c10d_pro
 static enum parse_result parse_body(struct parse *p, struct c10d_progress *progress,
                                     struct c10d_request *req)
 {
-    unsigned parts = c10d_op_parts(req->op);
+    unsigned parts = ops[req->op].parts;
 
     if (req->op == ABSENT) {
         p->refusal = (struct c10d_refusal){.reason = "unknown opcode"};

@@ -69,13 +69,13 @@ static bool is_same_exchange(struct slice a, struct slice b)
 static void barrier_list_add(struct barrier_list *list, const struct keymap *map,
                              const struct entry *at, int64_t size)
 {
-    bool exchange = is_exchange(list, map, at->node.key);
+    bool exchange = is_exchange(list, map, entry_key(at));
 
     if (list->count == BARRIERS_LISTED)
         return;
     for (size_t i = 0; i < list->count; i++) {
         if (list->items[i].at == at ||
-            (exchange && is_same_exchange(list->items[i].at->node.key, at->node.key)))
+            (exchange && is_same_exchange(entry_key(list->items[i].at), entry_key(at))))
             return;
     }
     list->items[list->count++] = (struct barrier){map, at, size};
@@ -89,8 +89,8 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
 
         if (at == NULL)
             continue;
-        if (waiter->barrier || slice_ends_with(at->node.key, LAST_MEMBER) ||
-            slice_ends_with(at->node.key, LAST_WORKER) || is_exchange(list, map, at->node.key))
+        if (waiter->barrier || slice_ends_with(entry_key(at), LAST_MEMBER) ||
+            slice_ends_with(entry_key(at), LAST_WORKER) || is_exchange(list, map, entry_key(at)))
             barrier_list_add(list, map, at, waiter->size);
         return; /* torch waits for keys of one kind at a time */
     }
@@ -147,7 +147,7 @@ static uint64_t find_ranks(const struct barrier_list *list, const struct barrier
                            struct absent *out)
 {
     const struct torch_state *round = &list->run->view.last_completed;
-    struct slice key = b->at->node.key;
+    struct slice key = entry_key(b->at);
     uint64_t found = 0;
 
     for (size_t i = 0; i < round->count; i++) {
@@ -342,7 +342,7 @@ static void write_exchange(struct writer *w, const struct barrier_list *list,
                            const struct barrier *b)
 {
     uint64_t size = torch_state_participants(&list->run->view.last_completed), missing;
-    struct slice key = b->at->node.key;
+    struct slice key = entry_key(b->at);
     struct absent absent = {0};
 
     missing = find_ranks(list, b, &absent);
@@ -357,7 +357,7 @@ static uint64_t barrier_size(const struct barrier_list *list, const struct barri
 {
     if (b->size > 0)
         return (uint64_t)b->size;
-    if (is_agents(list, b->map, b->at->node.key))
+    if (is_agents(list, b->map, entry_key(b->at)))
         return torch_state_participants(&list->run->view.last_completed);
     if (list->run != NULL && b->map != &list->space->store->keys)
         return status_count_workers(list->run, &list->space->store->keys);
@@ -371,7 +371,7 @@ static void write_counted(struct writer *w, struct barrier_list *list, const str
     char text[KEY_MAX + 32];
     struct slice counter = {(const uint8_t *)text, 0};
 
-    name_counter(b->at->node.key, text, &counter.len);
+    name_counter(entry_key(b->at), text, &counter.len);
     json_member(w, "key", counter);
     if (!slice_to_u64(blob_slice(keymap_get(b->map, counter)), INT64_MAX, &arrived))
         return;
@@ -384,7 +384,7 @@ static void write_counted(struct writer *w, struct barrier_list *list, const str
     json_member_u64(w, "size", size);
     if (arrived >= size)
         return;
-    if (is_agents(list, b->map, b->at->node.key))
+    if (is_agents(list, b->map, entry_key(b->at)))
         find_agents(list->run, b->at, size - arrived, &absent);
     else if (list->run != NULL && b->map != &list->space->store->keys)
         absent.node_count = find_absent_workers(list->run, &list->space->store->keys, b->at,
@@ -398,10 +398,10 @@ void barrier_list_write(struct writer *w, struct barrier_list *list)
     for (size_t i = 0; i < list->count; i++) {
         const struct barrier *b = &list->items[i];
 
-        if (b->at->node.key.len > KEY_MAX)
+        if (entry_key(b->at).len > KEY_MAX)
             continue;
         json_open(w, '{');
-        if (b->size == 0 && is_exchange(list, b->map, b->at->node.key))
+        if (b->size == 0 && is_exchange(list, b->map, entry_key(b->at)))
             write_exchange(w, list, b);
         else
             write_counted(w, list, b);

@@ -104,7 +104,7 @@ static uint64_t write_wait_keys(struct writer *w, const struct waiter *waiter)
         if (waiter->links[i].at == NULL)
             continue;
         if (absent++ < WAIT_KEYS)
-            write_key(w, waiter->links[i].at->node.key);
+            write_key(w, entry_key(waiter->links[i].at));
     }
     writer_u8(w, ']');
     return absent;
@@ -164,7 +164,7 @@ static void write_writer(struct writer *w, const struct waits *all, const struct
     struct key_writer writer;
 
     if (!status_find_writer(all->barriers.space, all->run,
-                            conn_net(all->listed[0].waiter->wake.owner), key->entry->node.key,
+                            conn_net(all->listed[0].waiter->wake.owner), entry_key(key->entry),
                             key->is_agents, &writer))
         return;
     json_member_str(w, "what", writer.torch.what);
@@ -182,7 +182,7 @@ static void write_absent_keys(struct writer *w, const struct waits *all)
     for (size_t i = 0; i < all->key_count; i++) {
         json_open(w, '{');
         json_name(w, "key");
-        write_key(w, all->keys[i].entry->node.key);
+        write_key(w, entry_key(all->keys[i].entry));
         json_member_u64(w, "waiters", all->keys[i].waiters);
         write_writer(w, all, &all->keys[i]);
         writer_u8(w, '}');
@@ -386,7 +386,7 @@ static void write_missing_hint(struct writer *w, const struct waits *all, const 
 
         for (uint64_t k = 0; k < waiter->count && k < ROLL_MAX; k++) {
             if (waiter->links[k].at != NULL)
-                roll_note(&r, waiter->links[k].at->node.key);
+                roll_note(&r, entry_key(waiter->links[k].at));
         }
     }
     if (all->count == 0 && r.keys->present == 1 && keymap_exists(r.keys, slice_str("init/")))
@@ -455,7 +455,7 @@ static void log_wait(const struct engine_space *space, struct live_run *live,
                      const struct waiter *waiter)
 {
     const struct run *run = &live->run;
-    struct slice key = status_absent_key(waiter)->node.key;
+    struct slice key = entry_key(status_absent_key(waiter));
     struct key_writer writer;
     bool is_known = status_find_writer(space, run, live->home->rdzv->net, key, false, &writer);
 

@@ -116,13 +116,14 @@ static void handle_compare_set(struct conn *c, const struct c10d_request *req)
 
 static void handle_check(struct conn *c, const struct c10d_request *req)
 {
+    const struct keymap *keys = c10d_keys(c);
     struct slice rest = req->items, key;
     uint8_t answer = C10D_READY;
 
     if (c10d_session(c)->role == C10D_WORKER && slice_is(c10d_first_key(req), TORCH_DUMP_KEY))
         c10d_session(c)->dump_s = (uint32_t)(engine_now_ms(c10d_of(c)->engine) / 1000);
     while (answer == C10D_READY && c10d_next_blob(&rest, &key)) {
-        if (!keymap_exists(c10d_keys(c), key))
+        if (!keymap_exists(keys, key))
             answer = C10D_NOT_READY;
     }
     c10d_reply_u8(c, answer);
@@ -131,10 +132,11 @@ static void handle_check(struct conn *c, const struct c10d_request *req)
 /* Absent keys as in GET. */
 static void handle_multi_get(struct conn *c, const struct c10d_request *req)
 {
+    const struct keymap *keys = c10d_keys(c);
     struct slice rest = req->items, key;
 
     while (c10d_next_blob(&rest, &key))
-        c10d_reply_blob(c, keymap_get(c10d_keys(c), key));
+        c10d_reply_blob(c, keymap_get(keys, key));
 }
 
 static void handle_add(struct conn *c, const struct c10d_request *req)

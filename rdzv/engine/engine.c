@@ -307,7 +307,7 @@ void engine_forget_ranks(struct engine *e, struct engine_space *space, struct sl
     if (keys->present > RANK_KEYS_MAX)
         return;
     TAILQ_FOREACH_SAFE(at, &keys->entries, order, next) {
-        const struct command command = {.kind = COMMAND_KEY_DELETE, .key = at->node.key};
+        const struct command command = {.kind = COMMAND_KEY_DELETE, .key = entry_key(at)};
         struct store_result result;
 
         if (!slice_starts_with(command.key, prefix))

@@ -136,8 +136,8 @@ bool effects_sweep_keys(struct live_run *run)
         e = keymap_walk_piece(&walk, run->sweep);
         if (e == NULL)
             break;
-        if (run_views_owns(&home->runs, &run->run.view, e->node.key))
-            forget_key(run, e->node.key);
+        if (run_views_owns(&home->runs, &run->run.view, entry_key(e)))
+            forget_key(run, entry_key(e));
     }
     keymap_walk_pause(keys, &walk);
     home->forgets = false;

@@ -39,7 +39,7 @@ static void entry_changed(struct rendezvous_space *home, const struct entry *e)
     struct run_view *v = run_views_find_entry(&home->runs, e);
 
     if (v != NULL || (run_views_entry_owner(&home->runs, e) == NULL && e->value != NULL))
-        run_changed(home, v, e->node.key);
+        run_changed(home, v, entry_key(e));
 }
 
 /* If a command sets one key several times, the key has the last value: it is read once, not once
@@ -61,7 +61,7 @@ static void lookup_changed(struct rendezvous_space *home, const struct batch_loo
     for (size_t i = 0; i < lookup->grouped_count; i++) {
         const struct batch_item *item = &lookup->grouped[i];
 
-        if (torch_key_is_agents(item->entry->node.key) && item->entry->value == item->value)
+        if (torch_key_is_agents(entry_key(item->entry)) && item->entry->value == item->value)
             entry_changed(home, item->entry);
     }
 }
@@ -200,7 +200,7 @@ static void restore_runs(struct rendezvous_space *home, bool of_rounds, uint64_t
     const struct entry *e, *next;
 
     TAILQ_FOREACH_SAFE(e, &home->space->store->keys.entries, order, next) {
-        struct slice key = e->node.key;
+        struct slice key = entry_key(e);
         size_t lengths[KEY_GROUPS_MAX];
 
         if (torch_key_is_agents(key) &&

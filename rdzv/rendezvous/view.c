@@ -210,7 +210,7 @@ struct run_view *run_views_owner(const struct run_views *views, struct slice key
 
 struct run_view *run_views_find_entry(const struct run_views *views, const struct entry *e)
 {
-    return (struct run_view *)table_find_like(&views->table, &e->node);
+    return (struct run_view *)table_find_like(&views->table, (struct table_node *)&e->node);
 }
 
 struct run_view *run_views_entry_owner(const struct run_views *views, const struct entry *e)

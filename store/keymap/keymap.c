@@ -41,13 +41,16 @@ struct entry *keymap_find(const struct keymap *m, struct slice key)
 static inline struct entry *entry_make(struct keymap *m, struct entry *e, struct slice key,
                                        uint64_t hash, size_t groups)
 {
-    uint8_t *name = (uint8_t *)&e->groups[groups];
+    size_t at = offsetof(struct entry, groups) + groups * sizeof e->groups[0];
 
-    *e = (struct entry){.node = {.key = {name, key.len}}, .group_count = groups & 7u};
+    _Static_assert(sizeof *e + KEY_GROUPS_MAX * sizeof e->groups[0] < 256 * 8, "see table_near");
+    *e = (struct entry){.node = {.near = (uint32_t)(key.len << 8 | at / 8)},
+                        .group_count = groups & 7u};
     if (key.len != 0)
-        memcpy(name, key.ptr, key.len);
-    keymap_name_groups(m, e);
-    table_add_hashed(&m->keys, &e->node, hash);
+        memcpy(&e->groups[groups], key.ptr, key.len);
+    if (groups != 0)
+        keymap_name_links(m, e);
+    table_add_hashed(&m->keys, (struct table_node *)&e->node, hash);
     return e;
 }
 
@@ -97,19 +100,22 @@ void keymap_release(struct keymap *m, struct entry *e)
     if (e->value != NULL || e->pins != 0 || e->waiting != NULL || e->others != NULL)
         return;
     keymap_wait_bytes(m, 0, entry_allocated(e));
-    table_remove(&m->keys, &e->node);
+    table_remove(&m->keys, (struct table_node *)&e->node);
     account_free(m->kind, e, entry_allocated(e));
 }
 
 /* Gives an entry its first value. */
 static inline void entry_begin(struct keymap *m, struct entry *e, struct blob *value)
 {
-    keymap_note_new(m, e);
+    e->number = ++m->changes;
+    if (m->list != NULL)
+        keymap_list_changed(m);
     m->present++;
-    m->present_bytes += e->node.key.len;
+    m->present_bytes += entry_key(e).len;
     keymap_keep_bytes(m, entry_allocated(e) + value->len, 0);
     TAILQ_INSERT_TAIL(&m->entries, e, order);
-    keymap_join_groups(m, e);
+    if (e->group_count != 0)
+        keymap_add_links(m, e);
     e->value = value;
 }
 
@@ -343,7 +349,9 @@ static void entry_delete(struct keymap *m, struct entry *e)
     struct blob *old = e->value;
 
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
-    keymap_note_gone(m, e);
+    if (m->list != NULL)
+        keymap_list_goes(m, e);
+    m->changes++;
     if (e->pins != 0) {
         m->lookup_changes++;
         keymap_wake_all(m, e); /* waiters that batch_lookup_end() has not woken yet */
@@ -352,9 +360,10 @@ static void entry_delete(struct keymap *m, struct entry *e)
         keymap_moment_loses(m->moment, e);
     e->value = NULL;
     TAILQ_REMOVE(&m->entries, e, order);
-    keymap_leave_groups(m, e);
+    if (e->group_count != 0)
+        keymap_remove_links(m, e);
     m->present--;
-    m->present_bytes -= e->node.key.len;
+    m->present_bytes -= entry_key(e).len;
     keymap_keep_bytes(m, 0, entry_allocated(e) + old->len);
     keymap_wait_bytes(m, entry_allocated(e), 0);
     value_release(m, old);
@@ -513,7 +522,7 @@ static enum account_kind kind_of(const struct blob *value)
 /* Returns what it counted for. */
 static size_t free_entry(struct forgotten_keys *keys, struct entry *e)
 {
-    size_t bytes = ENTRY_COST + e->node.key.len + e->value->len;
+    size_t bytes = ENTRY_COST + entry_key(e).len + e->value->len;
     enum account_kind kind = kind_of(e->value);
 
     TAILQ_REMOVE(&keys->entries, e, order);
@@ -578,12 +587,12 @@ void forgotten_keys_add(struct forgotten_keys *keys, struct entry_list *entries,
 /* All other keys go with `old`. An awaited key keeps its entry, without the value. */
 static void keep_waited_entry(struct keymap *m, struct table *old, struct entry *e)
 {
-    if (keymap_find(m, e->node.key) == e)
+    if (keymap_find(m, entry_key(e)) == e)
         return; /* another client waits for it, too */
     if (e->value != NULL)
         entry_delete(m, e);
-    table_remove(old, &e->node);
-    table_add(&m->keys, &e->node);
+    table_remove(old, (struct table_node *)&e->node);
+    table_add(&m->keys, (struct table_node *)&e->node);
 }
 
 static void keep_waited(struct keymap *m, struct table *old)

@@ -48,7 +48,7 @@ struct key_link {
 };
 
 struct entry {
-    struct table_node node;   /* the key; its bytes follow the links */
+    struct table_near node;   /* the key; its bytes follow the links */
     TAILQ_ENTRY(entry) order; /* while it has a value */
     uint64_t number;          /* keymap.changes when it got it: they grow along that list */
     struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
@@ -61,6 +61,11 @@ struct entry {
     struct wait_link *waiting; /* what a change looks at stands together, up to here */
     struct key_link groups[];
 };
+
+static inline struct slice entry_key(const struct entry *e)
+{
+    return (struct slice){(const uint8_t *)&e->groups[e->group_count], e->node.near >> 8};
+}
 
 /* No snapshot has a higher number. */
 #define SNAPSHOT_NUMBER_MAX ((1u << 29) - 1)

@@ -17,7 +17,7 @@ static inline size_t entry_size(size_t groups, size_t key_len)
 /* What was allocated for it. */
 static inline size_t entry_allocated(const struct entry *e)
 {
-    return entry_size(e->group_count, e->node.key.len);
+    return entry_size(e->group_count, entry_key(e).len);
 }
 
 /* Adds `more` bytes to a sum and subtracts `less`: of keys and queues; of waiting clients. */
@@ -68,8 +68,11 @@ struct entry *keymap_create(struct keymap *m, struct slice key, uint64_t hash);
 /* The same from reserved memory, so it cannot fail. */
 struct entry *keymap_get_or_make(struct keymap *m, struct slice key);
 
-/* For the three that follow. */
+/* For keymap_count_groups(). */
 size_t keymap_count_named(const struct keymap *m, struct slice key);
+
+/* Of an entry with groups: prepares its links, once it has its key; it has a value from now on; it
+ * has none any more. */
 void keymap_name_links(const struct keymap *m, struct entry *e);
 void keymap_add_links(struct keymap *m, struct entry *e);
 void keymap_remove_links(struct keymap *m, struct entry *e);
@@ -90,26 +93,6 @@ static inline size_t keymap_count_groups(const struct keymap *m, struct slice ke
 static inline size_t keymap_key_cost(const struct keymap *m, struct slice key)
 {
     return entry_size(keymap_count_groups(m, key), key.len);
-}
-
-/* Prepares the links of a new entry, whose key and number of groups are set. */
-static inline void keymap_name_groups(const struct keymap *m, struct entry *e)
-{
-    if (e->group_count != 0)
-        keymap_name_links(m, e);
-}
-
-/* The key has a value from now on; has none any more. */
-static inline void keymap_join_groups(struct keymap *m, struct entry *e)
-{
-    if (e->group_count != 0)
-        keymap_add_links(m, e);
-}
-
-static inline void keymap_leave_groups(struct keymap *m, struct entry *e)
-{
-    if (e->group_count != 0)
-        keymap_remove_links(m, e);
 }
 
 /* Frees an entry without value and waiting clients. */
@@ -196,24 +179,9 @@ static inline void key_cursor_loses(struct key_cursor *c, const struct entry *e)
 /* Frees the present list; requests that wait for it begin again. */
 void keymap_forget_list(struct keymap *m);
 
-/* For the two that follow. */
+/* If m->list is set: a key was added; a key is about to be removed from m->entries. */
 void keymap_list_changed(struct keymap *m);
 void keymap_list_goes(struct keymap *m, struct entry *e);
-
-/* A key was added; a key is about to be removed from m->entries. */
-static inline void keymap_note_new(struct keymap *m, struct entry *e)
-{
-    e->number = ++m->changes;
-    if (m->list != NULL)
-        keymap_list_changed(m);
-}
-
-static inline void keymap_note_gone(struct keymap *m, struct entry *e)
-{
-    if (m->list != NULL)
-        keymap_list_goes(m, e);
-    m->changes++;
-}
 
 /* NULL when there is none; an empty queue does not exist. */
 struct queue *keymap_find_queue(const struct keymap *m, struct slice name);

@@ -17,12 +17,12 @@ void keymap_name_links(const struct keymap *m, struct entry *e)
 {
     size_t lengths[KEY_GROUPS_MAX];
 
-    m->groups_of->name(e->node.key, lengths);
+    m->groups_of->name(entry_key(e), lengths);
     for (size_t i = 0; i < e->group_count; i++)
         e->groups[i] =
-            (struct key_link){.node = {.key = {e->node.key.ptr, lengths[i]}}, .entry = e};
+            (struct key_link){.node = {.key = {entry_key(e).ptr, lengths[i]}}, .entry = e};
     for (size_t i = 0; i < e->group_count; i++)
-        e->groups[i].node.hash = table_hash(&m->groups, e->groups[i].node.key);
+        e->groups[i].node.hash = (uint32_t)table_hash(&m->groups, e->groups[i].node.key);
 }
 
 static void put_first(struct keymap *m, struct key_link *link)

@@ -102,8 +102,8 @@ static bool list_put_key(struct key_list *l, const struct entry *e)
 {
     uint8_t len[8];
 
-    bytes_put_u64(len, e->node.key.len);
-    return list_put_bytes(l, (struct slice){len, sizeof len}) && list_put_bytes(l, e->node.key);
+    bytes_put_u64(len, entry_key(e).len);
+    return list_put_bytes(l, (struct slice){len, sizeof len}) && list_put_bytes(l, entry_key(e));
 }
 
 /* False: memory is short. */

@@ -47,7 +47,7 @@ static bool write_keys(struct keymap_moment *k, struct batch *out, size_t bytes)
         if (next != NULL)
             __builtin_prefetch(next->value);
         if (e->snapshot != k->snapshot) {
-            const struct change change = put_of(k, CHANGE_KEY_PUT, e->node.key, e->value);
+            const struct change change = put_of(k, CHANGE_KEY_PUT, entry_key(e), e->value);
 
             if (!batch_add(out, k->name, &change))
                 return false;
@@ -106,7 +106,7 @@ void keymap_moment_changes(struct keymap_moment *k, struct entry *e, bool overwr
 
     if (e->value == NULL || !is_missing(k, e) || !may_keep(k))
         return;
-    change = put_of(k, CHANGE_KEY_PUT, e->node.key, e->value);
+    change = put_of(k, CHANGE_KEY_PUT, entry_key(e), e->value);
     cow_put(k->cow, k->name, &change, e->value, overwritten);
     e->snapshot = k->snapshot & SNAPSHOT_NUMBER_MAX;
 }

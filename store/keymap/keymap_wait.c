@@ -91,7 +91,7 @@ static struct blob *watch_bytes(enum keymap_change type, const struct slice part
 void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change type,
                            struct slice old, struct slice now)
 {
-    const struct slice parts[3] = {e->node.key, old, now};
+    const struct slice parts[3] = {entry_key(e), old, now};
     const struct wait_link *link = e->others;
     struct blob *b;
 

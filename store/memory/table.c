@@ -75,7 +75,7 @@ static inline uint64_t hash_rest(uint64_t h, struct slice key, const uint8_t *p,
         h = hash_mix(h ^ bytes_get_u64(p), ODD1);
     if (left > 0)
         h = hash_mix(h ^ last_bytes(key, left) ^ ((uint64_t)left << 56), ODD1);
-    return hash_mix(h ^ seed, ODD2);
+    return (uint32_t)hash_mix(h ^ seed, ODD2);
 }
 
 /* Keys of this length are hashed four words a step, in four sums: multiplications of one sum wait
@@ -106,11 +106,18 @@ uint64_t table_hash(const struct table *t, struct slice key)
                                : hash_rest(h, key, key.ptr, key.len, t->seed);
 }
 
+static struct slice key_of(const struct table_node *n)
+{
+    const uint8_t *near = (const uint8_t *)n + 8 * (size_t)(uint8_t)n->near;
+
+    return n->near == 0 ? n->key : (struct slice){near, n->near >> 8};
+}
+
 /* The first node of the chain that has the key. */
 static struct table_node *find_in(struct table_node *n, uint64_t hash, struct slice key)
 {
     for (; n != NULL; n = n->next) {
-        if (n->hash == hash && slice_equal(n->key, key))
+        if (n->hash == hash && slice_equal(key_of(n), key))
             return n;
     }
     return NULL;
@@ -136,7 +143,7 @@ struct table_node *table_find_hashed(const struct table *t, struct slice key, ui
 
 struct table_node *table_find_like(const struct table *t, const struct table_node *node)
 {
-    return find_in_either(t, node->key, node->hash);
+    return find_in_either(t, key_of(node), node->hash);
 }
 
 /* The link that leads to the node. */
@@ -165,10 +172,10 @@ static bool node_is_moved(const struct table *t, const struct table_node *node)
 
 struct table_node *table_find_next(const struct table *t, const struct table_node *node)
 {
-    struct table_node *found = find_in(node->next, node->hash, node->key);
+    struct table_node *found = find_in(node->next, node->hash, key_of(node));
 
     if (found == NULL && t->old != NULL && node_is_moved(t, node))
-        found = find_in(t->old[node->hash & t->old_mask], node->hash, node->key);
+        found = find_in(t->old[node->hash & t->old_mask], node->hash, key_of(node));
     return found;
 }
 
@@ -264,7 +271,7 @@ void table_expect(struct table *t, size_t count)
 
 void table_add(struct table *t, struct table_node *node)
 {
-    table_add_hashed(t, node, table_hash(t, node->key));
+    table_add_hashed(t, node, table_hash(t, key_of(node)));
 }
 
 void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash)
@@ -273,7 +280,7 @@ void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash)
         move_some(t, moved_at_a_time(t));
     else if (t->count > t->mask)
         table_grow(t);
-    node->hash = hash;
+    node->hash = (uint32_t)hash;
     bucket_push(t->buckets, t->mask, node);
     t->count++;
 }

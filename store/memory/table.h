@@ -7,8 +7,16 @@
 
 struct table_node {
     struct table_node *next;
+    uint32_t hash;
+    uint32_t near;    /* not 0: this is a table_near */
     struct slice key; /* lives as long as the node is in the table */
-    uint64_t hash;
+} __attribute__((may_alias));
+
+/* In place of a table_node, if the key lies behind it in the same struct. */
+struct table_near {
+    struct table_node *next;
+    uint32_t hash;
+    uint32_t near; /* the key's length, times 256; and how far it is, by 8 */
 };
 
 struct table {
@@ -53,7 +61,7 @@ void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash);
 /* The caller will add `count` nodes: an empty table gets its size at once, if there is memory. */
 void table_expect(struct table *t, size_t count);
 
-/* Hashes a key; finds the node with the key of `like`, whose hash must be set. */
+/* Hashes a key, to 32 bits; finds the node with the key of `like`, whose hash must be set. */
 uint64_t table_hash(const struct table *t, struct slice key);
 struct table_node *table_find_like(const struct table *t, const struct table_node *node);
 

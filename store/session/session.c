@@ -50,7 +50,7 @@ struct slice session_barrier(const struct session *session)
 {
     const struct waiter *w = waiter_of(session);
 
-    return keymap_stands(w) ? w->links[0].at->node.key : (struct slice){0};
+    return keymap_stands(w) ? entry_key(w->links[0].at) : (struct slice){0};
 }
 
 /* NULL: there is no such worker store. */

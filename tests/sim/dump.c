@@ -37,7 +37,7 @@ static void dump_bytes(FILE *out, const char *name, struct slice s)
 static void dump_key(FILE *out, const struct entry *e)
 {
     fprintf(out, "key");
-    dump_bytes(out, "name", e->node.key);
+    dump_bytes(out, "name", entry_key(e));
     dump_bytes(out, "value", blob_slice(e->value));
     putc('\n', out);
 }
@@ -53,42 +53,49 @@ static void dump_queue(FILE *out, const struct queue *q)
     putc('\n', out);
 }
 
-static int by_name(const void *a, const void *b)
+static int by_key(const void *a, const void *b)
 {
-    const struct table_node *const *x = a, *const *y = b;
+    const struct entry *const *x = a, *const *y = b;
 
-    return slice_compare((*x)->key, (*y)->key);
+    return slice_compare(entry_key(*x), entry_key(*y));
 }
 
-static const struct table_node **alloc_nodes(size_t count)
+static int by_name(const void *a, const void *b)
 {
-    const struct table_node **nodes = calloc(count + 1, sizeof *nodes);
+    const struct queue *const *x = a, *const *y = b;
 
-    if (nodes == NULL)
+    return slice_compare((*x)->node.key, (*y)->node.key);
+}
+
+static const void **alloc_pointers(size_t count)
+{
+    const void **pointers = calloc(count + 1, sizeof *pointers);
+
+    if (pointers == NULL)
         abort();
-    return nodes;
+    return pointers;
 }
 
 /* In the order of their names. */
 static void dump_sorted_keys(FILE *out, const struct keymap *m)
 {
-    const struct table_node **nodes = alloc_nodes(m->present + m->queues.count);
+    const void **sorted = alloc_pointers(m->present + m->queues.count);
     const struct entry *e;
     const struct queue *q;
     size_t count = 0;
 
     TAILQ_FOREACH(e, &m->entries, order)
-        nodes[count++] = &e->node;
-    qsort(nodes, count, sizeof *nodes, by_name);
+        sorted[count++] = e;
+    qsort(sorted, count, sizeof *sorted, by_key);
     for (size_t i = 0; i < count; i++)
-        dump_key(out, (const struct entry *)nodes[i]); /* node is the first member, here too: */
+        dump_key(out, sorted[i]);
     count = 0;
     TAILQ_FOREACH(q, &m->queue_order, order)
-        nodes[count++] = &q->node;
-    qsort(nodes, count, sizeof *nodes, by_name);
+        sorted[count++] = q;
+    qsort(sorted, count, sizeof *sorted, by_name);
     for (size_t i = 0; i < count; i++)
-        dump_queue(out, (const struct queue *)nodes[i]);
-    free(nodes);
+        dump_queue(out, sorted[i]);
+    free(sorted);
 }
 
 static void dump_keys(FILE *out, const struct keymap *m, bool sorted)

@@ -80,8 +80,8 @@ static void forget_keys(struct model_run *r)
 
     for (e = TAILQ_FIRST(&s->space->keys.entries); e != NULL; e = next) {
         next = TAILQ_NEXT(e, order);
-        if (run_views_owns(&s->views, &r->run.view, e->node.key))
-            apply(s, &(struct command){.kind = COMMAND_KEY_DELETE, .key = e->node.key});
+        if (run_views_owns(&s->views, &r->run.view, entry_key(e)))
+            apply(s, &(struct command){.kind = COMMAND_KEY_DELETE, .key = entry_key(e)});
     }
     delete_record(r);
     r->incarnation++;

@@ -420,7 +420,7 @@ static void keys_in_groups_are_known(void **state)
     for (size_t i = 0; i < p->grouped_count; i++) {
         const struct batch_item *item = &p->grouped[i];
 
-        assert_true(slice_starts_with(item->entry->node.key, groups_of.prefix));
+        assert_true(slice_starts_with(entry_key(item->entry), groups_of.prefix));
         assert_int_equal(item->entry->value == item->value, i != 0);
     }
     batch_lookup_end(p);

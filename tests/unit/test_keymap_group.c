@@ -33,8 +33,8 @@ static void check_groups(const struct keymap *m)
 
         keymap_walk_group(m, s(prefixes[i]), &walk);
         TAILQ_FOREACH(e, &m->entries, order) {
-            if (e->node.key.len > len && slice_starts_with(e->node.key, s(prefixes[i])) &&
-                e->node.key.ptr[len] == '/')
+            if (entry_key(e).len > len && slice_starts_with(entry_key(e), s(prefixes[i])) &&
+                entry_key(e).ptr[len] == '/')
                 assert_ptr_equal(keymap_walk_next(&walk), e);
         }
         assert_null(keymap_walk_next(&walk));
@@ -122,9 +122,9 @@ static void the_key_that_was_just_given_may_be_deleted(void **state)
         }
         keymap_walk_group(&w.m, s("a"), &walk);
         for (; (e = keymap_walk_next(&walk)) != NULL; at++) {
-            assert_int_equal(e->node.key.ptr[2], '0' + at);
+            assert_int_equal(entry_key(e).ptr[2], '0' + at);
             if (gone & 1u << at)
-                assert_int_equal(keymap_delete(&w.m, e->node.key), STORE_OK);
+                assert_int_equal(keymap_delete(&w.m, entry_key(e)), STORE_OK);
         }
         assert_int_equal(at, 5);
         check_groups(&w.m);
@@ -182,7 +182,7 @@ static bool walk_piece(struct fixture *w, uint32_t number, unsigned size, unsign
         e = keymap_walk_piece(&walk, number);
         if (e == NULL)
             return false;
-        seen[number_of(e->node.key)]++;
+        seen[number_of(entry_key(e))]++;
     }
     keymap_walk_pause(&w->m, &walk);
     return walk.next != NULL;
