@@ -488,7 +488,7 @@ APART static size_t put_all_memory(const struct keymap *m, struct slice pairs)
     size_t sum = 0;
 
     while (c10d_next_blob(&pairs, &key) && c10d_next_blob(&pairs, &value))
-        sum += reserve_cost(keymap_key_cost(m, key)) + reserve_blob_cost(entry_room(value.len));
+        sum += reserve_cost(keymap_key_cost(m, key)) + reserve_blob_cost(value.len + ROOM_MAX);
     return sum;
 }
 

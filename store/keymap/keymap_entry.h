@@ -121,7 +121,8 @@ static inline bool entry_fits(const struct entry *e, size_t len)
 }
 
 /* The room of a new value, which may be a number that grows: all that malloc() takes for it, except
- * for malloc()'s own word. */
+ * for malloc()'s own word. At most ROOM_MAX bytes more than the value. */
+#define ROOM_MAX 15u
 static inline size_t entry_room(size_t len)
 {
     return account_cost(sizeof(struct blob) + len) - sizeof(struct blob) - sizeof(size_t);

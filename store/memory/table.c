@@ -108,9 +108,8 @@ uint64_t table_hash(const struct table *t, struct slice key)
 
 static struct slice key_of(const struct table_node *n)
 {
-    const uint8_t *near = (const uint8_t *)n + 8 * (size_t)(uint8_t)n->near;
-
-    return n->near == 0 ? n->key : (struct slice){near, n->near >> 8};
+    return n->near == 0 ? n->key
+                        : (struct slice){(const uint8_t *)n + 8u * (n->near & 255u), n->near >> 8};
 }
 
 /* The first node of the chain that has the key. */
