@@ -184,11 +184,6 @@ static void state_free(void *p)
 static void *records[RECORDS_KEPT];
 static size_t record_count;
 
-static bool is_tls_record(size_t len)
-{
-    return len >= RECORD_LEAST && len <= RECORD_ROOM;
-}
-
 /* malloc() may give some bytes more. */
 static bool has_room_of_record(void *p)
 {
@@ -199,7 +194,7 @@ static bool has_room_of_record(void *p)
 
 static void *tls_alloc(size_t len, const char *, int)
 {
-    if (is_tls_record(len)) {
+    if (len >= RECORD_LEAST && len <= RECORD_ROOM) {
         if (record_count > 0)
             return records[--record_count];
         len = RECORD_ROOM;

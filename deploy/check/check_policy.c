@@ -323,11 +323,6 @@ bool check_has_policy_of_plugin(const struct kube_object *o)
            !yaml_contains(kube_get(o->spec, "plugins.svc"), "--disable-network-policy=true");
 }
 
-static const char *at_port(struct check *c, const struct way *w)
-{
-    return w->port < 0 ? "" : arena_text(&c->bundle.arena, " at port %ld", w->port);
-}
-
 static void look_at_store(struct check *c, const struct way *w)
 {
     bool plugin = w->from->object == w->to->object && check_has_policy_of_plugin(w->to->object);
@@ -342,7 +337,9 @@ static void look_at_store(struct check *c, const struct way *w)
             check_report_on(c, closed, at_rules(closed, direction),
                             in ? "no policy admits the pods of %s to %s%s, where they meet"
                                : "no policy lets the pods of %s out to %s%s, where they meet",
-                            w->from->object->title, w->to->object->title, at_port(c, w));
+                            w->from->object->title, w->to->object->title,
+                            w->port < 0 ? ""
+                                        : arena_text(&c->bundle.arena, " at port %ld", w->port));
     }
 }
 

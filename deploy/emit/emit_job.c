@@ -41,12 +41,6 @@ static bool has_all(const struct yaml_node *user, const struct yaml_node *keys)
     return !ANY(YAML_FOREACH(key, keys), yaml_get(user, yaml_text(key)) == NULL);
 }
 
-/* Whether the user file has all keys of one of the lists in `recognised`. */
-static bool is_recognised(const struct yaml_node *user, const struct yaml_node *format)
-{
-    return ANY(YAML_FOREACH(list, yaml_get(format, "recognised")), has_all(user, list));
-}
-
 /* Most of the keys are no settings of ours, nor misspelt ones: an error for each of them would say
  * nothing. */
 static bool is_foreign(const struct yaml_node *user, const struct yaml_node *settings)
@@ -83,7 +77,7 @@ static struct yaml_node *recognise(struct job_maker *m)
         format = embedded_load(data, "formats", name, NULL, m->diag);
         if (format == NULL)
             return NULL;
-        if (!is_recognised(m->settings, format))
+        if (!ANY(YAML_FOREACH(list, yaml_get(format, "recognised")), has_all(m->settings, list)))
             continue;
         if (yaml_get(format, "becomes") != NULL)
             return format;

@@ -1,5 +1,4 @@
 /* Moves options of torchrun, PET_* variables and elasticPolicies to c10d. */
-#include "deploy/rewrite/rewrite_job.h"
 
 #include "deploy/rewrite/rewrite_plan.h"
 

@@ -3,7 +3,6 @@
 #include "deploy/rewrite/rewrite_plan.h"
 
 #include "deploy/check/check.h"
-#include "deploy/rewrite/rewrite_job.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Edits a setting in its place: in a list, in a script, or in variables. A conf is edited entry by
  * entry, so that quotes and substitutions of a shell stay; if an entry contains quotes, the whole
  * conf is written again. */
-#include "deploy/rewrite/rewrite_job.h"
+#include "deploy/rewrite/rewrite_plan.h"
 
 #include "deploy/kube/rdzv_conf.h"
 

@@ -13,11 +13,6 @@ struct steps {
     size_t printed; /* in this step */
 };
 
-static struct yaml_file *file_now(struct rewrite_file *f)
-{
-    return f->edits.count > 0 ? &f->again : &f->yaml;
-}
-
 /* --- Objects before and after. --- */
 
 static const struct kube_object *twin(const struct steps *s, const struct kube_object *o)
@@ -150,8 +145,10 @@ void rewrite_steps_print(FILE *out, struct rewrite *w)
     bool changed = false;
 
     for (size_t i = 0; i < w->file_count; i++) {
-        changed = changed || rewrite_changed(&w->files[i]);
-        kube_add_file(&s.after, file_now(&w->files[i]));
+        struct rewrite_file *f = &w->files[i];
+
+        changed = changed || rewrite_changed(f);
+        kube_add_file(&s.after, f->edits.count > 0 ? &f->again : &f->yaml);
     }
     if (!changed) {
         fputs("# The files need no changes.\n", out);

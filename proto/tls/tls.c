@@ -138,19 +138,15 @@ static void put_names(X509 *certificate)
     strcat(refused_name, ")");
 }
 
-static bool is_name_mismatch(int error)
-{
-    return error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH;
-}
-
 int tls_verified(int is_fine, X509_STORE_CTX *verification)
 {
     X509 *certificate = X509_STORE_CTX_get_current_cert(verification);
+    int error = X509_STORE_CTX_get_error(verification);
 
     if (is_fine || certificate == NULL)
         return is_fine;
     put_certificate_name(certificate, refused_name, 120);
-    if (is_name_mismatch(X509_STORE_CTX_get_error(verification)))
+    if (error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH)
         put_names(certificate);
     return is_fine;
 }

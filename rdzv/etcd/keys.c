@@ -65,11 +65,6 @@ static void reply_not_kept(const struct http_request *r, enum store_status why)
  * empty directory. */
 #define TORCH_STORE "/torch/elastic/store"
 
-static bool is_torch_store(const struct http_request *r, struct slice key)
-{
-    return slice_is(key, TORCH_STORE) && r->http->config->elastic.fixes;
-}
-
 static void reply_torch_store(const struct http_request *r, const struct reply *reply)
 {
     struct reply_body body;
@@ -207,7 +202,8 @@ static void reply_get(const struct http_request *r, struct slice key, const stru
     struct slice where;
     enum etcd_code code = tree_get(t, key, &n, &where);
 
-    if (code == ETCD_KEY_NOT_FOUND && is_torch_store(r, key)) {
+    if (code == ETCD_KEY_NOT_FOUND && slice_is(key, TORCH_STORE) &&
+        r->http->config->elastic.fixes) {
         reply_torch_store(r, &reply);
     } else if (code != ETCD_OK) {
         keys_reply_error(r, code, where, t->index);
