@@ -1,4 +1,4 @@
-/* What templates do with values: merges, quantities, and command lines. Nothing here changes its
+/* What templates do with values: merges, and quantities. Nothing here changes its
  * arguments; results share their nodes. */
 #pragma once
 
@@ -37,25 +37,6 @@ struct yaml_node *quantity_fit(struct arena *a, const struct yaml_node *base,
 /* A list of {name, request, limit} of what no API server accepts: a request above its limit, a
  * device whose request is not its limit, and a fraction of a device. */
 struct yaml_node *quantity_conflicts(struct arena *a, const struct yaml_node *resources);
-
-/* --- Command lines of the user file. --- */
-
-/* What a command line consists of, each part only if there is something to say:
- * words: as sh reads them, without quotes and backslashes; absent if only a shell can tell, because
- *   there is an active character outside of quotes, or quotes that do not end.
- * break: what ends the first command before the line ends: `&&`, `||`, `;`, `&`, `|` or `newline`.
- *   Redirections, comments, continued lines, and what is within quotes or a substitution, are parts
- *   of a command.
- * open: the quote or the beginning of a substitution that the first command does not close: `'`,
- *   `"`, a backquote, `$(`, `${`, `<(` or `>(`.
- * scriptOpen: the same of all commands of a script, and a backslash that continues its last line;
- *   absent of a script with here-documents, which hold any text. */
-struct yaml_node *command_line_parts(struct arena *a, const struct yaml_node *line);
-
-/* In commands, arguments and values of variables, Kubernetes replaces $(NAME) by the value of a
- * variable, and $$ by $. Returns the text with each such $ doubled, so that Kubernetes gives back
- * the original; the same node if there is none. */
-struct yaml_node *command_line_escape(struct arena *a, struct yaml_node *text);
 
 /* --- Literals of CEL, in which policies of Kubernetes and of Kyverno make objects. --- */
 

@@ -84,6 +84,3 @@ __attribute__((format(printf, 2, 3))) void run_status_hint(struct hints *h, cons
 
 /* About the run itself. */
 void run_status_hints(const struct run_facts *f, const struct run_survey *survey, struct hints *h);
-
-/* Over c10d: other runs wait for nodes as this one does, and may be the same job. run_twins.c */
-void run_twins_hint(const struct run_facts *f, struct hints *h);
