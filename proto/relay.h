@@ -55,6 +55,10 @@
 #define RELAY_WINDOW       256u
 #define RELAY_WINDOW_BYTES (1u << 20)
 
+/* A relay asks once for several clients that ask the same at one time, but every so many seconds
+ * for each client. */
+#define RELAY_ALONE_S 20u
+
 enum relay_kind {
     RELAY_HELLO = 1, /* relay: struct RelayHello */
     RELAY_WELCOME,   /* store: struct RelayWelcome */
@@ -75,6 +79,9 @@ enum relay_kind {
     RELAY_RESTART,   /* both, with --exit-on-restart: see rdzv/relay/restart.h. number: a generation
                         of the run; flags: enum restart_stage; payload: of a relay, u32 N and the
                         name of its node, of a store, a text for /startz, or nothing */
+    RELAY_READS,     /* store, to a relay that shares, once before an ANSWER or DONE of the session.
+                        number: the keys that it reads; two sessions with one number get the same
+                        answer to the same read. Agents have none: each is shown its own view */
     RELAY_KINDS,
 };
 

@@ -1,6 +1,7 @@
 /* The first failure of a round: which worker a connection is of, and the record in words, as JSON
  * and in the log. See status.h for the contract. */
 #include "proto/json.h"
+#include "proto/relay.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/engine/log.h"
 
@@ -122,7 +123,9 @@ static void say_stopped(const struct live_run *run, char text[HISTORY_TEXT_MAX])
 
     TAILQ_FOREACH(c, &net->conns, entry) {
         if (status_is_worker(c, run->home->space, &run->run) && c10d_session(c)->dump_s != 0 &&
-            len < STOPPED_LEN && now_s - c10d_session(c)->dump_s >= STOPPED_S &&
+            len < STOPPED_LEN &&
+            now_s - c10d_session(c)->dump_s >=
+                (conn_is_relayed(c) ? RELAY_ALONE_S : 0) + STOPPED_S &&
             (rank = find_worker(run, c, false, at)) >= 0)
             len += (size_t)snprintf(text + len, HISTORY_TEXT_MAX - len, "; rank %lld stands still",
                                     (long long)rank);

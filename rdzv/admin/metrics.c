@@ -174,6 +174,7 @@ static void write_relay(FILE *out, const struct relay_sums *r)
     metric_value(out, METRIC_rdzvd_relay_unconfirmed_requests, r->pending_count);
     metric_value(out, METRIC_rdzvd_relay_unconfirmed_bytes, r->pending_bytes);
     metric_seconds(out, METRIC_rdzvd_relay_lag_seconds, 6, r->lag_ns);
+    metric_value(out, METRIC_rdzvd_relay_requests_shared_total, r->relay.shared);
     metric_value(out, METRIC_rdzvd_relay_requests_resumed_total, r->relay.resumed);
     metric_head(out, METRIC_rdzvd_relay_clients_lost_total);
     for (int i = 0; i < LOSSES; i++)

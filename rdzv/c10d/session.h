@@ -107,6 +107,15 @@ static inline struct c10d *c10d_of(const struct conn *c)
     return c->protocol->arg;
 }
 
+/* A number of the keys that the session reads: sessions of one space with one number get the same
+ * answer to the same read. 0: an agent, which is shown its own view, or not settled yet. */
+static inline uint64_t c10d_reads(const struct conn *c)
+{
+    const struct c10d_session *s = c10d_session(c);
+
+    return s->role == C10D_WORKER ? s->bound.worker_store + 1 : s->role == C10D_PLAIN;
+}
+
 /* For hooks: the answers of COMPARE_SET. */
 void c10d_reply_bytes(struct conn *c, struct slice value);
 void c10d_reply_blob(struct conn *c, struct blob *value);

@@ -68,7 +68,7 @@ struct conn_backend {
     struct peer local;                  /* the address by which the client has reached the relay */
     bool may_repeat;    /* the next request may be here for the second time, so what the session
                            waits for stays until begin() has seen it */
-    const char *reason; /* why the connection ends; static. NULL: it does not */
     bool is_dropped;    /* conn_drop() ended it, for */
-    enum drop_reason why;
+    uint8_t why;        /* enum drop_reason */
+    const char *reason; /* why the connection ends; static. NULL: it does not */
 };

@@ -246,7 +246,7 @@ static void note_dropped(struct conn *c, enum drop_reason why, const char *reaso
 {
     if (c->backend != NULL && c->backend->reason == NULL) {
         c->backend->is_dropped = true;
-        c->backend->why = why;
+        c->backend->why = (uint8_t)why;
     }
     conn_note_reason(c, reason);
 }

@@ -109,13 +109,6 @@ static bool may_use(const struct conn *c, const char *space)
     return !bound;
 }
 
-static struct engine_space *make_space(struct conn *c, const char *name)
-{
-    log_event(LOG_INFO, "space_made", log_str("space", name), log_str("peer", CONN_PEER(c)),
-              log_str("reason", "a relay names this new space in its --space"));
-    return engine_space(conn_net(c)->engine, slice_str(name));
-}
-
 /* NULL: it may be made. */
 static const char *why_not_made(const struct net *n)
 {
@@ -156,8 +149,11 @@ struct engine_space *hello_space(struct conn *c, const char *name, char why[HELL
     if (space != NULL)
         return space;
     not_made = why_not_made(conn_net(c));
-    if (not_made == NULL)
-        return make_space(c, name);
-    snprintf(why, HELLO_SPACE_WHY_MAX, "%s", not_made);
-    return NULL;
+    if (not_made != NULL) {
+        snprintf(why, HELLO_SPACE_WHY_MAX, "%s", not_made);
+        return NULL;
+    }
+    log_event(LOG_INFO, "space_made", log_str("space", name), log_str("peer", CONN_PEER(c)),
+              log_str("reason", "a relay names this new space in its --space"));
+    return engine_space(conn_net(c)->engine, slice_str(name));
 }

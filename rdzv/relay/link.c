@@ -134,6 +134,7 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
     link->name = blob_new(ACCOUNT_SESSIONS, (struct slice){(uint8_t *)name, strlen(name) + 1});
     hello_text(hello->domain, "", link->label.domain, sizeof link->label.domain);
     link->label.index = hello->index;
+    link->shares = hello->shares;
     version = hello_version(hello, version_why);
     why = link->name == NULL ? "the store has no memory for it, see --memory-limit"
           : version == 0     ? version_why
@@ -219,15 +220,6 @@ void relay_links_send_on(struct relay_links *all, const char *leader)
              leader);
     while (!TAILQ_EMPTY(&all->waiting))
         send_on(TAILQ_FIRST(&all->waiting), all->stands_by_why);
-}
-
-static void tick_waiting(struct relay_links *all, uint64_t now)
-{
-    struct relay_link *link;
-
-    while ((link = TAILQ_FIRST(&all->waiting)) != NULL &&
-           clock_elapsed_ms(link->waits_since_ms, now) >= RELAY_STANDBY_MS)
-        send_on(link, all->stands_by_why);
 }
 
 /* --- A replica that led, and is cut off from the others. --- */
@@ -560,10 +552,13 @@ void relay_links_tick(struct relay_links *all)
 {
     uint64_t now = engine_lived_ms(all->engine), timeout = all->config->session_timeout_ms;
     struct relay_session *s;
+    struct relay_link *link;
 
     if (engine_is_cut_off(all->engine))
         all->cut_off_ms = now;
-    tick_waiting(all, now);
+    while ((link = TAILQ_FIRST(&all->waiting)) != NULL &&
+           clock_elapsed_ms(link->waits_since_ms, now) >= RELAY_STANDBY_MS)
+        send_on(link, all->stands_by_why);
     link_restart_tick(all->engine);
     give_up_absent(all, now);
 

@@ -100,27 +100,22 @@ void relay_session_free(struct relay_session *s)
 static void relayed_session_end(struct relay_session *s)
 {
     struct relay_links *all = s->all;
-    struct engine_space *space = s->space;
-    uint64_t id = s->id;
+    struct engine_space *space = s->key.space;
+    uint64_t id = s->key.id;
 
     relay_session_free(s);
     if (!engine_session_end(all->engine, space, id))
         relay_links_restart_sweep(all);
 }
 
-/* The store has dropped it, and its relay may not know. */
-static bool is_dropped_unheard(const struct relay_session *s)
-{
-    return s->record != RECORD_NONE && s->state != RELAYED_CLOSING && s->backend.is_dropped &&
-           s->backend.why != DROP_RUN;
-}
-
 /* The connection of the session has been closed. */
 static void relayed_session_end_or_keep(struct relay_session *s)
 {
     struct relay_links *all = s->all;
+    bool may_be_unheard = s->record != RECORD_NONE && s->state != RELAYED_CLOSING &&
+                          s->backend.is_dropped && s->backend.why != DROP_RUN;
 
-    if (!is_dropped_unheard(s)) {
+    if (!may_be_unheard) {
         relayed_session_end(s);
         return;
     }
@@ -179,12 +174,17 @@ static uint8_t known_of(const struct relay_session *s, uint64_t number)
 
 /* --- Queued answers and their requests. --- */
 
+static size_t unnoted_bytes(const struct relay_session *s)
+{
+    return s->conn->out.bytes - s->answers[0].bytes - s->answers[1].bytes;
+}
+
 /* The bytes queued since the last call answer the last request. A relay that keeps to the protocol
  * leaves at most two answers of a session in the queue: those to a finished WAIT and to its
  * CANCEL_WAIT. */
 static void note_answers(struct relay_session *s)
 {
-    size_t more = s->conn->out.bytes - s->noted;
+    size_t more = unnoted_bytes(s);
     struct link_answer *a =
         &s->answers[s->answers[0].bytes != 0 && s->answers[0].number != s->executed];
 
@@ -192,7 +192,6 @@ static void note_answers(struct relay_session *s)
         return;
     a->number = s->executed;
     a->bytes += more;
-    s->noted += more;
 }
 
 /* The next bytes of the first answer, as the payload of a frame. */
@@ -206,13 +205,23 @@ static void session_put_bytes(struct relay_session *s, struct relay_frame frame)
     frame.flags |= frame.payload.len < a->bytes ? RELAY_MORE : 0;
     link_put_head(s->link, &frame);
     outq_move(&to->out, &s->conn->out, &conn_net(to)->pool, frame.payload.len);
-    s->noted -= frame.payload.len;
     a->bytes -= frame.payload.len;
     if (a->bytes == 0) {
         s->answers[0] = s->answers[1];
         s->answers[1] = (struct link_answer){0};
     }
     conn_flush_later(to);
+}
+
+/* The relay learns whose keys the session reads. */
+static void put_reads(struct relay_session *s)
+{
+    uint64_t reads = s->sent_reads ? 0 : c10d_reads(s->conn);
+
+    if (reads == 0)
+        return;
+    s->sent_reads = true;
+    session_put_frame(s, RELAY_READS, 0, reads, (struct slice){0});
 }
 
 static void put_answer(struct relay_session *s)
@@ -270,7 +279,6 @@ void relay_link_continue(struct relay_link *link)
 static void forget_answers(struct relay_session *s)
 {
     s->answers[0] = s->answers[1] = (struct link_answer){0};
-    s->noted = 0;
 }
 
 static bool session_has_more(const struct relay_session *s)
@@ -284,20 +292,18 @@ static void put_done(struct relay_session *s, uint64_t number)
     s->notified = number;
 }
 
-/* The last change comes before what that frame would be about: the relay is to learn its number. */
-static bool owes_change(const struct relay_session *s, uint64_t number)
-{
-    return s->notified < s->changed && s->changed < number;
-}
-
 static void put_next(struct relay_session *s)
 {
     bool has_answer = s->conn->out.bytes > 0;
+    uint64_t number = has_answer ? s->answers[0].number : s->done;
 
-    if (s->state == RELAYED_OPENING)
+    if (s->state == RELAYED_OPENING) {
         put_opened(s);
-    else if (owes_change(s, has_answer ? s->answers[0].number : s->done))
-        put_done(s, s->changed);
+        return;
+    }
+    put_reads(s);
+    if (s->notified < s->changed && s->changed < number)
+        put_done(s, s->changed); /* the relay must learn the number of the last change first */
     else if (has_answer)
         put_answer(s);
     else
@@ -348,7 +354,7 @@ static void set_record(struct relay_session *s, enum relay_session_record next)
 
     assert(legal[s->record] & 1u << next);
     if (s->record == RECORD_MISSING)
-        s->space->sessions_missing--;
+        s->key.space->sessions_missing--;
     s->record = (uint8_t)next;
 }
 
@@ -386,7 +392,7 @@ static enum backend_verdict refuse_request(struct relay_session *s, const char *
 static enum backend_verdict begin_again(struct relay_session *s, uint64_t number,
                                         struct slice barrier)
 {
-    const struct session *record = engine_session_find(s->space, s->id);
+    const struct session *record = engine_session_find(s->key.space, s->key.id);
     uint64_t last = record == NULL ? 0 : record->number;
 
     if (number >= last && s->waits == number && c10d_waits(s->conn))
@@ -427,7 +433,7 @@ static enum backend_verdict session_begin_request(struct conn *c, bool changes,
         return verdict;
     if (c10d_waits(c))
         return refuse_request(s, "a change while its WAIT is open");
-    status = engine_session_prepare(s->all->engine, conn_space(c), s->id, barrier);
+    status = engine_session_prepare(s->all->engine, conn_space(c), s->key.id, barrier);
     if (status == STORE_OK)
         return VERDICT_PROCEED;
     c10d_reject(c, status, barrier);
@@ -459,7 +465,7 @@ void relay_session_release(struct relay_session *s)
 /* What the request was answered, for the next who asks. */
 static void session_keep_answer(struct relay_session *s, const struct backend_result *r)
 {
-    size_t len = s->conn->out.bytes - s->noted;
+    size_t len = unnoted_bytes(s);
     struct slice answer = {0};
     uint8_t flags = 0, before[8];
 
@@ -476,7 +482,7 @@ static void session_keep_answer(struct relay_session *s, const struct backend_re
         flags = RELAY_ANSWERED;
         answer = outq_tail(&s->conn->out, len < SESSION_ANSWER_MAX ? len : SESSION_ANSWER_MAX);
     }
-    engine_session_done(s->all->engine, conn_space(s->conn), s->id, s->executed, flags, answer,
+    engine_session_done(s->all->engine, conn_space(s->conn), s->key.id, s->executed, flags, answer,
                         r->popped);
     note_kept(s);
     s->changed = s->executed;
@@ -515,8 +521,8 @@ static bool session_wake(struct conn *c)
 static enum store_status session_set_store(struct conn *c, uint64_t worker_store)
 {
     struct relay_session *s = relay_session_of(c);
-    enum store_status status =
-        engine_session_bind(s->all->engine, conn_space(c), s->id, worker_store != 0, worker_store);
+    enum store_status status = engine_session_bind(s->all->engine, conn_space(c), s->key.id,
+                                                   worker_store != 0, worker_store);
 
     if (status == STORE_OK)
         note_kept(s);
@@ -529,14 +535,14 @@ static void session_keep_hint(struct conn *c, struct slice hint)
 {
     struct relay_session *s = relay_session_of(c);
 
-    engine_session_set_hint(s->all->engine, conn_space(c), s->id, hint);
+    engine_session_set_hint(s->all->engine, conn_space(c), s->key.id, hint);
 }
 
 static struct slice session_hint(const struct conn *c)
 {
     const struct relay_session *s = relay_session_of(c);
     const struct session *record =
-        s->record >= RECORD_RESTORED ? engine_session_find(s->space, s->id) : NULL;
+        s->record >= RECORD_RESTORED ? engine_session_find(s->key.space, s->key.id) : NULL;
 
     return record == NULL || record->hint == NULL ? (struct slice){0} : blob_slice(record->hint);
 }
@@ -673,7 +679,7 @@ void relay_session_give_up(struct relay_session *s)
 /* What the relay has to know before it sends the rest again. */
 static void prepare_opened(struct relay_session *s)
 {
-    const struct session *record = engine_session_find(s->space, s->id);
+    const struct session *record = engine_session_find(s->key.space, s->key.id);
 
     if (record != NULL)
         note_kept(s);
@@ -709,25 +715,22 @@ static void session_attach(struct relay_session *s, struct relay_link *link, uin
     session_set_via(s, link);
     s->backend.label = &link->label;
     s->backend.may_repeat = true;
+    s->sent_reads = !link->shares;
     prepare_opened(s);
 }
 
 /* --- Beginning and end. --- */
 
-static void make_key(uint8_t key[16], const struct engine_space *space, uint64_t id)
-{
-    bytes_put_u64(key, id);
-    bytes_put_u64(key + 8, (uint64_t)(uintptr_t)space);
-}
-
 struct relay_session *relay_session_of_id(const struct relay_links *all,
                                           const struct engine_space *space, uint64_t id)
 {
-    struct table_node *node;
-    uint8_t key[16];
+    const struct {
+        uint64_t id;
+        const struct engine_space *space;
+    } key = {id, space};
+    struct table_node *node =
+        table_find(&all->sessions, (struct slice){(const uint8_t *)&key, sizeof key});
 
-    make_key(key, space, id);
-    node = table_find(&all->sessions, (struct slice){key, sizeof key});
     return node == NULL ? NULL : (void *)((uint8_t *)node - offsetof(struct relay_session, by_id));
 }
 
@@ -787,11 +790,10 @@ static struct relay_session *session_make(struct relay_link *link, const Rdzv__R
     }
     session_set_via(s, link);
     s->all = all;
-    s->space = link->space;
-    s->id = open->session;
+    s->key.id = open->session;
+    s->key.space = link->space;
     s->backend.local = peer_from(open->local_host, open->local_port);
-    make_key(s->id_key, link->space, open->session);
-    s->by_id.key = (struct slice){s->id_key, sizeof s->id_key};
+    s->by_id.key = (struct slice){(const uint8_t *)&s->key, sizeof s->key};
     table_add(&all->sessions, &s->by_id);
     c10d_begin_relayed(all->c10d, s->conn, (enum c10d_version)open->c10d_version, open->pings);
     return s;
@@ -801,12 +803,12 @@ static struct relay_session *session_make(struct relay_link *link, const Rdzv__R
  * record does not name the agent yet. */
 static bool session_restore(struct relay_session *s, bool was_dropped)
 {
-    const struct session *record = engine_session_find(s->space, s->id);
+    const struct session *record = engine_session_find(s->key.space, s->key.id);
 
     if (record == NULL)
         return true;
     if (!was_dropped)
-        set_record(s, s->space->sessions_missing > 0 ? RECORD_MISSING : RECORD_RESTORED);
+        set_record(s, s->key.space->sessions_missing > 0 ? RECORD_MISSING : RECORD_RESTORED);
     if (record->is_worker)
         stop_missing(s);
     return c10d_restore(s->conn, record->is_worker ? record->worker_store : 0);
@@ -823,14 +825,6 @@ static const char *why_no_room(const struct relay_link *link)
     if (link->channels.count >= all->clients_max)
         return "its relay has reached the limit of clients";
     return NULL;
-}
-
-/* Takes the session from its old link, whose loss the relay has noticed before this store. */
-static void take_session_over(struct relay_session *s)
-{
-    if (relay_session_has_link(s))
-        session_put_frame(s, RELAY_ENDED, 0, 0, slice_str("another link has opened the session"));
-    relay_session_detach(s);
 }
 
 /* `dropped`: the session before, whose record the new one takes over; NULL: there is none. Without
@@ -862,8 +856,12 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const Rdzv__R
      * itself; until then, its further frames name an unknown channel. */
     if (s != NULL && open->link != 0 && open->link < s->link_number)
         return;
-    if (s != NULL && s->link != NULL && !relay_session_was_dropped(s))
-        take_session_over(s);
+    if (s != NULL && s->link != NULL && !relay_session_was_dropped(s)) {
+        if (relay_session_has_link(s)) /* the relay has noticed the loss before this store */
+            session_put_frame(s, RELAY_ENDED, 0, 0,
+                              slice_str("another link has opened the session"));
+        relay_session_detach(s);
+    }
     s = relay_session_of_id(all, link->space, open->session); /* what was about to end has ended */
     was_dropped = s != NULL && relay_session_was_dropped(s);
     is_new = s == NULL || was_dropped;

@@ -46,6 +46,8 @@ struct relay_request {
     bool changes;    /* true: executing it certainly changes something */
     bool repeatable; /* true: executing it twice has the same outcome */
     bool was_sent;   /* a link was given the last piece of it */
+    bool reads;      /* it only reads, and the answer comes at once */
+    bool polls;      /* it may be RELAY_POLL_HOLD_NS late */
     bool given_up;   /* a WAIT that its client has given up, while the link has only a part of it */
     struct blob *pieces[];
 };
@@ -65,9 +67,11 @@ enum relay_client_state {
     SESSION_OPEN,
 };
 
+TAILQ_HEAD(relay_client_list, relay_client);
+
 struct relay_client {
     TAILQ_ENTRY(relay_client) entry; /* in relay->sessions */
-    TAILQ_ENTRY(relay_client) sends; /* in relay->sending while `queued` */
+    TAILQ_ENTRY(relay_client) sends; /* in relay->sending while `queued`, or in leader->followers */
     TAILQ_ENTRY(relay_client) helds; /* in relay->held, if held == HELD_BY_ALL */
     struct table_node node;          /* in relay->channels, except in SESSION_AWAY */
     struct relay *relay;
@@ -77,11 +81,16 @@ struct relay_client {
     struct relay_request *filling; /* the last request, while its bytes are being copied */
     struct relay_request *asked;   /* the last one whose answer the client waits for */
     struct relay_request *open;    /* the last one with an answer that this link was given */
-    struct outq answer;            /* that is not whole yet; broken: memory was short */
-    uint64_t answer_number;        /* of its request */
+    struct relay_client *leader;   /* its answer to `open` is this session's, too; NULL: none */
+    struct relay_client_list followers; /* of this leader */
+    struct outq answer;                 /* that is not whole yet; broken: memory was short */
+    uint64_t answer_number;             /* of its request */
     uint64_t id;
-    uint64_t last;    /* the number that was given last */
-    uint64_t changed; /* the last request that has changed something, as a store has confirmed */
+    uint64_t last;     /* the number that was given last */
+    uint64_t reads;    /* number of RELAY_READS on this link; 0: none has come */
+    uint64_t check_ns; /* its last CHECK came, by relay->now_ns; 0: there was none */
+    uint64_t alone_ns; /* and the last that the link was given */
+    uint64_t changed;  /* the last request that has changed something, as a store has confirmed */
     uint32_t channel;
     struct peer peer, local;
     uint8_t version; /* enum c10d_version */
@@ -93,8 +102,6 @@ struct relay_client {
     bool has_sent; /* this link was given a request, or a part of one */
     bool recorded; /* the store keeps a record of what it has changed */
 };
-
-TAILQ_HEAD(relay_client_list, relay_client);
 
 enum relay_hold {
     HELD_NOT,
@@ -115,16 +122,25 @@ const char *relay_loss_name(enum relay_loss loss);
 struct relay_stats {
     uint64_t confirmed;    /* requests, but those that may wait */
     uint64_t confirmed_ns; /* the sum of their times from arrival to confirmation */
+    uint64_t shared;       /* reads that got the answer to another session's */
     uint64_t resumed;      /* requests that were sent again, on a new link */
     uint64_t lost[LOSSES]; /* sessions whose clients were ended */
     uint64_t links;        /* that were welcomed */
     uint64_t away_ns;      /* between them, but since the last one was lost; see relay_away_ns() */
 };
 
+/* Torch's ranks look each second whether one of them has failed. So a CHECK that follows the last
+ * one of its session after RELAY_POLL_NS waits so long for those of other ranks, or until any other
+ * request is sent. */
+#define RELAY_POLL_NS      UINT64_C(500000000)
+#define RELAY_POLL_HOLD_NS UINT64_C(10000000)
+
 struct relay {
     const struct relay_calls *calls;
     struct out_pool *pool;
     struct relay_client_list sessions, sending, held;
+    struct relay_client *leader; /* the last read of this relay_send() was its; NULL: none */
+    uint64_t due_ns; /* `sending` goes out then, by now_ns; UINT64_MAX while it is empty */
     struct table channels;
     size_t session_count;
     size_t pending_count; /* requests of all sessions */
@@ -202,7 +218,7 @@ void relay_send(struct relay *r, struct outq *q, size_t max);
 /* There is something to be put there. */
 static inline bool relay_has_output(const struct relay *r)
 {
-    return r->link && !TAILQ_EMPTY(&r->sending);
+    return r->link && r->due_ns <= r->now_ns && !TAILQ_EMPTY(&r->sending);
 }
 
 /* A frame of a session has come. NULL, or why the link has to end. */
@@ -231,6 +247,9 @@ void relay_queue(struct relay_client *s);
 
 /* Removes a request that needs no further frames, whether it succeeded or not. */
 void relay_drop_request(struct relay_client *s, struct relay_request *q);
+
+/* The session gets no answer of another one any more, or gives none. */
+void relay_unfollow(struct relay_client *s);
 
 /* The client may retry its held request, if there is room now. */
 void relay_allow_sending(struct relay_client *s);

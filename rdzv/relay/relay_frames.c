@@ -67,6 +67,8 @@ static void send_piece(struct relay_client *s, struct relay_request *req, struct
                                 .payload = blob_slice(piece)};
 
     s->has_sent = true;
+    if (req->op == C10D_CHECK)
+        s->alone_ns = s->relay->now_ns;
     put_on_link(q, s, &frame);
     outq_put_blob(q, s->relay->pool, piece);
     if (!is_last)
@@ -81,6 +83,30 @@ static void send_piece(struct relay_client *s, struct relay_request *req, struct
     }
 }
 
+/* Equal reads that are sent at one time are one: the first session is the leader of the others,
+ * which get the same answer. They have nothing else under way, so the store has carried out all
+ * that they asked before. If the leader gets no answer, they ask by themselves. */
+static bool follow_leader(struct relay_client *s, struct relay_request *q)
+{
+    struct relay *r = s->relay;
+    struct relay_client *leader = r->leader;
+    bool is_due = q->op == C10D_CHECK && (r->now_ns - s->alone_ns) / 1000000000 >= RELAY_ALONE_S;
+
+    if (s->reads == 0 || !q->reads || q->piece_count != 1 || q != TAILQ_FIRST(&s->requests))
+        return false;
+    if (leader == NULL || leader->reads != s->reads || leader->version != s->version ||
+        !slice_equal(blob_slice(leader->open->pieces[0]), blob_slice(q->pieces[0]))) {
+        r->leader = s;
+        return false;
+    }
+    if (q->was_sent || is_due)
+        return false;
+    q->was_sent = true;
+    s->leader = leader;
+    TAILQ_INSERT_TAIL(&leader->followers, s, sends);
+    return true;
+}
+
 /* False: the session has gone. */
 static bool send_next(struct relay_client *s, struct outq *q)
 {
@@ -92,7 +118,8 @@ static bool send_next(struct relay_client *s, struct outq *q)
     }
     req = relay_next_request(s);
     if (req != NULL) {
-        send_piece(s, req, q);
+        if (!follow_leader(s, req))
+            send_piece(s, req, q);
         return true;
     }
     put_on_link(q, s, &(struct relay_frame){.kind = RELAY_CLOSE});
@@ -102,9 +129,9 @@ static bool send_next(struct relay_client *s, struct outq *q)
 
 void relay_send(struct relay *r, struct outq *q, size_t max)
 {
-    struct relay_client *s;
-
-    while (r->link && !q->broken && q->bytes < max && (s = TAILQ_FIRST(&r->sending)) != NULL) {
+    r->leader = NULL;
+    while (relay_has_output(r) && !q->broken && q->bytes < max) {
+        struct relay_client *s = TAILQ_FIRST(&r->sending);
         size_t end = q->bytes + TURN_BYTES;
 
         TAILQ_REMOVE(&r->sending, s, sends);
@@ -118,6 +145,8 @@ void relay_send(struct relay *r, struct outq *q, size_t max)
                 break;
         }
     }
+    if (TAILQ_EMPTY(&r->sending))
+        r->due_ns = UINT64_MAX;
 }
 
 /* --- The link comes and goes. --- */
@@ -175,6 +204,8 @@ void relay_link_down(struct relay *r)
             table_remove(&r->channels, &s->node);
         s->state = SESSION_AWAY;
         s->has_sent = false;
+        relay_unfollow(s);
+        s->reads = 0;
         s->open = NULL;
         relay_drop_answer(s);
         TAILQ_FOREACH(q, &s->requests, entry)
@@ -184,6 +215,7 @@ void relay_link_down(struct relay *r)
         relay_allow_sending(s);
     }
     r->last_channel = 0;
+    r->due_ns = UINT64_MAX;
 }
 
 /* --- Receiving. --- */
@@ -273,7 +305,7 @@ static void note_confirmed(struct relay_client *s, const struct relay_frame *fra
         s->changed = frame->number;
 }
 
-static void receive_answer(struct relay_client *s, const struct relay_frame *frame)
+static void take_answer(struct relay_client *s, const struct relay_frame *frame)
 {
     bool wanted = wanted_request(s, frame->number) != NULL, confirmed;
 
@@ -290,6 +322,28 @@ static void receive_answer(struct relay_client *s, const struct relay_frame *fra
     if (s->state == SESSION_ASKING) /* the last answer that OPENED announced */
         session_begin_sending(s);
     after_confirm(s, confirmed);
+}
+
+/* The store has never seen the followers' requests: their next ones get the same numbers. */
+static void receive_answer(struct relay_client *leader, const struct relay_frame *frame)
+{
+    struct relay_client *s, *next;
+
+    TAILQ_FOREACH_SAFE(s, &leader->followers, sends, next) {
+        struct relay_frame own = *frame;
+
+        if (leader->open->number != frame->number)
+            break;
+        own.number = s->last;
+        own.flags &= RELAY_MORE;
+        if (own.flags == 0) {
+            relay_unfollow(s);
+            s->last--;
+            s->relay->stats.shared++;
+        }
+        take_answer(s, &own);
+    }
+    take_answer(leader, frame);
 }
 
 /* --- Resuming. --- */
@@ -457,6 +511,9 @@ const char *relay_receive(struct relay *r, const struct relay_frame *frame)
     case RELAY_DONE:
         note_confirmed(s, frame);
         after_confirm(s, confirm_request(s, frame->number, false));
+        return NULL;
+    case RELAY_READS:
+        s->reads = frame->number;
         return NULL;
     case RELAY_ENDED:
         receive_ended(s, frame);

@@ -17,6 +17,7 @@ void relay_init(struct relay *r, const struct relay_calls *calls, struct out_poo
     TAILQ_INIT(&r->sessions);
     TAILQ_INIT(&r->sending);
     TAILQ_INIT(&r->held);
+    r->due_ns = UINT64_MAX;
     table_init(&r->channels, ACCOUNT_SESSIONS, seed, NULL);
 }
 
@@ -59,6 +60,7 @@ struct relay_client *relay_client_new(struct relay *r, enum c10d_version version
     s->peer = *peer;
     s->local = *local;
     TAILQ_INIT(&s->requests);
+    TAILQ_INIT(&s->followers);
     outq_init(&s->answer);
     TAILQ_INSERT_TAIL(&r->sessions, s, entry);
     r->session_count++;
@@ -74,7 +76,8 @@ struct relay_request *relay_next_request(const struct relay_client *s)
 
     while (q != NULL && q->sent == q->piece_count)
         q = TAILQ_NEXT(q, entry);
-    if (q == NULL || q->filled < q->size || (s->open != NULL && q->op != C10D_CANCEL_WAIT))
+    if (q == NULL || s->leader != NULL || q->filled < q->size ||
+        (s->open != NULL && q->op != C10D_CANCEL_WAIT))
         return NULL;
     return q;
 }
@@ -90,12 +93,17 @@ bool relay_can_send(const struct relay_client *s)
 
 void relay_queue(struct relay_client *s)
 {
+    const struct relay_request *q = TAILQ_FIRST(&s->requests);
     struct relay *r = s->relay;
+    uint64_t due_ns = r->now_ns;
 
     if (s->queued || !r->link || !relay_can_send(s))
         return;
     s->queued = true;
     TAILQ_INSERT_TAIL(&r->sending, s, sends);
+    if (q != NULL && q->polls && s->reads != 0)
+        due_ns += RELAY_POLL_HOLD_NS;
+    r->due_ns = due_ns < r->due_ns ? due_ns : r->due_ns;
 }
 
 /* --- The end of what it has. --- */
@@ -155,8 +163,24 @@ static size_t request_memory(uint32_t pieces)
     return sizeof(struct relay_request) + pieces * sizeof(struct blob *);
 }
 
+void relay_unfollow(struct relay_client *s)
+{
+    struct relay_client *f;
+
+    if (s->leader != NULL)
+        TAILQ_REMOVE(&s->leader->followers, s, sends);
+    s->leader = NULL;
+    while ((f = TAILQ_FIRST(&s->followers)) != NULL) { /* they ask by themselves */
+        TAILQ_REMOVE(&s->followers, f, sends);
+        f->leader = NULL;
+        relay_queue(f);
+    }
+}
+
 static void forget_pointers(struct relay_client *s, const struct relay_request *q)
 {
+    if (s->leader != NULL || s->open == q)
+        relay_unfollow(s);
     if (s->filling == q)
         s->filling = NULL;
     if (s->asked == q)
@@ -190,6 +214,8 @@ static void describe_request(struct relay_request *q, const struct c10d_request 
     q->has_answer = q->wanted = c10d_is_answered(req->op) && !is_empty;
     q->changes = req->op == C10D_APPEND || req->op == C10D_QUEUE_PUSH || req->op == C10D_ADD ||
                  req->op == C10D_BARRIER;
+    q->reads =
+        req->op == C10D_GET || req->op == C10D_CHECK || (req->op == C10D_MULTI_GET && !is_empty);
     q->repeatable = !q->changes && req->op != C10D_QUEUE_POP && req->op != C10D_DELETE_KEY;
 }
 
@@ -209,6 +235,10 @@ static struct relay_request *add_request(struct relay_client *s, const struct c1
     q->since_ns = r->now_ns;
     q->size = size;
     q->piece_count = pieces;
+    if (req->op == C10D_CHECK) {
+        q->polls = s->check_ns != 0 && r->now_ns - s->check_ns >= RELAY_POLL_NS;
+        s->check_ns = r->now_ns;
+    }
     if (req->op == C10D_COMPARE_SET && req->value.len != 0) {
         q->value_at = (size_t)(req->value.ptr - start);
         q->value_len = req->value.len;

@@ -349,6 +349,7 @@ static void say_hello(struct upstream *u)
 
     gethostname(name, sizeof name - 1);
     hello.waits = u->waits;
+    hello.shares = true;
     hello.space = hello_field(u->space);
     hello.name = name;
     hello.domain = hello_field(u->config->node_label.domain);
@@ -660,8 +661,14 @@ static bool send_out(struct upstream *u)
 
 bool upstream_flush(struct upstream *u)
 {
-    if (u->state == UPSTREAM_CONNECTED && !u->wants_to_send)
-        relay_send(u->relay, &u->out, QUEUED_MAX);
+    struct relay *r = u->relay;
+
+    if (u->state == UPSTREAM_CONNECTED && !u->wants_to_send && !TAILQ_EMPTY(&r->sending)) {
+        r->now_ns = clock_monotonic_ns(u->net->engine->options.clock);
+        relay_send(r, &u->out, QUEUED_MAX);
+        if (r->due_ns > r->now_ns && r->due_ns != UINT64_MAX && !evtimer_pending(&u->timer, NULL))
+            upstream_arm(u, (uint32_t)((r->due_ns - r->now_ns) / 1000000 + 1)); /* polls wait */
+    }
     if (u->out.broken) {
         upstream_fail(u, "memory for output is short, see --memory-limit");
         return false;

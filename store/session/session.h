@@ -50,8 +50,8 @@ struct batch;
 struct cow_buffer;
 struct worker_stores;
 
-/* The longest answer that a session keeps, not counting a queue element. */
-#define SESSION_ANSWER_MAX 64u
+/* The longest answer that a session keeps: a number. The element of a queue does not count. */
+#define SESSION_ANSWER_MAX 16u
 #define SESSION_HINT_MAX   1280u
 
 struct session {

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "proto/c10d_client.h"
+#include "proto/queue.h"
 #include "tests/bench/measure.h"
 
 #define HELLO_LEN C10D_HELLO_LEN
@@ -19,6 +20,8 @@
 #define STALL_S 60
 
 struct client;
+struct relay;
+struct relay_client;
 
 /* What a client does, as a sequence of exchanges. */
 struct work {
@@ -69,6 +72,9 @@ struct wire {
     struct client *clients;
     unsigned count;
     struct client *agent; /* the agent of a link; NULL: none */
+    struct relay *relay; /* of a link: the sessions of its clients, as rdzvd's own relay has them */
+    TAILQ_ENTRY(wire) holds; /* in the order of `due_ns` */
+    uint64_t due_ns;         /* 0: holds no polls */
     uint64_t heard_ns;
 };
 
@@ -76,17 +82,16 @@ enum wire_state { WIRE_CONNECTS, WIRE_HELLO, WIRE_UP };
 
 struct client {
     struct wire *wire;
-    const struct work *work; /* NULL: rests */
-    struct agent *agent;     /* NULL: it is no agent */
-    uint64_t number;         /* of the last request in its session; 0: the session is not open */
-    uint64_t since_ns;       /* when its exchange should have begun */
-    uint64_t *sent_ns;       /* the same of `depth` exchanges, as a ring; NULL: depth is 1 */
-    uint8_t *same;           /* the bytes of an exchange of a WORK_SAME */
-    uint8_t *part;           /* the first pieces of an answer of several frames */
-    size_t part_len;
+    const struct work *work;      /* NULL: rests */
+    struct agent *agent;          /* NULL: it is no agent */
+    struct relay_client *session; /* on a link; NULL: it has asked nothing yet */
+    uint64_t since_ns;            /* when its exchange should have begun */
+    uint64_t *sent_ns;            /* the same of `depth` exchanges, as a ring; NULL: depth is 1 */
+    uint8_t *same;                /* the bytes of an exchange of a WORK_SAME */
+    uint8_t *part;                /* what has come of an answer on a link */
+    size_t part_len, part_cap;
     uint32_t same_len;
     uint32_t index; /* among those of all processes; of agents, too */
-    uint32_t channel;
     uint32_t step;
     uint32_t due;    /* exchanges under way */
     uint32_t oldest; /* in `sent_ns` */

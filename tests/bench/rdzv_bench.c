@@ -261,11 +261,10 @@ static void raise_files(unsigned files)
              files + FILES_BESIDE, (unsigned long long)limit.rlim_cur);
 }
 
-static void give_wire(struct client *c, struct wire *w, uint32_t index, uint32_t channel)
+static void give_wire(struct client *c, struct wire *w, uint32_t index)
 {
     c->wire = w;
     c->index = index;
-    c->channel = channel;
 }
 
 /* Each relay carries a part of the clients, and perhaps an agent. */
@@ -282,11 +281,11 @@ static void make_links(void)
         w->clients = &bench.clients[begin - bench.clients[0].index];
         w->count = (unsigned)((uint64_t)o->clients * (link + 1) / o->relays) - begin;
         for (unsigned k = 0; k < w->count; k++)
-            give_wire(&w->clients[k], w, begin + k, k + 1);
+            give_wire(&w->clients[k], w, begin + k);
         if (link >= o->agents)
             continue;
         w->agent = &bench.agents[agent++];
-        give_wire(w->agent, w, link, w->count + 1);
+        give_wire(w->agent, w, link);
     }
 }
 
@@ -295,10 +294,10 @@ static void make_sockets(void)
     unsigned first = part_of(bench.options.clients, bench.process);
 
     for (unsigned i = 0; i < bench.client_count; i++)
-        give_wire(&bench.clients[i], &bench.wires[i], first + i, 0);
+        give_wire(&bench.clients[i], &bench.wires[i], first + i);
     first = part_of(bench.options.agents, bench.process);
     for (unsigned i = 0; i < bench.agent_count; i++)
-        give_wire(&bench.agents[i], &bench.wires[bench.client_count + i], first + i, 0);
+        give_wire(&bench.agents[i], &bench.wires[bench.client_count + i], first + i);
     for (unsigned i = 0; i < bench.wire_count; i++) {
         bench.wires[i].count = 1;
         bench.wires[i].clients =

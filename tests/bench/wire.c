@@ -15,8 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/relay.h"
-#include "proto/relay.pb-c.h"
+#include "rdzv/relay/relay.h"
 
 #define EVENTS_MAX 256
 #define READ_MAX   (256u << 10)
@@ -27,7 +26,11 @@
 /* A relay sends PING when it has heard nothing for so long. */
 #define PING_NS 5000000000u
 
+#define QUEUED_MAX (64u << 20) /* of a link, on this side */
+
 #define IDLE_BATCH 1000u /* connections that are opened before their answers are read */
+
+static struct out_pool pool; /* of relays */
 
 static void wire_grow(struct writer *w, size_t len)
 {
@@ -62,8 +65,48 @@ static void wire_emptied(struct wire *w)
     w->blocked = false;
 }
 
+/* Links whose polls wait for others, see RELAY_POLL_HOLD_NS. */
+static TAILQ_HEAD(, wire) held = TAILQ_HEAD_INITIALIZER(held);
+
+/* The end of a relay's iteration: what its sessions have to say goes out. */
+static void relay_flush(struct wire *w)
+{
+    static uint8_t room[READ_MAX];
+    struct relay *r = w->relay;
+    struct outq q;
+
+    outq_init(&q);
+    r->now_ns = bench.now_ns = clock_ns();
+    do
+        relay_send(r, &q, 1u << 20);
+    while (relay_has_output(r) && q.bytes < QUEUED_MAX);
+    while (q.bytes > 0) {
+        struct slice bytes = outq_front(&q, room, q.bytes < sizeof room ? q.bytes : sizeof room);
+
+        writer_put(&w->out, bytes.ptr, bytes.len);
+        outq_sent(&q, &pool, bytes.len);
+    }
+    if (w->due_ns != 0 || TAILQ_EMPTY(&r->sending))
+        return;
+    w->due_ns = r->due_ns;
+    TAILQ_INSERT_TAIL(&held, w, holds);
+}
+
+static void flush_due(void)
+{
+    struct wire *w;
+
+    while ((w = TAILQ_FIRST(&held)) != NULL && w->due_ns <= bench.now_ns) {
+        TAILQ_REMOVE(&held, w, holds);
+        w->due_ns = 0;
+        wire_flush(w);
+    }
+}
+
 void wire_flush(struct wire *w)
 {
+    if (w->relay != NULL && w->state == WIRE_UP && !TAILQ_EMPTY(&w->relay->sending))
+        relay_flush(w);
     if (w->state == WIRE_CONNECTS || w->sent == w->out.len)
         return;
     while (w->sent < w->out.len) {
@@ -94,64 +137,6 @@ static void put_frame(struct writer *out, const struct relay_frame *frame)
     writer_slice(out, frame->payload);
 }
 
-/* Ids are different in all processes and runs. */
-static uint64_t session_id(const struct client *c)
-{
-    uint64_t z =
-        ((uint64_t)bench.options.source << 32 | c->index) + (c->agent != NULL ? 1u << 31 : 0);
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-static void open_session(struct client *c)
-{
-    Rdzv__RelayOpen open = RDZV__RELAY_OPEN__INIT;
-    char host[] = "127.0.0.1";
-    uint8_t bytes[160];
-
-    open.session = session_id(c);
-    open.c10d_version = bench.options.classic ? C10D_LEGACY : C10D_MODERN;
-    open.peer_host = open.local_host = host;
-    open.peer_port = 30000 + c->channel;
-    open.local_port = 29500;
-    open.pings = !bench.options.classic;
-    open.link = 1;
-    put_frame(&c->wire->out,
-              &(struct relay_frame){.kind = RELAY_OPEN,
-                                    .channel = c->channel,
-                                    .payload = {bytes, rdzv__relay_open__pack(&open, bytes)}});
-}
-
-/* The request begins at `at` in the wire's queue, behind room for a head. A long one becomes
- * several frames. */
-static void frame_request(struct client *c, size_t at)
-{
-    struct writer *out = &c->wire->out;
-    struct slice rest = {NULL, out->len - at - RELAY_HEAD_SIZE};
-    struct relay_frame frame = {
-        .kind = RELAY_REQUEST, .channel = c->channel, .number = ++c->number, .payload = rest};
-    uint8_t *copy = NULL;
-
-    if (rest.len <= RELAY_PAYLOAD_MAX) {
-        relay_put_head(out->ptr + at, &frame);
-        return;
-    }
-    copy = need(malloc(rest.len));
-    memcpy(copy, out->ptr + at + RELAY_HEAD_SIZE, rest.len);
-    rest.ptr = copy;
-    out->len = at;
-    while (rest.len > 0) {
-        frame.payload.ptr = rest.ptr;
-        frame.payload.len = rest.len < RELAY_PAYLOAD_MAX ? rest.len : RELAY_PAYLOAD_MAX;
-        rest = slice_from(rest, frame.payload.len);
-        frame.flags = rest.len > 0 ? RELAY_MORE : 0;
-        put_frame(out, &frame);
-    }
-    free(copy);
-}
-
 /* The opcodes of the classic dialect, and one more. */
 static uint8_t classic_opcode(enum c10d_op op)
 {
@@ -164,25 +149,52 @@ static uint8_t classic_opcode(enum c10d_op op)
     return (uint8_t)(opcodes[op] - 1);
 }
 
-void ask(struct client *c, const struct c10d_request *req)
+static void write_request(struct writer *out, const struct c10d_request *req)
 {
-    static const uint8_t head[RELAY_HEAD_SIZE];
-    struct writer *out = &c->wire->out;
-    bool relayed = bench.options.relays > 0;
-    size_t at;
+    size_t at = out->len;
 
-    if (relayed && c->number == 0)
-        open_session(c);
-    at = out->len;
-    if (relayed)
-        writer_put(out, head, sizeof head);
     c10d_write_request(out, req);
     if (bench.options.classic)
-        out->ptr[at + (relayed ? sizeof head : 0)] = classic_opcode(req->op);
-    if (relayed)
-        frame_request(c, at);
+        out->ptr[at] = classic_opcode(req->op);
+}
+
+/* As rdzvd's relay takes a request from its client. */
+static void give_relay(struct client *c, const struct c10d_request *wanted)
+{
+    static struct writer bytes = {.grow = wire_grow};
+    const enum c10d_version version = bench.options.classic ? C10D_LEGACY : C10D_MODERN;
+    struct peer peer = {.port = (uint16_t)(30000 + c->index % 30000)}, local = {.port = 29500};
+    struct c10d_progress progress = {0};
+    struct c10d_refusal refusal;
+    struct c10d_request req;
+    enum relay_taken taken;
+    size_t size;
+
+    if (c->session == NULL) {
+        c->session = need(relay_client_new(c->wire->relay, version, &peer, &local, c));
+        c->session->pings = !bench.options.classic;
+    }
+    bytes.len = 0;
+    write_request(&bytes, wanted);
+    if (c10d_parse((struct slice){bytes.ptr, bytes.len}, version, &c->wire->relay->limits,
+                   &progress, &req, &size, &refusal) != PARSE_DONE)
+        errx(1, "a relay refuses the request: %s", refusal.reason);
+    c->wire->relay->now_ns = clock_ns();
+    taken = relay_take(c->session, &req, bytes.ptr, size);
+    while (taken == RELAY_TAKING)
+        taken = relay_take_more(c->session, bytes.ptr, &size);
+    if (taken != RELAY_TAKEN)
+        errx(1, "a relay holds the request: a client on a link has one exchange under way");
+}
+
+void ask(struct client *c, const struct c10d_request *req)
+{
     c->op = (uint8_t)req->op;
     c->asked = (uint32_t)req->count;
+    if (bench.options.relays > 0)
+        give_relay(c, req);
+    else
+        write_request(&c->wire->out, req);
 }
 
 void ask_bytes(struct client *c, const void *bytes, size_t len)
@@ -222,50 +234,90 @@ static size_t take_answers(struct wire *w, const uint8_t *in, size_t len)
     return at;
 }
 
-static void take_piece(struct client *c, const struct relay_frame *frame)
-{
-    bool last = (frame->flags & RELAY_MORE) == 0;
-    struct slice answer = frame->payload;
+/* Clients with a whole answer. They act on it when the relay has handled the frame. */
+static struct client **answered;
+static unsigned answered_count, answered_room;
 
-    if (!last || c->part != NULL) {
-        c->part = need(realloc(c->part, c->part_len + answer.len + 1));
-        memcpy(c->part + c->part_len, answer.ptr, answer.len);
-        c->part_len += answer.len;
-        answer = (struct slice){c->part, c->part_len};
+static void on_answer(void *client, struct slice bytes)
+{
+    struct client *c = client;
+
+    if (c->part_cap < c->part_len + bytes.len) {
+        c->part_cap = c->part_len + bytes.len + 64;
+        c->part = need(realloc(c->part, c->part_cap));
     }
-    if (!last)
+    if (bytes.len > 0)
+        memcpy(c->part + c->part_len, bytes.ptr, bytes.len);
+    c->part_len += bytes.len;
+    if (work_answer_end(c, c->part, c->part_len) != c->part_len)
         return;
-    if (work_answer_end(c, answer.ptr, answer.len) != answer.len)
-        errx(1, "the frame of %zu bytes is no answer", answer.len);
-    client_answered(c, answer);
-    if (c->part != NULL && answer.ptr == c->part) {
-        free(c->part);
-        c->part = NULL;
-        c->part_len = 0;
+    if (answered_count == answered_room) {
+        answered_room = answered_room * 2 + 16;
+        answered = need(realloc(answered, answered_room * sizeof(struct client *)));
     }
+    answered[answered_count++] = c;
+}
+
+static void on_answer_queue(void *client, struct outq *q)
+{
+    static uint8_t room[READ_MAX];
+
+    while (q->bytes > 0) {
+        struct slice bytes = outq_front(q, room, q->bytes < sizeof room ? q->bytes : sizeof room);
+
+        on_answer(client, bytes);
+        outq_sent(q, &pool, bytes.len);
+    }
+}
+
+static void on_go_on(void *)
+{
+}
+
+static void on_end(void *, enum drop_reason, const char *reason)
+{
+    errx(1, "a relay has ended a session: %s", reason);
+}
+
+static const struct relay_calls calls = {
+    .answer = on_answer, .answer_queue = on_answer_queue, .go_on = on_go_on, .end = on_end};
+
+static void act_on_answers(void)
+{
+    for (unsigned i = 0; i < answered_count; i++) {
+        struct client *c = answered[i];
+        size_t len = c->part_len;
+
+        c->part_len = 0;
+        client_answered(c, (struct slice){c->part, len});
+        if (c->part_cap > KEPT_MAX && c->part_len == 0) {
+            free(c->part);
+            c->part = NULL;
+            c->part_cap = 0;
+        }
+    }
+    answered_count = 0;
 }
 
 static void take_frame(struct wire *w, const struct relay_frame *frame)
 {
-    struct client *c = frame->channel == w->count + 1 ? w->agent
-                       : frame->channel == 0          ? NULL
-                                                      : &w->clients[frame->channel - 1];
+    Rdzv__RelayWelcome *welcome;
+    const char *wrong = NULL;
 
-    switch (frame->kind) {
-    case RELAY_WELCOME:
+    w->relay->now_ns = bench.now_ns;
+    if (frame->kind == RELAY_REFUSED)
+        wrong = "the store refuses a relay";
+    else if (frame->kind == RELAY_WELCOME) {
+        welcome = need(rdzv__relay_welcome__unpack(NULL, frame->payload.len, frame->payload.ptr));
+        relay_link_up(w->relay, welcome);
+        rdzv__relay_welcome__free_unpacked(welcome, NULL);
         wire_up(w);
-        break;
-    case RELAY_ANSWER:
-        take_piece(c, frame);
-        break;
-    case RELAY_OPENED:
-    case RELAY_DONE:
-    case RELAY_PONG:
-        break;
-    default:
-        errx(1, "the store has ended a session or link: %.*s", (int)frame->payload.len,
-             (const char *)frame->payload.ptr);
+    } else if (frame->kind != RELAY_PONG) {
+        wrong = relay_receive(w->relay, frame);
     }
+    if (wrong != NULL)
+        errx(1, "%s", wrong);
+    act_on_answers();
 }
 
 static size_t take_frames(struct wire *w, const uint8_t *in, size_t len)
@@ -330,6 +382,15 @@ static void wire_receive(struct wire *w)
 
 /* --- Opening. --- */
 
+static void relay_make(struct wire *w)
+{
+    static const struct c10d_limits limits = {.value_max = 64u << 20, .request_max = 256u << 20};
+    uint64_t seed = (uint64_t)bench.options.source << 32 | bench.process << 20 | (unsigned)w->fd;
+
+    w->relay = need(malloc(sizeof *w->relay));
+    relay_init(w->relay, &calls, &pool, &limits, seed * UINT64_C(0xbf58476d1ce4e5b9));
+}
+
 static void relay_hello(struct wire *w)
 {
     Rdzv__RelayHello hello = RDZV__RELAY_HELLO__INIT;
@@ -342,6 +403,7 @@ static void relay_hello(struct wire *w)
     hello.space = space;
     hello.name = name;
     hello.release = release;
+    hello.shares = true;
     writer_put(&w->out, RELAY_MAGIC, RELAY_MAGIC_SIZE);
     put_frame(&w->out,
               &(struct relay_frame){.kind = RELAY_HELLO,
@@ -353,6 +415,7 @@ static void wire_connected(struct wire *w)
     w->state = WIRE_HELLO;
     w->heard_ns = bench.now_ns;
     if (bench.options.relays > 0) {
+        relay_make(w);
         relay_hello(w);
     } else if ((bench.work->flags & (WORK_HTTP | WORK_GRPC | WORK_TEXT)) == 0 &&
                !bench.options.classic) {
@@ -409,6 +472,7 @@ void wires_open(void)
 {
     unsigned first = bench.process * ((bench.wire_count + 1) & ~1u);
 
+    out_pool_init(&pool);
     bench.pending = bench.wire_count;
     bench.now_ns = bench.began_ns = clock_ns();
     for (unsigned i = 0; i < bench.wire_count; i++) {
@@ -471,10 +535,20 @@ static void look_alive(void)
 
 void wires_turn(uint64_t ns)
 {
-    const struct timespec wait = {.tv_sec = (time_t)(ns / 1000000000),
-                                  .tv_nsec = (long)(ns % 1000000000)};
     struct epoll_event events[EVENTS_MAX];
-    int n = epoll_pwait2(bench.epoll, events, EVENTS_MAX, &wait, NULL);
+    struct timespec wait;
+    int n;
+
+    bench.now_ns = clock_ns();
+    if (!TAILQ_EMPTY(&held)) {
+        uint64_t due_ns = TAILQ_FIRST(&held)->due_ns;
+        uint64_t left = due_ns > bench.now_ns ? due_ns - bench.now_ns : 0;
+
+        ns = left < ns ? left : ns;
+    }
+    wait =
+        (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    n = epoll_pwait2(bench.epoll, events, EVENTS_MAX, &wait, NULL);
 
     if (n < 0 && errno != EINTR)
         err(1, "epoll_wait");
@@ -483,6 +557,7 @@ void wires_turn(uint64_t ns)
         if (events[i].data.ptr != NULL)
             wire_event(events[i].data.ptr, events[i].events);
     }
+    flush_due();
     look_alive();
     agents_act();
 }

@@ -104,6 +104,32 @@ def a_client_that_leaves_while_the_link_is_away():
               "the store is told at once")
 
 
+@case
+def clients_that_ask_the_same_at_the_same_time_share_one_request():
+    with Store() as store, Relay(store) as relay:
+        clients = [Peer(relay.port) for _ in range(4)]
+        rounds = []
+        for client in clients:
+            check(not client.check(b"k"), "no key")
+
+        def shared():  # they ask each half second or less often, as NCCL's thread does
+            time.sleep(0.6)
+            for client in clients:
+                client.send(modern.check(b"k"))
+            for client in clients:
+                client.expect(b"\1")
+            rounds.append(clients)
+            return metric(relay.port, "rdzvd_relay_requests_shared_total")
+
+        until(shared, "requests are shared")
+        same(metric(store.port, 'rdzvd_requests_total{protocol="c10d",operation="CHECK"}') +
+             metric(relay.port, "rdzvd_relay_requests_shared_total"), 4 + 4 * len(rounds), "CHECKs")
+        clients[0].set(b"k", b"v")
+        check(clients[0].check(b"k"), "its own key")
+        for client in clients:
+            check(client.check(b"k"), "the key of another client")
+
+
 def killed_under_load(mode, kills, clients, mixed):
     random_ = random.Random(SEED)
     with Store(mode=mode) as store, Relay(store) as one, Relay(store) as two:

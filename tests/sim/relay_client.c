@@ -174,6 +174,33 @@ static bool may_ask(const struct scripted *c, enum kind kind)
     return !c->legacy || (is_of_legacy(kind) && (!c->is_late || shows_late_end(kind)));
 }
 
+static bool is_read(enum kind kind)
+{
+    return kind == DO_GET || kind == DO_READ_PAIR || kind == DO_READ_LOG ||
+           kind == DO_READ_COUNTER || kind == DO_CHECK;
+}
+
+/* The next clients often ask what one has asked: a relay asks once for all of them. */
+#define CLIENTS_OF_ECHO 9
+
+static struct {
+    struct request request;
+    unsigned left;
+    uint64_t step; /* in a new world, steps begin anew */
+} echo;
+
+static bool repeats_read(const struct scripted *c, struct request *r)
+{
+    if (world_step < echo.step)
+        echo.left = 0;
+    echo.step = world_step;
+    if (echo.left == 0 || !may_ask(c, echo.request.kind))
+        return false;
+    echo.left--;
+    *r = echo.request;
+    return true;
+}
+
 static void draw_request(struct scripted *c, struct request *r)
 {
     static const enum kind often[] = {
@@ -186,12 +213,18 @@ static void draw_request(struct scripted *c, struct request *r)
                                             [DO_POP] = QUEUES,   [DO_FLAG] = FLAGS,
                                             [DO_WAIT] = FLAGS,   [DO_CHECK] = FLAGS};
 
+    if (repeats_read(c, r))
+        return;
     do
         *r = (struct request){.kind = often[draw(sizeof often / sizeof *often)]};
     while (!may_ask(c, r->kind));
     r->which = whiches[r->kind] == 0 ? 0 : (unsigned)draw(whiches[r->kind]);
     r->also = (unsigned)draw(FLAGS);
     r->other = chance(2) ? c->id : (unsigned)draw(IDS - 1);
+    if (!is_read(r->kind) || !chance(2))
+        return;
+    echo.request = *r;
+    echo.left = CLIENTS_OF_ECHO;
 }
 
 /* What the auditor asks for, one after the other: everything. */

@@ -51,6 +51,8 @@ void check_understood(int p)
 {
     const struct server *s = &world.processes[p].server;
 
+    if (s->forwards.count > 0)
+        sums.shared += s->forwards.list[0].relay.stats.shared;
     if (!has_webs(world.seed) && s->engine.stats.dropped[DROP_MALFORMED] != 0)
         world_fail("process %d has taken for malformed what was said to it", p);
 }

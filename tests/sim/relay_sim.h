@@ -62,7 +62,7 @@ bool has_webs(uint64_t seed);
 /* Of all worlds of the run. */
 struct relay_sums {
     uint64_t worlds, deaths, fills, powers, forgotten, breaks, parts, relays, no_memory,
-        disk_faults, stops, leaves, steps;
+        disk_faults, stops, leaves, steps, shared;
 };
 
 extern struct relay_sums sums;

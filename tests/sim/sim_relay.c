@@ -192,19 +192,19 @@ static bool step_some_web(void)
     return false;
 }
 
-/* One of them that has something to do. */
+/* One of them that has something to do, or all: as the ranks of a job often do. */
 static bool step_some_client(void)
 {
+    bool moved = false, all;
     unsigned from;
 
     if (world.has_webs && chance(3) && step_some_web())
         return true;
     from = (unsigned)draw(CLIENTS + 1);
-    for (unsigned i = 0; i <= CLIENTS; i++) {
-        if (step_client((from + i) % (CLIENTS + 1)))
-            return true;
-    }
-    return false;
+    all = chance(4);
+    for (unsigned i = 0; i <= CLIENTS && (all || !moved); i++)
+        moved = step_client((from + i) % (CLIENTS + 1)) || moved;
+    return moved;
 }
 
 static bool step_some_process(void)
@@ -485,14 +485,15 @@ static void begin_log(void)
 
 static void print_sums(void)
 {
-    printf(
-        "sim_relay: %" PRIu64 " worlds, %" PRIu64 " steps; the store died %" PRIu64
-        " times (%" PRIu64 " of them by power, with what %" PRIu64
-        " clients were told) and was stopped %" PRIu64 " times; %" PRIu64 " links broken, %" PRIu64
-        " hung; relays died %" PRIu64 " times; memory failed in %" PRIu64 ", the disk in %" PRIu64
-        ", and was full in %" PRIu64 "; %" PRIu64 " clients left\n",
-        sums.worlds, sums.steps, sums.deaths, sums.powers, sums.forgotten, sums.stops, sums.breaks,
-        sums.parts, sums.relays, sums.no_memory, sums.disk_faults, sums.fills, sums.leaves);
+    printf("sim_relay: %" PRIu64 " worlds, %" PRIu64 " steps; the store died %" PRIu64
+           " times (%" PRIu64 " of them by power, with what %" PRIu64
+           " clients were told) and was stopped %" PRIu64 " times; %" PRIu64
+           " links broken, %" PRIu64 " hung; relays died %" PRIu64
+           " times; memory failed in %" PRIu64 ", the disk in %" PRIu64 ", and was full in %" PRIu64
+           "; %" PRIu64 " clients left; %" PRIu64 " reads were shared\n",
+           sums.worlds, sums.steps, sums.deaths, sums.powers, sums.forgotten, sums.stops,
+           sums.breaks, sums.parts, sums.relays, sums.no_memory, sums.disk_faults, sums.fills,
+           sums.leaves, sums.shared);
     fflush(stdout);
 }
 

@@ -120,6 +120,8 @@ static size_t encode(uint8_t *out, const char *what)
         out[0] = 3;
     else if (strcmp(op, "ADD") == 0)
         out[0] = 4;
+    else if (strcmp(op, "CHECK") == 0)
+        out[0] = 5;
     else if (strcmp(op, "WAIT") == 0)
         out[0] = 6;
     else if (strcmp(op, "DELETE") == 0)
@@ -130,7 +132,7 @@ static size_t encode(uint8_t *out, const char *what)
         out[0] = 18;
     else
         fail_msg("no such request: %s", what);
-    if (out[0] == 6) {
+    if (out[0] == 5 || out[0] == 6) {
         bytes_put_u64(out + at, 1);
         at += 8;
     }
