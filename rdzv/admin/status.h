@@ -152,34 +152,6 @@ bool status_find_writer(const struct engine_space *space, const struct run *run,
                         const struct net *net, struct slice key, bool is_agents,
                         struct key_writer *out);
 
-/* --- The whole text, status_text.c, written in slices. A run is written within one slice, so its
- * numbers fit each other. --- */
-
-struct status_scope {
-    const struct net *net;
-    const struct engine_space *space; /* one; NULL: all */
-    bool is_single;                   /* only the space, without the daemon */
-    bool has_requests;                /* those of the daemon are counted, see http_shows_daemon() */
-    struct status_form form;
-};
-
-/* Stays where it is. */
-struct status_text {
-    struct status_scope scope;
-    struct run_walk walk;
-    size_t nodes_left, runs_left; /* so many more are written */
-    uint64_t runs_left_out;       /* of the space */
-    size_t head_len;              /* what changes each time is before that */
-    struct reply_body body;
-};
-
-/* t->walk goes on with run_walk_continue(), and t->body is complete when the walk has ended. Whole
- * or not, the caller ends the walk, and sends or drops the body. */
-void status_text_begin(struct status_text *t, const struct status_scope *scope);
-
-/* ,"keys":…,"bytes":… and so on of a space: the numbers that change all the time. */
-void status_write_counters(struct writer *w, const struct engine_space *space);
-
 /* --- ?watch=true, status.c: server-sent events for pages that stay open.
  *
  *     event: status      the whole status as one line of JSON: at the start, and after changes
