@@ -109,21 +109,11 @@ static bool may_use(const struct conn *c, const char *space)
     return !bound;
 }
 
-/* NULL: it may be made. */
-static const char *why_not_made(const struct net *n)
-{
-    if (!has_room_for_space(n))
-        return "relays have made too many spaces of this store: restart the store";
-    if (!account_has_room(ACCOUNT_ORDINARY, sizeof(struct space)))
-        return "the store has no memory for one more space, see its --memory-limit";
-    return NULL;
-}
-
 struct engine_space *hello_space(struct conn *c, const char *name, char why[HELLO_SPACE_WHY_MAX])
 {
     const struct listen_spec *spec = c->listener->spec;
     struct engine_space *space;
-    const char *not_made;
+    const char *not_made = NULL;
 
     if (!config_space_name_ok(name)) {
         snprintf(why, HELLO_SPACE_WHY_MAX, "the relay's --space is no valid name");
@@ -148,7 +138,10 @@ struct engine_space *hello_space(struct conn *c, const char *name, char why[HELL
     space = engine_find_space(conn_net(c)->engine, slice_str(name));
     if (space != NULL)
         return space;
-    not_made = why_not_made(conn_net(c));
+    if (!has_room_for_space(conn_net(c)))
+        not_made = "relays have made too many spaces of this store: restart the store";
+    else if (!account_has_room(ACCOUNT_ORDINARY, sizeof(struct space)))
+        not_made = "the store has no memory for one more space, see its --memory-limit";
     if (not_made != NULL) {
         snprintf(why, HELLO_SPACE_WHY_MAX, "%s", not_made);
         return NULL;

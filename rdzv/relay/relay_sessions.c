@@ -421,25 +421,17 @@ bool relay_give_up(struct relay_client *s, struct relay_request *waits)
     return true;
 }
 
-/* A client gives its WAIT up, and has to be answered though the store is away; see
- * torch-elastic.md 6.2. */
-static enum relay_taken cancel_here(struct relay_client *s)
-{
-    if (!relay_give_up(s, s->asked))
-        return RELAY_NO_MEMORY;
-    relay_answer_cancel(s);
-    return RELAY_TAKEN;
-}
-
 enum relay_taken relay_take(struct relay_client *s, const struct c10d_request *req,
                             const uint8_t *start, size_t size)
 {
     bool waits = s->asked != NULL && relay_request_waits(s->asked);
+    bool is_away = waits && !s->relay->link;
     struct relay_request *q;
 
-    if (req->op == C10D_CANCEL_WAIT && waits && !s->relay->link)
-        return cancel_here(s);
-    if (req->op == C10D_CANCEL_WAIT && TAILQ_EMPTY(&s->requests)) {
+    /* A client that gives its WAIT up must get an answer, also while the store is away. */
+    if (req->op == C10D_CANCEL_WAIT && is_away && !relay_give_up(s, s->asked))
+        return RELAY_NO_MEMORY;
+    if (req->op == C10D_CANCEL_WAIT && (is_away || TAILQ_EMPTY(&s->requests))) {
         relay_answer_cancel(s);
         return RELAY_TAKEN;
     }

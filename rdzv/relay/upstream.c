@@ -376,21 +376,16 @@ static bool is_replica(const struct upstream *u)
     return u->config->journal.url != NULL;
 }
 
-/* The last store keeps sessions for so long: behind that, any store is as good. */
-static bool is_forgotten(const struct upstream *u)
-{
-    const struct relay *r = u->relay;
-
-    return r->welcomed && r->session_timeout_ms != 0 &&
-           (r->now_ns - r->away_since_ns) / 1000000 >= r->session_timeout_ms;
-}
-
 /* A store with another journal (one replica with a wrong --journal) would know none of the
  * sessions, and relays of the others would see nothing of its clients' changes. */
 static bool is_our_journal(struct upstream *u, const struct hello_journal *theirs, char *why,
                            size_t size)
 {
-    if (!is_replica(u) && is_forgotten(u))
+    const struct relay *r = u->relay;
+
+    /* The last store has ended the sessions by now, so any store is as good. */
+    if (!is_replica(u) && r->welcomed && r->session_timeout_ms != 0 &&
+        (r->now_ns - r->away_since_ns) / 1000000 >= r->session_timeout_ms)
         u->journal = (struct hello_journal){0};
     if (hello_is_same_journal(&u->journal, theirs))
         return true;
@@ -457,17 +452,6 @@ static void copy_reason(char out[UPSTREAM_REASON_MAX], struct slice why)
         *c = *c >= ' ' && *c < 0x7f ? *c : '?';
 }
 
-/* A replica that has kept the relay waiting knows that another one leads, or else it lives: all are
- * asked once more. */
-static void be_sent_on(struct upstream *u)
-{
-    if (!u->waits)
-        return;
-    u->waits = false;
-    u->tried = 0;
-    u->failures = 0;
-}
-
 static void on_refused(struct upstream *u, const struct relay_frame *frame)
 {
     const struct slice why = frame->payload;
@@ -476,7 +460,9 @@ static void on_refused(struct upstream *u, const struct relay_frame *frame)
     copy_reason(text, why);
     if (frame->flags & RELAY_STANDS_BY) { /* as all replicas do but one */
         say_failed(u, LOG_INFO, text);
-        be_sent_on(u);
+        if (u->waits) /* another replica leads, or this one lives: all are asked once more */
+            u->tried = u->failures = 0;
+        u->waits = false;
         upstream_fail(u, text);
         return;
     }
