@@ -178,16 +178,18 @@ def steer(job):
     job.order("uncordon", "127.0.0.1[34]")
     job.await_world(3, mark, "9", "12", "13")
 
-    mark, ended = job.mark(), job.agents["12"]
+    mark, ended = job.mark(), job.agents["13"]
     ended.killed = True  # it may end with 1
-    job.order("evict", "127.0.0.12", "--end", "--yes")
-    job.wait(lambda: ended.code is not None, "the end of the agent of 12")
-    job.await_world(3, mark)
-    job.start_agent("12")
-    job.await_roles("12 is back as a spare", participant=["11", "13", "14"], spare=["12"])
+    job.order("evict", "127.0.0.13", "--end", "--yes")
+    job.wait(lambda: ended.code is not None, "the end of the agent of 13")
+    job.await_world(2, mark, "9", "12")
+    mark = job.mark()
+    job.start_agent("13")
+    job.await_roles("13 is back as a spare", participant=["9", "12"], spare=["13", "14", "15"])
     if ended.code != 1:
         raise JobFailed("the exit code is %s" % ended.code)
-    job.order("uncordon", "127.0.0.12")
+    job.order("uncordon", "127.0.0.13")
+    job.await_world(3, mark, "9", "12", "13")
 
     mark = job.mark()
     job.order("restart", "job", "--yes")
