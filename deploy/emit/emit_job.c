@@ -2,7 +2,6 @@
  * the order that deploy/data/model.yaml describes. */
 #include "deploy/emit/emit_job.h"
 
-#include "deploy/template/values.h"
 #include "deploy/yaml/options.h"
 
 #include <string.h>

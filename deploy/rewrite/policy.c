@@ -1,7 +1,6 @@
 /* The verb policy: prints the policy by which a cluster gives labelled pods a relay. It is a part
  * of parts.yaml, with the settings of rewrite for a relay. */
 #include "deploy/rewrite/rewrite_plan.h"
-#include "deploy/template/values.h"
 #include "deploy/verbs.h"
 
 #include <string.h>

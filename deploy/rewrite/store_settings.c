@@ -1,8 +1,6 @@
 /* Writes settings as a user file has them; the templates make the manifests. */
 #include "deploy/rewrite/rewrite_plan.h"
 
-#include "deploy/template/values.h"
-
 #include <string.h>
 
 static void set_number(struct rewrite *w, struct yaml_node *mapping, const char *key, long number)

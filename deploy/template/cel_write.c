@@ -1,5 +1,5 @@
 /* Writes a tree as a literal of CEL. */
-#include "deploy/template/values.h"
+#include "deploy/template/template.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Finds data files by name; reads files of settings and --set, and merges them. */
 #include "deploy/template/files.h"
 
-#include "deploy/template/values.h"
+#include "deploy/template/template.h"
 #include "deploy/yaml/options.h"
 
 #include <stdio.h>

@@ -2,7 +2,6 @@
  * function changes its arguments. */
 #include "deploy/template/template.h"
 
-#include "deploy/template/values.h"
 #include "deploy/yaml/shell_words.h"
 
 #include <regex.h>
@@ -231,7 +230,7 @@ static struct yaml_node *fn_merge(const struct call *c)
     return all;
 }
 
-/* fit(base, over): resources over others, so that requests and limits agree (values.h) */
+/* fit(base, over): resources over others, so that requests and limits agree (template.h) */
 static struct yaml_node *fn_fit(const struct call *c)
 {
     return quantity_fit(c->arena, c->args[0], c->args[1]);
@@ -243,7 +242,7 @@ static struct yaml_node *fn_conflicts(const struct call *c)
     return quantity_conflicts(c->arena, c->args[0]);
 }
 
-/* command(text): what the command line consists of, {words, break, open, scriptOpen} (values.h) */
+/* command(text): what the command line consists of, {words, break, open, scriptOpen} */
 static struct yaml_node *fn_command(const struct call *c)
 {
     return yaml_text(c->args[0]) == NULL ? NULL : command_line_parts(c->arena, c->args[0]);

@@ -1,5 +1,5 @@
 /* Four ways to merge: values, files of settings, patches, and settings over defaults. */
-#include "deploy/template/values.h"
+#include "deploy/template/template.h"
 
 static struct yaml_node *copy_shallow(struct arena *a, const struct yaml_node *from)
 {

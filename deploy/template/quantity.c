@@ -1,5 +1,5 @@
 /* Reads quantities, and makes requests and limits agree. */
-#include "deploy/template/values.h"
+#include "deploy/template/template.h"
 
 #include <math.h>
 #include <stdlib.h>

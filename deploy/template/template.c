@@ -2,7 +2,6 @@
 #include "deploy/template/template.h"
 
 #include "deploy/template/files.h"
-#include "deploy/template/values.h"
 
 #include <string.h>
 

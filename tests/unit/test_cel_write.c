@@ -1,5 +1,5 @@
 /* deploy/template/cel_write: objects, maps and texts as literals of CEL. */
-#include "deploy/template/values.h"
+#include "deploy/template/template.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* deploy/template/quantity: what quantities come to, and how requests and limits follow each other.
  */
-#include "deploy/template/values.h"
+#include "deploy/template/template.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

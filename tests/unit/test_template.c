@@ -2,8 +2,6 @@
  */
 #include "deploy/template/template.h"
 
-#include "deploy/template/values.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
