@@ -2,7 +2,6 @@
 #include "proto/torch/torch_intent.h"
 
 #include "proto/torch/torch_keys.h"
-#include "proto/torch/torch_nodes.h"
 
 static bool same_beat(const struct torch_node *a, const struct torch_node *b)
 {

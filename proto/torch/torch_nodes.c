@@ -1,6 +1,6 @@
 /* Nodes of a run: their text, their role, and the absent nodes, without which the run goes on. See
- * torch_nodes.h for the contract. */
-#include "proto/torch/torch_nodes.h"
+ * torch_state.h for the contract. */
+#include "proto/torch/torch_state.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "proto/torch/torch_nodes.h"
-#include "proto/torch/torch_timing.h"
+#include "proto/torch/torch_state.h"
 #include "rdzv/rendezvous/explain.h"
 
 const char *const run_backend_names[] = {[BACKEND_C10D] = "c10d", [BACKEND_ETCD_V2] = "etcd-v2"};

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "proto/json.h"
-#include "proto/torch/torch_nodes.h"
+#include "proto/torch/torch_state.h"
 #include "proto/units.h"
 #include "rdzv/admin/handlers.h"
 #include "rdzv/admin/run_status.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "proto/json.h"
-#include "proto/torch/torch_nodes.h"
+#include "proto/torch/torch_state.h"
 #include "rdzv/admin/run_status.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/config/topology.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/torch/torch_timing.h"
+#include "proto/torch/torch_state.h"
 #include "proto/units.h"
 
 const char *const rank_order_names[] = {"torch", "natural", "keep", "table", NULL};

@@ -4,8 +4,6 @@
 #include <stdio.h>
 
 #include "proto/torch/torch_intent.h"
-#include "proto/torch/torch_nodes.h"
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/ranks.h"
 
 void etcd_run_init(struct etcd_run *r, struct slice path)

@@ -23,7 +23,6 @@
  * shown the value itself. */
 #include "rdzv/rendezvous/policy.h"
 
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 

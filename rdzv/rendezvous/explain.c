@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 #define RANKS_SHOWN   16

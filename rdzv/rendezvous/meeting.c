@@ -25,7 +25,6 @@
  *
  * Upstream: SimpleElasticAgent._invoke_run() (agent/server/api.py), num_nodes_waiting()
  * (rendezvous/dynamic_rendezvous.py); the same in 1.13 to 2.14. */
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 

@@ -18,7 +18,6 @@
  *
  * Upstream: num_nodes_waiting(), _keep_alive() and sync() (rendezvous/dynamic_rendezvous.py),
  * _invoke_run() (agent/server/api.py); the same in 1.13 to 2.14. */
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* A heartbeat may come so much before its interval is over, by our clock; and two heartbeats of one

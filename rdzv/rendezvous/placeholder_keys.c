@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* A larger round waits: so many keys would keep all others waiting. */

@@ -3,7 +3,6 @@
  * and whether the agent waits for a reply. A frozen process asks for nothing: it is lost after
  * --silent-node-timeout, or torch's 15 s. If no agent of a node is connected, its last heartbeat
  * counts, which is in the state by our clock. */
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* A held request is one that waits, too. */

@@ -6,7 +6,7 @@
 
 #include "proto/queue.h"
 #include "proto/torch/torch_keys.h"
-#include "proto/torch/torch_nodes.h"
+#include "proto/torch/torch_state.h"
 #include "store/change/command.h"
 #include "store/keymap/keymap.h"
 
@@ -39,7 +39,7 @@ struct run_view {
     bool has_completed;                /* `last_completed` is a round */
     struct torch_state last_completed; /* the last complete round, at its completion */
     size_t completed_participants;     /* of that; 0: there is none */
-    struct torch_state absent;         /* nodes without which it was completed, see torch_nodes.h */
+    struct torch_state absent; /* nodes without which it was completed, see absent_nodes_next() */
 
     bool is_ahead;  /* `state` is newer than the value */
     bool is_ours;   /* the value is a text of torch_state_write() */

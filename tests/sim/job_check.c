@@ -1,7 +1,6 @@
 /* What must hold. See job_check.h. */
 #include "tests/sim/job_check.h"
 
-#include "proto/torch/torch_timing.h"
 #include "rdzv/rendezvous/explain.h"
 #include "tests/sim/job_net.h"
 #include "tests/sim/job_workers.h"

@@ -1,5 +1,5 @@
 /* Nodes that rounds go on without: who makes up for whom. */
-#include "proto/torch/torch_nodes.h"
+#include "proto/torch/torch_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
