@@ -300,11 +300,6 @@ static void request_finish(struct rdzv_request *r, enum c10d_op op, const struct
         request_end(r, RDZV_NO_MEMORY, "there is no memory for the answer");
 }
 
-static bool is_canceling(const struct rdzv_request *r)
-{
-    return r->parts[1].op == C10D_CANCEL_WAIT && r->send_to == r->parts[1].end;
-}
-
 /* One part has its answer; false: that was the last one. */
 static bool next_part(struct rdzv_request *r, enum c10d_op op, const struct c10d_reply *reply)
 {
@@ -324,7 +319,8 @@ static bool next_part(struct rdzv_request *r, enum c10d_op op, const struct c10d
 enum request_answer request_take(struct rdzv_request *r, struct slice in,
                                  const struct c10d_reply_limits *limits, size_t *used, size_t *size)
 {
-    enum c10d_op op = is_canceling(r) ? C10D_CANCEL_WAIT : r->parts[r->part].op;
+    bool cancels = r->parts[1].op == C10D_CANCEL_WAIT && r->send_to == r->parts[1].end;
+    enum c10d_op op = r->parts[cancels ? 1 : r->part].op;
     struct c10d_reply reply;
 
     switch (c10d_parse_reply(in, op, r->count, limits, &r->progress, &reply, used)) {

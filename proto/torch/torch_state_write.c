@@ -219,11 +219,6 @@ static void put_list(struct writing *w, enum torch_list list)
 
 /* --- The whole. --- */
 
-static bool same_addr(struct slice a, struct slice b)
-{
-    return a.len == b.len && (a.ptr == b.ptr || slice_equal(a, b));
-}
-
 /* In the order of nodes those that share an address are neighbours. False: no memory. */
 static bool find_addresses(struct writing *w)
 {
@@ -232,7 +227,7 @@ static bool find_addresses(struct writing *w)
 
     w->nodes = malloc(w->state->count * sizeof *w->nodes + 1);
     for (size_t i = 0; w->nodes != NULL && i < w->state->count; i++) {
-        if (i == 0 || !same_addr(nodes[i].addr, nodes[first].addr)) {
+        if (i == 0 || !slice_equal(nodes[i].addr, nodes[first].addr)) {
             first = (uint32_t)i;
             w->addr_bytes += nodes[i].addr.len;
         }

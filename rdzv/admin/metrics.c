@@ -183,15 +183,11 @@ static void write_relay(FILE *out, const struct relay_sums *r)
     metric_head(out, METRIC_rdzvd_relay_request_seconds);
     fprintf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", trip, (double)r->relay.confirmed_ns / 1e9,
             trip, r->relay.confirmed);
-}
-
-static void write_relay_http(FILE *out, const struct relay_http_stats *s)
-{
-    metric_value(out, METRIC_rdzvd_relay_http_requests_total, s->requests);
-    metric_value(out, METRIC_rdzvd_relay_http_retried_total, s->retried);
-    metric_value(out, METRIC_rdzvd_relay_http_cut_total, s->cut);
-    metric_value(out, METRIC_rdzvd_relay_http_unavailable_total, s->unavailable);
-    metric_value(out, METRIC_rdzvd_relay_http_watches_moved_total, s->watches_moved);
+    metric_value(out, METRIC_rdzvd_relay_http_requests_total, r->http.requests);
+    metric_value(out, METRIC_rdzvd_relay_http_retried_total, r->http.retried);
+    metric_value(out, METRIC_rdzvd_relay_http_cut_total, r->http.cut);
+    metric_value(out, METRIC_rdzvd_relay_http_unavailable_total, r->http.unavailable);
+    metric_value(out, METRIC_rdzvd_relay_http_watches_moved_total, r->http.watches_moved);
 }
 
 static void write_forwards(FILE *out, const struct forwards *f)
@@ -206,7 +202,6 @@ static void write_forwards(FILE *out, const struct forwards *f)
         counters_add(&sums.http, &f->list[i].http.stats, sizeof sums.http);
     }
     write_relay(out, &sums);
-    write_relay_http(out, &sums.http);
 }
 
 /* --- What only a store counts. --- */

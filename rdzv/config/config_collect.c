@@ -287,12 +287,6 @@ static bool is_null(const struct config_value *value)
                               strcasecmp(value->text, "null") == 0);
 }
 
-/* Whether a YAML list makes sense for that flag. */
-static bool takes_list(const struct option *o)
-{
-    return o->kind == OPTION_LISTEN || o->kind == OPTION_IGNORED || option_kind_is_list(o->kind);
-}
-
 /* Joins a list of the file into the one comma-separated value that a flag would have. The file's
  * tree owns it. */
 static const char *join_values(struct config_entry *entry)
@@ -314,7 +308,8 @@ static bool add_entry(struct parse *p, struct config_entry *entry, struct settin
 {
     if (entry->count == 0 && !entry->list)
         return config_fail(p, &s, "a value is expected here, not a mapping");
-    if (entry->list && !takes_list(s.option))
+    if (entry->list && s.option->kind != OPTION_LISTEN && s.option->kind != OPTION_IGNORED &&
+        !option_kind_is_list(s.option->kind))
         return config_fail(p, &s, "one value is expected here, not a list");
     for (size_t i = 0; i < entry->count; i++) {
         s.at = entry->values[i].at;

@@ -292,12 +292,6 @@ static void reply_compare_failed(const struct http_request *r, const struct comm
     account_free(ACCOUNT_ANSWERS, cause, room);
 }
 
-/* Seconds become a point in time as in etcd: all arithmetic wraps at 64 bits. */
-static int64_t ttl_deadline_ns(const struct etcd_request *q, int64_t now_ns)
-{
-    return q->has_ttl ? (int64_t)((uint64_t)now_ns + q->ttl_s * UINT64_C(1000000000)) : 0;
-}
-
 static struct reply reply_to_change(const struct tree_event *e, uint64_t index)
 {
     bool created = e->action == ETCD_CREATE || (e->action == ETCD_SET && !e->has_prev);
@@ -378,7 +372,9 @@ static void make_change(const struct http_request *r, const struct etcd_request 
         .value = value,
         .expected = expected,
         .prev_index = q->prev_index,
-        .expires_ns = ttl_deadline_ns(q, now_ns),
+        /* as in etcd, all arithmetic wraps at 64 bits */
+        .expires_ns =
+            q->has_ttl ? (int64_t)((uint64_t)now_ns + q->ttl_s * UINT64_C(1000000000)) : 0,
         .now_ns = now_ns,
         .dir = q->dir,
         .recursive = q->recursive,

@@ -52,11 +52,6 @@ void journal_end(struct journal_etcd *j)
 
 /* --- What is wrong. --- */
 
-static uint64_t commit_waits_ms(const struct journal_etcd *j)
-{
-    return j->commit.open ? clock_elapsed_ms(j->commit.began_ms, journal_now_ms(j)) : 0;
-}
-
 #define SHOWN_MAX (ETCD_REASON_MAX + ETCD_HINT_MAX + 100)
 
 /* The last failure, its remedy, and how many members share it: the member that was asked last may
@@ -90,7 +85,9 @@ static void find_reason(struct journal_etcd *j)
         snprintf(out, REASON_MAX, "this replica stands by: %.200s leads", j->log.leader);
     else if (j->state != JOURNAL_LEADS)
         snprintf(out, REASON_MAX, "this replica does not lead");
-    else if (j->commit.refused || commit_waits_ms(j) > PATIENCE_MS)
+    else if (j->commit.refused ||
+             (j->commit.open &&
+              clock_elapsed_ms(j->commit.began_ms, journal_now_ms(j)) > PATIENCE_MS))
         snprintf(out, REASON_MAX, "etcd does not take changes: %s", show_fault(j, shown));
     else if (lease_now_ms() > j->lease.valid_ms + PATIENCE_MS)
         snprintf(out, REASON_MAX, "etcd does not renew the lease: %s", show_fault(j, shown));

@@ -224,12 +224,6 @@ static const char *hint_for(const struct listen_spec *spec, int error)
     }
 }
 
-/* True if this error of socket() or bind() means that IPv6 is missing or disabled. */
-static bool lacks_ipv6(int error)
-{
-    return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
-}
-
 /* Opens every address of the host; the host "" means [::] for both families, or 0.0.0.0 on a
  * machine without IPv6. */
 static int open_spec(struct net *n, const struct listen_spec *spec, listen_accept_fn accept)
@@ -240,7 +234,10 @@ static int open_spec(struct net *n, const struct listen_spec *spec, listen_accep
     int opened = 0, error = 0;
 
     snprintf(port, sizeof port, "%u", spec->port);
-    for (size_t i = 0; i < tries && opened == 0 && (i == 0 || lacks_ipv6(error)); i++) {
+    /* With these errors of socket() or bind(), IPv6 is missing or disabled. */
+    for (size_t i = 0;
+         i < tries && opened == 0 && (i == 0 || error == EAFNOSUPPORT || error == EADDRNOTAVAIL);
+         i++) {
         const char *host = tries == 2 ? anywhere[i] : spec->host;
         const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
         struct addrinfo *found, *ai;

@@ -281,11 +281,6 @@ static void forget_answers(struct relay_session *s)
     s->answers[0] = s->answers[1] = (struct link_answer){0};
 }
 
-static bool session_has_more(const struct relay_session *s)
-{
-    return s->state == RELAYED_OPENING || s->conn->out.bytes > 0 || s->done > s->notified;
-}
-
 static void put_done(struct relay_session *s, uint64_t number)
 {
     session_put_frame(s, RELAY_DONE, known_of(s, number), number, (struct slice){0});
@@ -325,7 +320,8 @@ static int send_session(struct conn *c, size_t)
         outq_fini(&c->out, &conn_net(c)->pool);
         return 0;
     }
-    while (session_has_more(s) && sent < RELAY_PAYLOAD_MAX) {
+    while ((s->state == RELAYED_OPENING || c->out.bytes > 0 || s->done > s->notified) &&
+           sent < RELAY_PAYLOAD_MAX) {
         size_t before = link->conn->out.bytes;
 
         if (is_full(link) || (!TAILQ_EMPTY(&link->blocked) && TAILQ_FIRST(&link->blocked) != s)) {

@@ -26,12 +26,6 @@ bool last_call_may_admit(const struct run *run)
            agents >= run->enough && agents <= run->room_for;
 }
 
-/* Every connected agent has joined, so no agent is about to join. */
-static bool all_have_joined(const struct run *run, size_t participants)
-{
-    return steering_agents(run) <= participants && !steering_is_any_outside(run);
-}
-
 static bool is_in_last_call(const struct step *s)
 {
     const struct torch_state *state = &s->run->view.state;
@@ -78,7 +72,8 @@ static void end_now(struct step *s, uint64_t wanted)
     size_t participants = s->run->view.participants;
 
     if (last_call_is_over(s, 0) || participants < wanted ||
-        !all_have_joined(s->run, participants) || !put_deadline(s, now_us))
+        steering_agents(s->run) > participants || steering_is_any_outside(s->run) ||
+        !put_deadline(s, now_us)) /* an agent is about to join */
         return;
     explain_note(s, NOTE_LAST_CALL_ENDED, participants,
                  "all nodes that are connected have joined, as many as the round is to have");

@@ -347,11 +347,6 @@ enum store_status keymap_check(const struct keymap *m, const struct command *c,
 
 /* --- What was decoded. --- */
 
-static bool patch_is_inside(struct slice value, const struct key_patch *c)
-{
-    return c->offset <= value.len && c->removed <= value.len - c->offset;
-}
-
 bool keymap_can_apply(const struct keymap *m, const struct change *change)
 {
     const struct entry *e;
@@ -359,7 +354,8 @@ bool keymap_can_apply(const struct keymap *m, const struct change *change)
     switch (change->kind) {
     case CHANGE_KEY_PATCH:
         e = keymap_find(m, change->patch.key);
-        return is_present(e) && patch_is_inside(entry_value(e), &change->patch);
+        return is_present(e) && change->patch.offset <= entry_value(e).len &&
+               change->patch.removed <= entry_value(e).len - change->patch.offset;
     case CHANGE_KEY_DELETE:
         return is_present(keymap_find(m, change->put.key));
     case CHANGE_QUEUE_POP:
