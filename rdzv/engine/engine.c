@@ -307,13 +307,18 @@ void engine_forget_ranks(struct engine *e, struct engine_space *space, struct sl
     if (keys->present > RANK_KEYS_MAX)
         return;
     TAILQ_FOREACH_SAFE(at, &keys->entries, order, next) {
-        const struct command command = {.kind = COMMAND_KEY_DELETE, .key = entry_key(at)};
+        struct command command = {.kind = COMMAND_KEY_DELETE};
         struct store_result result;
+        struct blob *key = NULL; /* the observer reads it when the entry is gone */
 
-        if (!slice_starts_with(command.key, prefix))
+        if (slice_starts_with(entry_key(at), prefix))
+            key = blob_new(ACCOUNT_INPUT, entry_key(at));
+        if (key == NULL)
             continue;
+        command.key = blob_slice(key);
         engine_apply(e, space, &command, &result);
         count += result.status == STORE_OK;
+        blob_unref(key);
     }
     log_forgotten(space, count, "all ranks of a job have gone");
 }

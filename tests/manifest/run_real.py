@@ -234,8 +234,9 @@ class Run:
         words = platforms.command_line(container, env, ["rdzvd"])
         if os.path.basename(words[0]) != "rdzvd":
             raise Failed("the store's command is %s" % words[0])
-        for label in [w for w in words if w.startswith("--node-label=index=")]:
-            self.indexes[pod] = int(label.rpartition("=")[2])
+        for index in [w.rpartition("=")[2] for w in words if w.startswith("--node-label=index=")]:
+            if index:  # a pod may lack the variable
+                self.indexes[pod] = int(index)
         security = container.get("securityContext") or {}
         words = ["/usr/local/bin/rdzvd"] + words[1:]
         self.tell("%s: rdzvd %s" % (pod.name, " ".join(words[1:])))
