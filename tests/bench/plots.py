@@ -1,4 +1,4 @@
-"""Draws the figures of run.py as SVG, each once for light and once for dark pages; needs python3-matplotlib."""
+"""Draws the figures of run.py as SVG, which follow the reader's light or dark scheme; needs python3-matplotlib."""
 
 import os
 import re
@@ -10,7 +10,8 @@ matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402
 
 COLOURS = {"rdzvd": "#d9480f", "torch libuv": "#1c7ed6", "torch legacy": "#74c0fc", "bare": "#868e96"}
-THEMES = {"light": "#212529", "dark": "#e9ecef"}
+INK = "#010203"  # stands for the colour of the page's text until the file is written
+SCHEMES = "<style>svg{color:#1f2328}@media (prefers-color-scheme:dark){svg{color:#e6edf3}}</style>"
 
 # {file: (what the scene's name is, x axis, [(y axis, key, factor)])}
 PLOTS = {
@@ -36,11 +37,17 @@ def series(figures, pattern, key):
     return {name: list(zip(*sorted(points))) for name, points in found.items()}
 
 
-def draw_one(figures, name, theme, path):
+def follow_scheme(path):
+    with open(path, encoding="utf-8") as f:
+        text = f.read().replace(INK, "currentColor")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text.replace(" <defs>", " %s\n <defs>" % SCHEMES, 1))
+
+
+def draw_one(figures, name, path):
     pattern, x_name, panels = PLOTS[name]
-    colour = THEMES[theme]
-    style = {"text.color": colour, "axes.edgecolor": colour, "axes.labelcolor": colour, "xtick.color": colour,
-             "ytick.color": colour, "svg.hashsalt": "rdzv", "font.size": 9}
+    style = {"text.color": INK, "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+             "svg.hashsalt": "rdzv", "svg.fonttype": "none", "font.size": 9}
     with pyplot.rc_context(style):
         figure, axes = pyplot.subplots(1, len(panels), figsize=(4 * len(panels), 3), squeeze=False)
         drawn = False
@@ -50,16 +57,24 @@ def draw_one(figures, name, theme, path):
                 axis.plot(x, scaled[0], marker="o", label=server, color=COLOURS.get(server))
                 axis.fill_between(x, scaled[1], scaled[2], alpha=0.2, color=COLOURS.get(server))
                 drawn = True
-            axis.set(xlabel=x_name, ylabel=y_name, xscale="log", ylim=(0, None), facecolor="none")
+            if name in ("ranks", "agents"):  # what grows as the number of ranks is a straight line
+                axis.set_yscale("log")
+                axis.yaxis.set_major_formatter("{x:,g}")
+            else:
+                axis.set_ylim(0, None)
+            axis.set(xlabel=x_name, ylabel=y_name, xscale="log", facecolor="none")
+            axis.minorticks_off()
+            if drawn:
+                axis.set_xticks(x, ["{:,}".format(v) for v in x])
         if drawn:
             axes[0][0].legend(facecolor="none", frameon=False)
             figure.tight_layout()
             figure.savefig(path, transparent=True, metadata={"Date": None})
+            follow_scheme(path)
         pyplot.close(figure)
 
 
 def draw(report, folder):
     os.makedirs(folder, exist_ok=True)
     for name in PLOTS:
-        for theme in THEMES:
-            draw_one(report["figures"], name, theme, os.path.join(folder, "%s-%s.svg" % (name, theme)))
+        draw_one(report["figures"], name, os.path.join(folder, name + ".svg"))
