@@ -399,11 +399,12 @@ def cancelled(job):
 
 @case("README.md: begin with two nodes, and go on with fewer", flags=recipe()[1])
 def fewer_nodes(job):
-    """Torch by itself would begin after the last call, and go on after another one."""
+    """Torch by itself would begin after the last call, and go on after another one. As in README.md, a worker that fails
+    with the lost one is started again."""
     job.last_call_s = recipe()[0]
-    job.agent("2", nnodes="1:4")
+    job.agent("2", nnodes="1:4", restarts=10)
     job.says(r"RUN job  last call, [45]\d\d s left.*nodes that have joined: 1 of 2 \(--expect\)")
-    job.agent("3", nnodes="1:4")
+    job.agent("3", nnodes="1:4", restarts=10)
     job.started(2)
     mark = job.mark()
     job.kill_agent("3")
