@@ -39,7 +39,7 @@ def series(figures, pattern, key):
 
 def follow_scheme(path):
     with open(path, encoding="utf-8") as f:
-        text = f.read().replace(INK, "currentColor")
+        text = re.sub(" +\n", "\n", f.read()).replace(INK, "currentColor")
     with open(path, "w", encoding="utf-8") as f:
         f.write(text.replace(" <defs>", " %s\n <defs>" % SCHEMES, 1))
 
