@@ -266,7 +266,7 @@ static bool asks_dns(const struct way *w)
 typedef bool (*admits_function)(const struct kube_object *policy, const struct yaml_node *rule,
                                 const struct way *w);
 
-/* A rule of ingress has no `to`, and one of egress no `from`. */
+/* A rule of ingress lacks the list `to`; a rule of egress lacks the list `from`. */
 static bool admits_way(const struct kube_object *policy, const struct yaml_node *rule,
                        const struct way *w)
 {

@@ -20,7 +20,7 @@ struct torch_node {
     bool waiting;
     bool redundant;
     bool has_heartbeat;
-    bool has_placeholders; /* in no text: it is lost, and has left the keys that others wait for */
+    bool has_placeholders; /* in no text: rdzvd has put the keys of this lost node */
 };
 
 struct torch_state {

@@ -395,7 +395,7 @@ struct torch_seam torch_front_seam(const struct torch_front *f, size_t count)
     return seam;
 }
 
-/* The pickle is written from the open frame on: what is in front of that is known as text. */
+/* Writes the pickle from the open frame on. The front has the text of all earlier frames. */
 bool torch_front_write(const struct torch_front *f, size_t count, const struct torch_state *s,
                        uint8_t **text, size_t *len)
 {

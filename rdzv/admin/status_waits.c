@@ -334,8 +334,8 @@ static bool polls(const struct engine_space *space, const struct net *net)
     return false;
 }
 
-/* Counts those that are here, of at most so many clients. If all whose number is known are here,
- * node 0 still counts, so there is one more. */
+/* Counts the ranks or nodes whose keys are there: at most one for each client. If no known number
+ * lacks its key, node 0 still waits, so the job has at least one node more. */
 static void roll_call(struct roll *r, uint64_t clients)
 {
     uint64_t here = 0;

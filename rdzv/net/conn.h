@@ -66,7 +66,7 @@ struct input {
     size_t len;   /* of that */
     size_t cap;   /* of all of `bytes` */
     size_t need;  /* bytes that the request here needs at least */
-    bool paged;
+    bool paged;   /* it has pages of its own: account_request_pages() */
     uint8_t bytes[];
 };
 

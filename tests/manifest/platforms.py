@@ -401,8 +401,8 @@ def _field(pod, path, address, strict):
 
 
 def environment(pod, container, address, documents, regular=True, strict=False):
-    """The container's variables, in the order in which the kubelet expands them. `strict`: each label that one is made of
-    must be there."""
+    """The container's variables, in the order in which the kubelet expands them. `strict`: a pod must have
+    each label from which a variable is made."""
     maps = {d["metadata"]["name"]: d.get("data") or {} for d in documents if d["kind"] == "ConfigMap"}
     env = {}
     for source in container.get("envFrom") or []:

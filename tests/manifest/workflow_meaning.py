@@ -108,7 +108,7 @@ def outside(documents, name):
 
 
 def differences(old, new, name):
-    """What the pods of `old` have and those of `new` have not."""
+    """Settings of the pods of `old` that the pods of `new` lack."""
     old, new = (platforms.flatten(list(yaml.load_all(t, Loader=yaml.CSafeLoader))) for t in (old, new))
     before, after = pods(old, {name}), pods(new, {name})
     found = [] if len(before) == len(after) else ["%d pods, and %d" % (len(before), len(after))]

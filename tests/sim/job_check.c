@@ -208,8 +208,8 @@ static void check_kept_ranks(struct job *job)
         job->ranks[i] = -1;
 }
 
-/* Nodes that are in the round and were not in the last one; -1: one of that is missing, or has
- * begun anew. */
+/* The number of nodes of this round that the last round lacks; -1: a node of the last round is
+ * missing, or its agent has begun anew. */
 static int count_more(const struct job *job, const int64_t before[PODS])
 {
     int more = 0;

@@ -192,7 +192,8 @@ static bool step_some_web(void)
     return false;
 }
 
-/* One of them that has something to do, or all: as the ranks of a job often do. */
+/* Steps one client that has something to do, or all such clients: ranks of a job often ask at one
+ * time. */
 static bool step_some_client(void)
 {
     bool moved = false, all;
