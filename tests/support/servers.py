@@ -122,12 +122,13 @@ class Server:
         with self._grew:
             return "\n".join(self.lines)
 
-    def wait_log(self, pattern, timeout=30, count=1):
-        """The first `count` matches of `pattern` in the log, as match objects; waits for them."""
+    def wait_log(self, pattern, timeout=30, count=1, since=0):
+        """The first `count` matches of `pattern` in the log after its first `since` lines, as match objects;
+        waits for them."""
         deadline = time.monotonic() + timeout
         with self._grew:
             while True:
-                found = [m for m in (re.search(pattern, line) for line in self.lines) if m]
+                found = [m for m in (re.search(pattern, line) for line in self.lines[since:]) if m]
                 if len(found) >= count:
                     return found[:count]
                 left = deadline - time.monotonic()

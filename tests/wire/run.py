@@ -78,8 +78,11 @@ class Play:
         self.connections, self.open, self.control = {}, [], None
 
     def connect(self, space=None):
-        return Connection((self.options.host, self.daemon.ports[space or space_of(self.case)]),
-                          self.options.patience)
+        earlier = 0 if self.options.foreign or self.options.connect else len(self.daemon.lines)
+        a = Connection((self.options.host, self.daemon.ports[space or space_of(self.case)]),
+                       self.options.patience)
+        a.earlier = earlier  # lines of the log about connections of other cases, which may have had the same port
+        return a
 
     def sync(self, pause=FOREIGN_SILENCE):
         """Returns when the server has read what was sent. Ours is one loop: a PING that it answers
@@ -183,7 +186,7 @@ class Play:
         about_a = re.compile(r"%s\b" % re.escape(a.name))
 
         def lines():
-            return [line for line in self.daemon.log().split("\n") if about_a.search(line)]
+            return [line for line in self.daemon.log().split("\n")[a.earlier:] if about_a.search(line)]
 
         if pattern is None:
             # A later line of another peer shows that all earlier lines have been read from the pipe.
@@ -192,12 +195,12 @@ class Play:
             mark.send(b"\x7f")
             mark.expect_closed()
             mark.close()
-            self.daemon.wait_log(r"%s\b" % re.escape(mark.name), self.options.patience)
+            self.daemon.wait_log(r"%s\b" % re.escape(mark.name), self.options.patience, since=mark.earlier)
             if lines():
                 raise Unmet("no line about %s in the log" % a.name, "\n".join(lines()))
             return
         try:
-            self.daemon.wait_log(r"%s\b" % re.escape(a.name), self.options.patience)
+            self.daemon.wait_log(r"%s\b" % re.escape(a.name), self.options.patience, since=a.earlier)
         except AssertionError:
             pass
         if not any(pattern.match(line.encode("latin-1", "replace"), self.env) for line in lines()):
