@@ -85,9 +85,3 @@ void agent_clock_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
     if (!is_near(c->ahead_us, c->kept_us, STEP_US))
         resume_hint_keep(s, a);
 }
-
-void agent_clock_recall(struct agent *a, int64_t ahead_us)
-{
-    a->clock.kept_us = a->clock.ahead_us = ahead_us;
-    a->clock.is_known = true;
-}

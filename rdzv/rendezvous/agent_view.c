@@ -1,20 +1,12 @@
 /* The state as an agent is shown it: the only place that makes a text for an agent.
  *
  * Problem: the state has all nodes in it, with times by each writer's clock. If each of N agents
- * reads all of it each second, the work grows with the square of N. An agent also takes a node for
- * dead if that node's heartbeat is 15 s old by its own clock, and takes it out of the run. So one
- * wrong clock, or one frozen agent, ends a healthy run.
+ * reads all of it each second, the work grows with the square of N; and one wrong clock, or one
+ * frozen agent, ends a healthy run.
  *
- * Remedy: an agent is shown its own node and, of the others, only their number. That is all that
- * torch uses of them (dynamic_rendezvous.py, 1.13 to 2.14): it counts the participants, and the
- * nodes that wait. An anonymous participant has no heartbeat, so no agent takes it for dead; rdzvd
- * itself takes out a node that is lost (loss.c). All times in a view are by the agent's clock, and
- * all times in the state by ours.
- *
- * POLICY.md has the table of what each agent sees. When the last call is over, one agent is shown a
- * deadline that has passed, so that it completes the round. An agent that looks for its rank is
- * shown the round as it was completed: torch 1.13 makes an IndexError of a rank that is not below
- * the number of nodes.
+ * Remedy: an agent is shown its own node and, of the others, only their number: torch uses no more
+ * of them (dynamic_rendezvous.py, 1.13 to 2.14). POLICY.md has the table of what each agent sees.
+ * All times in a view are by the agent's clock, and all times in the state by ours.
  *
  * An agent that is back after a start, whose node is in no list and may still train, is shown a
  * complete round for which a node waits: so it joins again in any case.
@@ -50,8 +42,8 @@ enum place {
     PLACE_WAITING,
     PLACE_OUTSIDE, /* a new one, or a spare */
     PLACE_LEFT,
-    PLACE_STRANGER,
-    PLACE_ASIDE, /* it is kept out: steering.c */
+    PLACE_STRANGER, /* in no list after a start, and it may have workers */
+    PLACE_ASIDE,    /* it is kept out: steering.c */
 };
 
 /* --- Where the agent is. --- */
@@ -91,7 +83,7 @@ static enum place place_of(struct step *s, const struct agent *a, const struct t
 
     if (steering_is_aside(s->run, a, own))
         return PLACE_ASIDE;
-    if (presence_is_stranger(s, a))
+    if (a->origin == ORIGIN_RETURNED && a->nodes == 0 && step_is_open(s) && own == NULL)
         return PLACE_STRANGER;
     if (!v->state.complete)
         return place_in_open_round(s, a, own);
@@ -418,10 +410,4 @@ bool agent_view_is_joining(struct step *s, const struct agent *a)
 
     return agent_is_introduced(a) && v->exists && !v->unread && !v->state.closed &&
            place_of(s, a, own_node(s, a)) == PLACE_JOINING;
-}
-
-void agent_view_forget(struct step *s, const struct agent *a)
-{
-    if (s->run->completer.agent == a)
-        s->run->completer.agent = NULL;
 }

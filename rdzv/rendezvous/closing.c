@@ -233,11 +233,6 @@ bool closing_ask(struct step *s, struct agent *a)
     return verdict == CLOSE_COUNTS;
 }
 
-void closing_forget(struct run *run)
-{
-    run->close_kept = CLOSE_NOT_KEPT;
-}
-
 static bool counts_now(const struct run *run)
 {
     if (run->close_kept == CLOSE_KEPT_OTHER)
@@ -264,7 +259,7 @@ bool closing_settle(struct step *s)
     bool is_kept = s->run->close_kept != CLOSE_NOT_KEPT && step_is_open(s);
     bool counts = is_kept && counts_now(s->run);
 
-    closing_forget(s->run);
+    s->run->close_kept = CLOSE_NOT_KEPT;
     if (counts && closing_close(s)) {
         loss_clear_mark(s);
         return true;

@@ -13,7 +13,7 @@ void forget_end_run(struct step *s)
     run->shares_roles = run->was_meeting = run->must_meet = run->meets_on_order = run->failed =
         run->awaits_others = false;
     run->finishing.round = ROUND_NONE;
-    closing_forget(run);
+    run->close_kept = CLOSE_NOT_KEPT;
     run_view_update(&run->view, (struct slice){0});
     s->value = (struct slice){0};
     worker_store_release(s);

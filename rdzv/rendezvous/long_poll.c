@@ -33,7 +33,7 @@ static bool is_held(const struct agent *a)
     return a->held == HELD_LONG || a->held == HELD_LONG_ANSWER;
 }
 
-static bool hold(struct step *s, struct agent *a, enum agent_held why)
+bool long_poll_should_hold(struct step *s, struct agent *a, enum agent_held why)
 {
     if (last_call_is_over(s, CALL_MS) || !agent_view_may_wait(s, a))
         return false;
@@ -43,17 +43,12 @@ static bool hold(struct step *s, struct agent *a, enum agent_held why)
     return true;
 }
 
-bool long_poll_should_hold(struct step *s, struct agent *a)
-{
-    return hold(s, a, HELD_LONG);
-}
-
 bool long_poll_should_hold_answer(struct step *s, struct agent *a)
 {
     const struct torch_node *own = run_node_of(s->run, a);
 
     long_poll_check(s); /* before it is one of them: the write may have begun a round */
-    return own != NULL && own->waiting && hold(s, a, HELD_LONG_ANSWER);
+    return own != NULL && own->waiting && long_poll_should_hold(s, a, HELD_LONG_ANSWER);
 }
 
 static void release_all(struct step *s)

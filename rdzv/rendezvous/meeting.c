@@ -276,7 +276,8 @@ void meeting_check(struct step *s)
 
 /* rdzvd answers the poll that completes the meeting without holding it: a request that is held and
  * resumed in the same step stays held. rdzvd does not hold an agent that still starts its workers:
- * the agent sends one request at a time, and other agents may wait for its keys. */
+ * the agent sends one request at a time, and other agents may wait for its keys. Nor is an agent
+ * held that is back after a start: only its next request tells whether this one is a poll. */
 bool meeting_should_hold(struct step *s, struct agent *a)
 {
     struct meeting *m = &s->run->meeting;
@@ -284,7 +285,8 @@ bool meeting_should_hold(struct step *s, struct agent *a)
     pace_note_get(s->run, a, s->now->ms);
     meeting_check(s);
     if (m->phase != MEETING_GATHERS || !is_awaited(s->run, a) ||
-        a->has_seen != s->run->view.completions || pace_is_unknown(a) || starts_workers(s->run, a))
+        a->has_seen != s->run->view.completions || starts_workers(s->run, a) ||
+        (a->pace.wrote_ms == 0 && a->pace.interval_ms == 0))
         return false;
     if (s->run->held[HELD_GATHERED] == 0) {
         m->since_ms = s->now->ms;
@@ -297,16 +299,4 @@ bool meeting_should_hold(struct step *s, struct agent *a)
     agent_drop_held(s->run, a);
     open(s, a);
     return false;
-}
-
-/* `next` passed this agent during its absence: begin anew. */
-void meeting_note_back(struct run *run)
-{
-    run->meeting.next = TAILQ_FIRST(&run->agents);
-}
-
-void meeting_leave(struct run *run, struct agent *a)
-{
-    if (run->meeting.next == a)
-        run->meeting.next = TAILQ_NEXT(a, entry);
 }

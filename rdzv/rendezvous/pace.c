@@ -149,11 +149,6 @@ bool pace_is_due(const struct agent *a, uint64_t interval_ms, uint64_t now_ms)
                                  clock_elapsed_ms(p->seen_ms, now_ms) >= interval_ms + SPAWN_MS));
 }
 
-bool pace_is_unknown(const struct agent *a)
-{
-    return a->pace.wrote_ms == 0 && a->pace.interval_ms == 0;
-}
-
 /* An agent that is back after a start, or whose relay was away, sends its next heartbeat as if
  * nothing had been: so long after its last one. */
 static uint64_t last_beat_ms(const struct run *run, const struct agent *a, uint64_t now_ms)

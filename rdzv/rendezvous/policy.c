@@ -9,17 +9,29 @@
 /* The agent's held request does not come again. */
 static void drop_request(struct run *run, struct agent *a)
 {
-    meeting_leave(run, a);
+    if (run->meeting.next == a)
+        run->meeting.next = TAILQ_NEXT(a, entry);
     numbers_drop(run, a);
     agent_drop_held(run, a);
 }
 
-/* It was a participant when the round was completed, and may have been presumed dead since. Most
- * likely its workers run. */
+/* The same, and the run waits for nothing else of the agent. */
+static void let_go(struct run *run, struct agent *a)
+{
+    drop_request(run, a);
+    if (run->completer.agent == a)
+        run->completer.agent = NULL;
+    if (run->endpoint.asked == a)
+        run->endpoint.asked = NULL;
+}
+
+/* Its node was a participant when the round was completed, and may have been presumed dead since.
+ * Most likely its workers run. */
 static void recall_round(struct run *run, struct agent *a)
 {
     const struct run_view *v = &run->view;
-    const struct torch_node *then = torch_state_find(&v->last_completed, &a->node);
+    const struct torch_node *then =
+        agent_has_node(a) ? torch_state_find(&v->last_completed, &a->node) : NULL;
 
     if (then == NULL || !then->participant)
         return;
@@ -28,32 +40,18 @@ static void recall_round(struct run *run, struct agent *a)
     admit_note_room(run, a, a->nodes);
 }
 
-/* rdzvd was started again, and a relay brings the agent back: takes over the agent's node, clock
- * and round from its resume hint. Without memory for the node, the agent counts as new. */
-static void resume_from_hint(struct step *s, struct agent *a, struct slice bytes)
-{
-    struct resume_hint memo;
-
-    if (!resume_hint_read(bytes, &memo))
-        return;
-    run_remember_node(s->run, a, &memo.node);
-    if (!agent_has_node(a))
-        return;
-    agent_set_origin(a, ORIGIN_RETURNED);
-    agent_clock_recall(a, memo.ahead_us);
-    recall_round(s->run, a);
-    if (memo.finished_round >= 0)
-        closing_recall_finished(s->run, a, memo.finished_round);
-}
-
 static void connected(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
+    int64_t finished_round;
 
     a->workers_round = a->finished_round = ROUND_NONE;
     a->joins_since_ms = s->now->ms;
     presence_heard(s, a, false);
-    resume_from_hint(s, a, event->memo);
+    finished_round = resume_hint_take(s->run, a, event->memo);
+    recall_round(s->run, a);
+    if (finished_round >= 0)
+        closing_recall_finished(s->run, a, finished_round);
     rejoin_enter(s, a);
 }
 
@@ -63,12 +61,10 @@ static void disconnected(struct step *s, const struct policy_event *event)
 
     if (!event->daemon_drains && a->link != LINK_GONE)
         explain_disconnect(s, a);
-    drop_request(s->run, a);
+    let_go(s->run, a);
     rejoin_leave(s, a);
-    worker_store_leave(s, a);
     if (!event->daemon_drains)
         loss_on_disconnect(s, a);
-    agent_view_forget(s, a);
     run_forget_node(s->run, a);
     if (!event->daemon_drains)
         round_end_last_call(s, NULL);
@@ -93,13 +89,11 @@ static void gone(struct step *s, const struct policy_event *event)
 
     if (!s->run->settings->drop_disconnected)
         return;
-    drop_request(s->run, a);
+    let_go(s->run, a);
     rejoin_set_aside(s, a);
     explain_disconnect(s, a);
-    worker_store_leave(s, a);
     loss_on_disconnect(s, a);
     run_unlist(s->run, a);
-    agent_view_forget(s, a);
     round_end_last_call(s, NULL);
 }
 
@@ -121,7 +115,7 @@ static void back(struct step *s, const struct policy_event *event)
     struct agent *a = event->agent;
 
     presence_heard(s, a, a->waits);
-    meeting_note_back(s->run);
+    s->run->meeting.next = TAILQ_FIRST(&s->run->agents); /* it passed this agent meanwhile */
     pace_note_back(a);
     if (a->link == LINK_GONE) {
         rejoin_take_back(s, a);
@@ -163,9 +157,9 @@ static void polled(struct step *s, const struct policy_event *event)
     if (!repair_restore(s, a) || event->waits)
         return;
     if (agent_is_held(a) ||
-        (is_new &&
-         (long_poll_should_hold(s, a) || meeting_should_hold(s, a) || pace_should_hold(s, a) ||
-          (agent_view_is_joining(s, a) && numbers_should_hold_poll(s, a)))))
+        (is_new && (long_poll_should_hold(s, a, HELD_LONG) || meeting_should_hold(s, a) ||
+                    pace_should_hold(s, a) ||
+                    (agent_view_is_joining(s, a) && numbers_should_hold_poll(s, a)))))
         step_agent(s, POLICY_HOLD, a);
     else
         agent_view_poll(s, a);

@@ -54,8 +54,6 @@ bool agent_view_is_joining(struct step *s, const struct agent *a);
 void agent_view_note_asked(struct step *s, struct agent *a, int64_t round);
 /* Its next poll makes a text again. */
 void agent_view_drop(struct agent *a);
-/* The agent no longer exists. */
-void agent_view_forget(struct step *s, const struct agent *a);
 
 /* --- numbers.c --- */
 
@@ -87,8 +85,6 @@ bool agent_clock_is_steady(const struct step *s, const struct agent *a, int64_t 
                            int64_t *us);
 /* A heartbeat of the agent has come; its time tells the agent's clock. */
 void agent_clock_learn(struct step *s, struct agent *a, int64_t heartbeat_us);
-/* The same was so before a start of the daemon. */
-void agent_clock_recall(struct agent *a, int64_t ahead_us);
 /* They may be on one machine. */
 bool agent_clock_is_same(const struct agent *a, const struct agent *b);
 /* A time of ours by the agent's clock, and the other way round. */
@@ -97,17 +93,12 @@ int64_t agent_clock_to_ours(const struct agent *a, int64_t agents_us);
 
 /* --- resume_hint.c --- */
 
-/* What is kept of an agent over a start of the daemon. */
-struct resume_hint {
-    struct torch_node node; /* its address is in the memo's bytes */
-    int64_t ahead_us;       /* its clock, compared with ours */
-    int64_t finished_round; /* its workers have ended well in that round; or ROUND_NONE */
-};
-
-/* Keeps it, since the node of the agent, its clock or its round has become another one. */
+/* The node of the agent, its clock or its round has become another one: keeps all three. */
 void resume_hint_keep(struct step *s, struct agent *a);
-/* False: the bytes are no memo. */
-bool resume_hint_read(struct slice memo, struct resume_hint *out);
+/* rdzvd was started again, and a relay brings the agent back with that memo: takes over its node
+ * and its clock, and returns the round in which its workers have ended well, or ROUND_NONE. If the
+ * bytes are no memo, or there is no memory for the node, the agent counts as new. */
+int64_t resume_hint_take(struct run *run, struct agent *a, struct slice memo);
 
 /* --- closing.c --- */
 
@@ -132,7 +123,6 @@ enum close_verdict {
 enum close_verdict closing_judge(const struct step *s, const struct agent *a);
 /* The agent asks to close the run. False: it may not, or not yet. */
 bool closing_ask(struct step *s, struct agent *a);
-void closing_forget(struct run *run);
 /* Closes the run, at the wish of no agent that is named. False: it is closed already, or no memory.
  */
 bool closing_close(struct step *s);
@@ -173,9 +163,6 @@ uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node)
  * heartbeat; the second: a participant is. */
 bool presence_is_lost(const struct step *s, const struct torch_node *node, uint64_t least_ms);
 bool presence_is_participant_lost(const struct step *s);
-/* True: the agent was connected before a start of the daemon, its node is in no list, and it may
- * have workers. */
-bool presence_is_stranger(const struct step *s, const struct agent *a);
 
 /* --- loss.c --- */
 
@@ -280,8 +267,8 @@ bool admit_waiting(struct step *s, uint64_t wanted);
 
 /* --- long_poll.c --- */
 
-/* True: the agent polls, and is answered later: its poll is held. */
-bool long_poll_should_hold(struct step *s, struct agent *a);
+/* True: the agent polls, and is answered later: its poll is held, as HELD_LONG. */
+bool long_poll_should_hold(struct step *s, struct agent *a, enum agent_held why);
 /* The same of one that has just written the state, if it waits: its answer is held. */
 bool long_poll_should_hold_answer(struct step *s, struct agent *a);
 /* After each event: all whose polls are held are answered if the round has become another one. */
@@ -298,10 +285,6 @@ bool meeting_should_hold(struct step *s, struct agent *a);
 const struct torch_node *meeting_waiting(const struct step *s);
 /* Torch 1.13 gives up a poll after read_timeout, which is 60 s by default. */
 #define MEETING_HOLD_MS 45000
-/* An agent that was away is back. */
-void meeting_note_back(struct run *run);
-/* It polls no more. The agent must be in run.agents. */
-void meeting_leave(struct run *run, struct agent *a);
 /* After each event: the meeting begins, opens, or ends. */
 void meeting_check(struct step *s);
 /* Once a second: answers held polls that lacked memory before. */
@@ -319,9 +302,6 @@ void pace_note_held(struct agent *a, uint64_t now_ms);
 void pace_note_released(struct agent *a, uint64_t now_ms);
 void pace_note_back(struct agent *a);
 void pace_note_left(struct agent *a, uint64_t now_ms);
-/* The agent is back after a start: neither is known when its heartbeats come, nor how often it
- * polls. Its next poll must not be held, since only the request after that one tells. */
-bool pace_is_unknown(const struct agent *a);
 /* The usual time between two polls; 0: not known. */
 uint64_t pace_interval_ms(const struct agent *a);
 /* Its GET is held, and may be that of a heartbeat: by now, the thread of the workers waits, too. */
@@ -365,8 +345,6 @@ void worker_store_on_restore(struct step *s);
 void worker_store_on_returned(struct step *s);
 /* Agent 0 is lost, and the other agents may wait for its keys MASTER_ADDR and MASTER_PORT. */
 void worker_store_owe_place(struct step *s);
-/* The agent no longer exists. */
-void worker_store_leave(struct step *s, const struct agent *a);
 /* Gives back the port of a run that is left, does what the space had no room for, and decides what
  * agent 0 leaves open. */
 void worker_store_on_tick(struct step *s);

@@ -71,9 +71,3 @@ bool presence_is_participant_lost(const struct step *s)
     }
     return false;
 }
-
-bool presence_is_stranger(const struct step *s, const struct agent *a)
-{
-    return a->origin == ORIGIN_RETURNED && a->nodes == 0 && step_is_open(s) &&
-           node_role(run_node_of(s->run, a)) == NULL;
-}

@@ -32,12 +32,18 @@ void resume_hint_keep(struct step *s, struct agent *a)
     a->clock.kept_us = a->clock.ahead_us;
 }
 
-bool resume_hint_read(struct slice memo, struct resume_hint *out)
+int64_t resume_hint_take(struct run *run, struct agent *a, struct slice memo)
 {
+    struct torch_node node;
+
     if (memo.len < MEMO_HEAD || memo.ptr[0] != MEMO_VERSION ||
-        !run_node_of_key(slice_from(memo, MEMO_HEAD), &out->node))
-        return false;
-    out->ahead_us = (int64_t)bytes_get_u64(memo.ptr + 1);
-    out->finished_round = (int64_t)bytes_get_u64(memo.ptr + MEMO_ROUND);
-    return true;
+        !run_node_of_key(slice_from(memo, MEMO_HEAD), &node))
+        return ROUND_NONE;
+    run_remember_node(run, a, &node);
+    if (!agent_has_node(a))
+        return ROUND_NONE;
+    agent_set_origin(a, ORIGIN_RETURNED);
+    a->clock.kept_us = a->clock.ahead_us = (int64_t)bytes_get_u64(memo.ptr + 1);
+    a->clock.is_known = true;
+    return (int64_t)bytes_get_u64(memo.ptr + MEMO_ROUND);
 }

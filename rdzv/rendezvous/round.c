@@ -75,7 +75,7 @@ static void completed(struct step *s, struct agent *by, enum round_way way)
     if (s->run->settings->rank_order == RANKS_KEEP && ranks_keep(&v->ranks, &v->state))
         step_emit(s, POLICY_PUT_RANKS)->value = v->ranks;
     begin_round(s->run);
-    closing_forget(s->run); /* it has gone on */
+    s->run->close_kept = CLOSE_NOT_KEPT; /* it has gone on */
     worker_store_on_completed(s, by);
 }
 

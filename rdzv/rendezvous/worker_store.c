@@ -340,12 +340,6 @@ void worker_store_on_restore(struct step *s)
         step_emit(s, POLICY_SHARE_PORT);
 }
 
-void worker_store_leave(struct step *s, const struct agent *a)
-{
-    if (s->run->endpoint.asked == a)
-        s->run->endpoint.asked = NULL;
-}
-
 /* --- A store for each round. --- */
 
 /* Opens one for the last completed round. `moved`: the run may have another port than before. */
