@@ -298,18 +298,13 @@ void check_service_name_taken(struct check *c, const struct kube_object *o)
                      "the controller of %s makes a Service %s of its own", maker->title, o->name);
 }
 
-/* The variable that the links of this Service set and that torch or rdzvd reads, or NULL. */
-static const char *linked_variable(const char *service)
-{
-    return strcmp(service, "master") == 0       ? "MASTER_PORT"
-           : strcmp(service, "pet-master") == 0 ? "PET_MASTER_PORT"
-           : strcmp(service, "rdzvd") == 0      ? "RDZVD_PORT"
-                                                : NULL;
-}
-
 void check_enable_service_links(struct check *c, const struct kube_object *o)
 {
-    const char *variable = linked_variable(o->name);
+    /* The one that links set and that torch or rdzvd reads. */
+    const char *variable = strcmp(o->name, "master") == 0       ? "MASTER_PORT"
+                           : strcmp(o->name, "pet-master") == 0 ? "PET_MASTER_PORT"
+                           : strcmp(o->name, "rdzvd") == 0      ? "RDZVD_PORT"
+                                                                : NULL;
 
     if (o->type != KUBE_SERVICE || variable == NULL || kube_is_headless(o) ||
         kube_is(o->spec, "type", "ExternalName"))

@@ -169,13 +169,6 @@ static void read_annotation(struct check *c, const struct kube_object *o,
     }
 }
 
-static bool is_ignored(struct check *c, const struct check_finding *f,
-                       const struct kube_index *ignored)
-{
-    return ANY(for (const struct kube_object *o = f->object; o != NULL; o = o->wrapper),
-               kube_index_find(ignored, f->rule->id, object_key(c, o)).count > 0);
-}
-
 size_t check_ignore(struct check *c, struct diag *d)
 {
     struct kube_index ignored = {0};
@@ -184,8 +177,11 @@ size_t check_ignore(struct check *c, struct diag *d)
     KUBE_FOREACH(o, &c->bundle)
         read_annotation(c, o, &ignored, d);
     for (size_t i = 0; i < c->count; i++) {
-        if (!is_ignored(c, &c->findings[i], &ignored))
-            c->findings[kept++] = c->findings[i];
+        const struct check_finding *f = &c->findings[i];
+
+        if (!ANY(for (const struct kube_object *o = f->object; o != NULL; o = o->wrapper),
+                 kube_index_find(&ignored, f->rule->id, object_key(c, o)).count > 0))
+            c->findings[kept++] = *f;
     }
     c->count = kept;
     return before - kept;

@@ -93,26 +93,24 @@ void check_env_overwritten(struct check *c, const struct kube_container *contain
     }
 }
 
-static void look_for_reserved(struct check *c, const struct yaml_node *env)
-{
-    YAML_FOREACH(entry, env) {
-        const char *name = kube_text(entry, "name");
-
-        if (text_is(name, "PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR",
-                    "PET_MASTER_PORT"))
-            check_report(c, check_at_first(entry, "name"),
-                         "Trainer's torch policy sets %s, and refuses it here", name);
-    }
-}
-
 void check_env_reserved(struct check *c, const struct kube_container *container)
 {
+    const struct yaml_node *const lists[] = {kube_get(container->node, "env"),
+                                             kube_get(container->over, "env")};
     enum kube_type type = container->pods->object->type;
 
     if ((type != KUBE_TRAINJOB && type != KUBE_RUNTIME) || strcmp(container->name, "node") != 0)
         return;
-    look_for_reserved(c, kube_get(container->node, "env"));
-    look_for_reserved(c, kube_get(container->over, "env"));
+    for (size_t i = 0; i < 2; i++) {
+        YAML_FOREACH(entry, lists[i]) {
+            const char *name = kube_text(entry, "name");
+
+            if (text_is(name, "PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK",
+                        "PET_MASTER_ADDR", "PET_MASTER_PORT"))
+                check_report(c, check_at_first(entry, "name"),
+                             "Trainer's torch policy sets %s, and refuses it here", name);
+        }
+    }
 }
 
 /* --- References that nothing replaces. --- */

@@ -149,18 +149,14 @@ void check_host_network_plugin(struct check *c, const struct job_run *r)
             "the NetworkPolicy of the svc plugin blocks pods on the host network from the store");
 }
 
-/* A container whose ports every scheduler looks at has the port. */
-static bool is_claimed(const struct kube_pods *p, long port)
-{
-    return ANY(KUBE_FOREACH_CONTAINER(c, p), !c->init && check_lists_port(c, port));
-}
-
 static void look_at_relay(struct check *c, const struct job_store *s)
 {
     struct job_listeners l = job_store_listeners(&c->jobs, s, false);
 
     for (size_t i = 0; i < l.count; i++) {
-        if (!is_claimed(s->container->pods, l.list[i].port))
+        /* Every scheduler looks at the ports of these containers. */
+        if (!ANY(KUBE_FOREACH_CONTAINER(one, s->container->pods),
+                 !one->init && check_lists_port(one, l.list[i].port)))
             check_report(c, check_at_option(s, &l.list[i].setting),
                          "port %ld is a port of the node, and no container claims it, so a second "
                          "relay may come to that node",

@@ -65,27 +65,19 @@ void check_find_claims(struct check *c, const struct kube_pods *p)
         index_claims(c, p, kube_get(p->object->spec, "volumes"), "volumeClaimName");
 }
 
-static long count_mounting(const struct check *c, const struct kube_object *claim)
-{
-    long sum = 0;
-
-    KUBE_FOREACH_HIT(hit, kube_index_find(&c->index, claim->namespace, claim->name)) {
-        long replicas = c->bundle.pods[*hit.list]->replicas;
-
-        sum += replicas > 0 ? replicas : 0;
-    }
-    return sum;
-}
-
 void check_pvc_access_mode(struct check *c, const struct kube_object *o)
 {
     const struct yaml_node *modes = kube_get(o->spec, "accessModes");
-    long pods;
+    long pods = 0;
 
     if (o->type != KUBE_CLAIM || yaml_length(modes) == 0 || *o->name == '\0' ||
         yaml_contains(modes, "ReadWriteMany") || yaml_contains(modes, "ReadOnlyMany"))
         return;
-    pods = count_mounting(c, o);
+    KUBE_FOREACH_HIT(hit, kube_index_find(&c->index, o->namespace, o->name)) {
+        long replicas = c->bundle.pods[*hit.list]->replicas;
+
+        pods += replicas > 0 ? replicas : 0;
+    }
     if (pods > 1)
         check_report(c, check_at(modes->items[0]),
                      "%ld pods mount this claim, but its volume can be on one node only", pods);

@@ -96,18 +96,12 @@ static bool is_address(const char *host)
 
 /* --- Whom a selector means. --- */
 
-/* Labels that queues and controllers add to pods, which no template shows. */
-static bool is_added_later(const char *key)
-{
-    return text_begins(key, "kueue.x-k8s.io/", "workload.codeflare.dev/", "appwrapper.mcad.",
-                       "pod-template-hash", "controller-revision", "trainer.kubeflow.org/");
-}
-
+/* Queues and controllers add labels to pods, which no template shows. */
 static bool is_unknown_label(const struct kube_pods *p, const char *key)
 {
-    if (is_added_later(key))
-        return true;
-    return ANY(FOREACH(const struct kube_label, l, p->labels, p->label_count),
+    return text_begins(key, "kueue.x-k8s.io/", "workload.codeflare.dev/", "appwrapper.mcad.",
+                       "pod-template-hash", "controller-revision", "trainer.kubeflow.org/") ||
+           ANY(FOREACH(const struct kube_label, l, p->labels, p->label_count),
                strcmp(l->key, key) == 0 && l->value == NULL);
 }
 

@@ -119,20 +119,16 @@ static void put_placeholder(FILE *out, const char *text)
     fprintf(out, "%.*s", (int)(len > LENGTH_MAX ? LENGTH_MAX : len), start);
 }
 
-/* What rdzvd can do for the first launcher that is no torchrun. */
-static void print_remedy(FILE *out, const struct job_view *v)
-{
-    const struct job_closed *first =
-        FIND(c, FOREACH(const struct job_closed, c, v->closed, v->closed_count), c->remedy != NULL);
-
-    if (first != NULL)
-        fprintf(out, "rdzv-manifest: %s: %s\n", first->program->text, first->remedy);
-}
-
 static void print_looked(FILE *out, const struct check *c)
 {
+    /* What rdzvd can do for the first launcher that is no torchrun. */
+    const struct job_closed *first =
+        FIND(one, FOREACH(const struct job_closed, one, c->jobs.closed, c->jobs.closed_count),
+             one->remedy != NULL);
+
     check_print_unread(out, c);
-    print_remedy(out, &c->jobs);
+    if (first != NULL)
+        fprintf(out, "rdzv-manifest: %s: %s\n", first->program->text, first->remedy);
     for (size_t i = 0; i < c->file_count; i++) {
         const struct yaml_node *n = kube_find_placeholder(&c->files[i]);
 

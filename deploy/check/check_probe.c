@@ -141,13 +141,6 @@ static bool has_path(const struct job_store *s, const char *path, bool metrics)
                    "/v2/stats/leader", "/v2/stats/self", "/v2/stats/store", "/version");
 }
 
-/* Only listeners of --listen-metrics-urls have the port. */
-static bool is_for_metrics(const struct check_probe *probe, long port)
-{
-    return !ANY(JOB_FOREACH_LISTENER(l, &probe->listeners),
-                l->port == port && strcmp(l->option, "listen-metrics-urls") != 0);
-}
-
 void check_store_probe_path(struct check *c, const struct check_probe *probe)
 {
     const struct job_store *s = probe->store;
@@ -155,7 +148,9 @@ void check_store_probe_path(struct check *c, const struct check_probe *probe)
     const char *text = kube_text(get, "path");
     const char *path = arena_copy(&c->bundle.arena, text, strcspn(text, "?"));
     long port = kube_port_number(kube_get(get, "port"), s->container->pods, s->container);
-    bool metrics = is_for_metrics(probe, port);
+    /* Only listeners of --listen-metrics-urls have the port. */
+    bool metrics = !ANY(JOB_FOREACH_LISTENER(l, &probe->listeners),
+                        l->port == port && strcmp(l->option, "listen-metrics-urls") != 0);
 
     if (get == NULL || s->kind == JOB_STORE_ETCD || !has_known_ports(c, probe) ||
         *kube_text(get, "host") != '\0' || strpbrk(text, "%${}#") != NULL ||

@@ -12,23 +12,17 @@ static bool is_at_relay(const struct job_run *r)
     return r->store != NULL && r->store->kind == JOB_STORE_RELAY;
 }
 
-/* Relays with a space of their own keep equal ids apart. */
-static bool is_kept_apart(struct check *c, const struct job_run *r)
-{
-    struct job_setting space;
-
-    return check_owns_store(r) || (is_at_relay(r) && job_relay_space(&c->jobs, r->store, &space) &&
-                                   strcmp(space.value.text, "default") != 0);
-}
-
 /* The nodes of the run meet at a store that other jobs may use: it is not the run's own, or not in
  * these files, and the run has no space of its own there. */
 static bool meets_at_shared_store(struct check *c, const struct job_run *r)
 {
     bool known = job_is_etcd(r) || !job_endpoint_is_computed(r);
+    struct job_setting space; /* of a relay: it keeps equal ids apart */
 
     return job_is_dynamic(r) && known && (job_is_etcd(r) || job_is_multi_node(r)) &&
-           !(r->local && r->store == NULL) && !is_kept_apart(c, r);
+           !(r->local && r->store == NULL) && !check_owns_store(r) &&
+           !(is_at_relay(r) && job_relay_space(&c->jobs, r->store, &space) &&
+             strcmp(space.value.text, "default") != 0);
 }
 
 static bool has_id(const struct job_run *r)

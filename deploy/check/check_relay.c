@@ -172,12 +172,6 @@ void check_relay_space(struct check *c, const struct job_store *relay)
 
 /* --- Restarts in place. --- */
 
-static bool restarts_all(const struct kube_container *container)
-{
-    return kube_item(kube_field(container, "restartPolicyRules"), "action",
-                     "RestartAllContainers") != NULL;
-}
-
 static bool holds_training_back(const struct kube_container *relay)
 {
     const struct yaml_node *probe = kube_get(relay->node, "startupProbe");
@@ -212,7 +206,10 @@ void check_relay_restart(struct check *c, const struct job_store *relay)
                      "relays of the other pods are here",
                      own->name);
     KUBE_FOREACH_CONTAINER(container, own->pods) {
-        if ((container == own || !container->init) && !restarts_all(container))
+        const struct yaml_node *rules = kube_field(container, "restartPolicyRules");
+
+        if ((container == own || !container->init) &&
+            kube_item(rules, "action", "RestartAllContainers") == NULL)
             check_report(c, check_at_first(container->node, "restartPolicyRules", "name"),
                          "when %s ends, the other containers of its pod go on", container->name);
     }

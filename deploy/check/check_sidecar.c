@@ -41,14 +41,6 @@ void check_sidecar_blocks_completion(struct check *c, const struct kube_containe
                      "the container %s never ends, so the pod never ends", container->name);
 }
 
-/* It says something and ends. */
-static bool only_prints(struct check *c, const struct kube_container *container)
-{
-    return ANY(
-        FOREACH_WORD(option, "check-config", "check-data", "check-health", "help", "version"),
-        job_store_option(&c->jobs, container, option, NULL) != NULL);
-}
-
 /* An rdzvd or etcd that would be a native sidecar, and is an init container that never ends. */
 static bool is_never_ready(struct check *c, const struct kube_container *container)
 {
@@ -57,7 +49,10 @@ static bool is_never_ready(struct check *c, const struct kube_container *contain
     would_be.sidecar = true;
     return container->init && !container->sidecar &&
            job_store_kind(&c->bundle.arena, &would_be) != JOB_STORE_NONE &&
-           !only_prints(c, &would_be);
+           /* Each of these makes it print something and end. */
+           !ANY(FOREACH_WORD(option, "check-config", "check-data", "check-health", "help",
+                             "version"),
+                job_store_option(&c->jobs, &would_be, option, NULL) != NULL);
 }
 
 bool check_has_never_ready(struct check *c, const struct kube_pods *p)

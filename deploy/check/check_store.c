@@ -5,12 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* The store has a pod of its own: it is not a container beside training. */
-static bool is_alone(const struct job_store *s)
-{
-    return !ANY(KUBE_FOREACH_CONTAINER(c, s->container->pods), c != s->container && !c->init);
-}
-
 /* --- etcd. --- */
 
 void check_etcd_no_v2(struct check *c, const struct job_store *s)
@@ -214,9 +208,11 @@ static bool is_cluster(struct check *c, const struct job_store *s)
                check_option(c, s, name, NULL) != NULL);
 }
 
+/* The store has a pod of its own: it is not a container beside training. */
 static bool is_own_workload(const struct job_store *s)
 {
-    return s->kind != JOB_STORE_RELAY && is_alone(s) && !s->container->init;
+    return s->kind != JOB_STORE_RELAY && !s->container->init &&
+           !ANY(KUBE_FOREACH_CONTAINER(c, s->container->pods), c != s->container && !c->init);
 }
 
 void check_store_replicas(struct check *c, const struct job_store *s)

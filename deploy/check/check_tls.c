@@ -206,12 +206,6 @@ void check_find_idle_certificate(struct check *c, const struct kube_object *o)
         c->idle_certificate = o;
 }
 
-static bool secret_is_made(struct check *c, const struct kube_object *user, const char *secret)
-{
-    return kube_named(&c->bundle, "Secret", secret, user) != NULL ||
-           certificate_naming_secret(c, user, secret) != NULL;
-}
-
 void check_tls_secret(struct check *c, const struct job_store *s)
 {
     const struct kube_object *idle = c->idle_certificate;
@@ -223,7 +217,9 @@ void check_tls_secret(struct check *c, const struct job_store *s)
         const char *path = check_option(c, s, name, &file);
         const char *secret = path != NULL && file.value.known ? secret_at(s->container, path) : "";
 
-        if (*secret == '\0' || secret_is_made(c, job_store_object(s), secret))
+        if (*secret == '\0' ||
+            kube_named(&c->bundle, "Secret", secret, job_store_object(s)) != NULL ||
+            certificate_naming_secret(c, job_store_object(s), secret) != NULL)
             continue;
         check_report(
             c, check_at_option(s, &file),

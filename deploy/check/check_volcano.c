@@ -97,11 +97,6 @@ static bool trains_with(const struct job_run *a, const struct job_run *b)
     return !x->known || !y->known || strcmp(x->text, y->text) == 0;
 }
 
-static bool is_task_of(const struct check *c, const struct job_run *r, const struct kube_pods *p)
-{
-    return ANY(JOB_FOREACH(other, job_runs_in(&c->jobs, p)), trains_with(r, other));
-}
-
 static struct gang gang_of(const struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = job_run_object(r);
@@ -111,10 +106,11 @@ static struct gang gang_of(const struct check *c, const struct job_run *r)
         g.known = kube_int(o->spec, "minAvailable", -1) >= 0;
     KUBE_FOREACH_PODS_OF(p, &c->bundle, o) {
         long replicas = kube_replicas(p->part), least = minimum_of(p->part);
+        bool trains = ANY(JOB_FOREACH(other, job_runs_in(&c->jobs, p)), trains_with(r, other));
 
         g.known = g.known && replicas >= 0 && least >= 0 && kube_get(p->part, "dependsOn") == NULL;
         g.tasks += least;
-        *(is_task_of(c, r, p) ? &g.trainers : &g.others) += is_task_of(c, r, p) ? least : replicas;
+        *(trains ? &g.trainers : &g.others) += trains ? least : replicas;
     }
     g.written = g.job > 0;
     if (!g.written)
@@ -223,12 +219,6 @@ static bool acts(const struct yaml_node *policy, const char *action)
     return kube_is(policy, "action", action);
 }
 
-static bool has_version(const struct job_value *id)
-{
-    return ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
-               strstr(field, "job-version") != NULL);
-}
-
 /* rdzvd forgets a closed run once its last agent has gone, unless --elastic-fixes is off. */
 static bool forgets_closed_runs(struct check *c, const struct job_run *r)
 {
@@ -249,7 +239,9 @@ static const struct job_run *stale_run(struct check *c, const struct kube_object
         if (forgets_closed_runs(c, r))
             continue;
         if (job_is_dynamic(r) && !check_owns_store(r) && job_is_set(r, TORCHRUN_RDZV_ID) &&
-            !has_version(id) && (id->known || id->field_count > 0))
+            !ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
+                 strstr(field, "job-version") != NULL) &&
+            (id->known || id->field_count > 0))
             return r;
     }
     return NULL;

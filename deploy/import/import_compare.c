@@ -140,21 +140,14 @@ static bool is_left_out(struct comparison *c, const struct yaml_node *within, co
     return training && text_is(key, "command", "args", "ports");
 }
 
-/* A task or replicatedJob that is nothing but the store, which an import leaves behind. */
-static bool is_store_part(const struct importer *m, const struct yaml_node *item)
-{
-    KUBE_FOREACH_PODS_OF(p, &m->bundle, m->job) {
-        if (p->part == item)
-            return are_only_store(&m->jobs, p);
-    }
-    return false;
-}
-
+/* An import leaves behind a task or replicatedJob that is nothing but the store. */
 static bool is_left_out_item(struct comparison *c, const struct yaml_node *item)
 {
     const char *name = kube_text(item, "name");
+    const struct kube_pods *made =
+        FIND(p, KUBE_FOREACH_PODS_OF(p, &c->m->bundle, c->m->job), p->part == item);
 
-    return is_store_part(c->m, item) ||
+    return (made != NULL && are_only_store(&c->m->jobs, made)) ||
            text_is(name, "rdzvd", "rdzvd-relay", "rdzvd-data", "rdzvd-client-tls") ||
            import_is_rendezvous(c->m, name);
 }

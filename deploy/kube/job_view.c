@@ -8,13 +8,6 @@
 
 /* --- Targets. --- */
 
-/* The selector names a label that each pod has with a value of its own. */
-static bool selects_one(const struct yaml_node *selector, const struct kube_pods *p)
-{
-    return p->replicas == 1 || ANY(FOREACH(const struct kube_label, l, p->labels, p->label_count),
-                                   l->value == NULL && yaml_get(selector, l->key) != NULL);
-}
-
 /* The Service leads to a pod of the same object that is no store; *all: to several. */
 static bool leads_to_training(const struct job_view *v, const struct job_run *r, bool *all)
 {
@@ -27,7 +20,11 @@ static bool leads_to_training(const struct job_view *v, const struct job_run *r,
             !kube_selects(selector, p))
             continue;
         found++;
-        *all = *all || found > 1 || !selects_one(selector, p);
+        /* One, if the selector names a label that each pod has with a value of its own. */
+        *all = *all || found > 1 ||
+               (p->replicas != 1 &&
+                !ANY(FOREACH(const struct kube_label, l, p->labels, p->label_count),
+                     l->value == NULL && yaml_get(selector, l->key) != NULL));
     }
     return found > 0;
 }

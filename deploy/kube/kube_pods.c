@@ -311,17 +311,6 @@ static void find_jobset(struct kube_bundle *b, const struct kube_object *o)
                         o->type == KUBE_JOBSET ? o->spec : kube_get(o->spec, "template.spec"));
 }
 
-/* Which runtimes the TrainJobs of the bundle use. */
-static void find_used(struct kube_bundle *b)
-{
-    KUBE_FOREACH(o, b) {
-        const struct kube_object *runtime = o->type == KUBE_TRAINJOB ? kube_runtime_of(b, o) : NULL;
-
-        if (runtime != NULL)
-            b->objects[runtime->index]->used = true;
-    }
-}
-
 /* --- Other trainers. --- */
 
 /* A map from the role to `replicas` and `template`, or a list of these with their names. */
@@ -510,7 +499,12 @@ void kube_find_pods(struct kube_bundle *b)
 {
     kube_drop_made(b);
     bundle_index_objects(b);
-    find_used(b);
+    KUBE_FOREACH(o, b) {
+        const struct kube_object *runtime = o->type == KUBE_TRAINJOB ? kube_runtime_of(b, o) : NULL;
+
+        if (runtime != NULL)
+            b->objects[runtime->index]->used = true;
+    }
     KUBE_FOREACH(o, b) {
         o->first_pods = b->pod_count;
         if (o->type < sizeof finders / sizeof *finders && finders[o->type] != NULL)
@@ -567,14 +561,6 @@ static enum kube_restart of_volcano_job(const struct kube_pods *p)
     return KUBE_RESTART_NONE;
 }
 
-/* Without a word of it, the group of a failed container starts again as a whole. */
-static enum kube_restart of_group(const struct kube_pods *p)
-{
-    const char *policy = kube_text(p->object->spec, "leaderWorkerTemplate.restartPolicy");
-
-    return text_is(policy, "None", "Default") ? KUBE_RESTART_ALONE : KUBE_RESTART_ALL;
-}
-
 enum kube_restart kube_restart_of(const struct kube_pods *p)
 {
     const struct kube_object *o = p->object;
@@ -603,7 +589,10 @@ enum kube_restart kube_restart_of(const struct kube_pods *p)
     case KUBE_VOLCANO_JOB:
         return of_volcano_job(p);
     case KUBE_LEADER_WORKER:
-        return of_group(p);
+        /* Without a word of it, the group of a failed container starts again as a whole. */
+        return text_is(kube_text(o->spec, "leaderWorkerTemplate.restartPolicy"), "None", "Default")
+                   ? KUBE_RESTART_ALONE
+                   : KUBE_RESTART_ALL;
     default:
         return KUBE_RESTART_UNKNOWN;
     }

@@ -268,19 +268,14 @@ static const struct kube_object *other_user(const struct rewrite *w, const struc
     return NULL;
 }
 
-static bool is_met_at(const struct rewrite *w, const struct etcd *e)
-{
-    return ANY(FOREACH_POINTER(struct job_run, r, w->jobs.runs, w->jobs.all_count),
-               etcd_serves(e, r));
-}
-
 /* The reason why other programs than torch may use this etcd, or NULL. */
 static const char *why_not_torchs(struct rewrite *w, const struct etcd *e,
                                   const struct job_store *s)
 {
     const struct kube_object *other;
 
-    if (!is_met_at(w, e))
+    if (!ANY(FOREACH_POINTER(struct job_run, r, w->jobs.runs, w->jobs.all_count),
+             etcd_serves(e, r)))
         return "no job of these files meets there (name the files of its jobs, too)";
     if (job_etcd_lacks_v2(&w->jobs, s))
         return "it serves no v2 API (--enable-v2 is not set), and torch uses no other";

@@ -53,21 +53,16 @@ static bool have_two_hosts(const struct job_run *a, const struct job_run *b)
     return host_of(a) != NULL && host_of(b) != NULL && host_of(a) != host_of(b);
 }
 
-/* Fields that tell the pods of one part of a job from those of another one. */
-static bool names_part(const struct job_value *id)
-{
-    return ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
-               text_has(field, "replicatedjob-name", "job-key", "job-name", "task-spec") &&
-                   strstr(field, "jobset-name") == NULL);
-}
-
 static bool have_one_id(const struct job_run *a, const struct job_run *b)
 {
-    const struct job_setting *x = &a->settings[TORCHRUN_RDZV_ID];
-    const struct job_setting *y = &b->settings[TORCHRUN_RDZV_ID];
+    const struct job_value *id = &a->settings[TORCHRUN_RDZV_ID].value;
 
-    return strcmp(x->value.text, y->value.text) == 0 &&
-           (a->container->pods == b->container->pods || !names_part(&x->value));
+    /* Some fields tell the pods of one part of a job from those of another one. */
+    return strcmp(id->text, job_text(b, TORCHRUN_RDZV_ID)) == 0 &&
+           (a->container->pods == b->container->pods ||
+            !ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
+                 text_has(field, "replicatedjob-name", "job-key", "job-name", "task-spec") &&
+                     strstr(field, "jobset-name") == NULL));
 }
 
 const struct job_run *rewrite_job_merged(const struct rewrite_job *j, const struct job_run **with)
@@ -287,10 +282,9 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
             setting_add(w, r, endpoint, TORCHRUN_RDZV_CONF, conf_of_c10d(w));
         if (!job_is_set(r, TORCHRUN_RDZV_ID) && *j->object->name != '\0')
             setting_add(w, r, endpoint, TORCHRUN_RDZV_ID, j->object->name);
+        if (rewrite_restarts_of(w, r) == RESTARTS_ADDED)
+            setting_add(w, r, endpoint, TORCHRUN_MAX_RESTARTS, JOB_USUAL_RESTARTS);
     }
-    if (is_editable(endpoint) && !rewrite_obeys_policy(j, r) &&
-        rewrite_restarts_of(w, r) == RESTARTS_ADDED)
-        setting_add(w, r, endpoint, TORCHRUN_MAX_RESTARTS, JOB_USUAL_RESTARTS);
     if (r->args != NULL)
         move_accelerate(w, r, host);
     if (old_port > 0)
@@ -306,13 +300,6 @@ bool rewrite_obeys_policy(const struct rewrite_job *j, const struct job_run *r)
     while (s != NULL && s->from != JOB_FROM_OPERATOR)
         s = s->weaker;
     return s != NULL && j->policy != NULL && is_host(s->value.text, r->host);
-}
-
-/* Whether a run that obeys the policy lacks restarts. */
-static bool policy_lacks_restarts(const struct rewrite *w, const struct rewrite_job *j)
-{
-    return ANY(JOB_FOREACH(r, j->runs),
-               rewrite_obeys_policy(j, r) && rewrite_restarts_of(w, r) == RESTARTS_ADDED);
 }
 
 static void set_key(struct rewrite *w, const struct yaml_node *policy, const char *key,
@@ -352,7 +339,8 @@ void rewrite_move_policy(struct rewrite *w, const struct rewrite_job *j, const c
                      j->object->title);
     }
     conf_move_policy(w, j->policy, old, &missing);
-    if (policy_lacks_restarts(w, j))
+    if (ANY(JOB_FOREACH(r, j->runs),
+            rewrite_obeys_policy(j, r) && rewrite_restarts_of(w, r) == RESTARTS_ADDED))
         set_key(w, j->policy, "maxRestarts", JOB_USUAL_RESTARTS, &missing);
     FOREACH_WORD(key, "rdzvConf", "rdzvId", "rdzvPort", "rdzvHost", "rdzvBackend")
         after = after != NULL ? after : yaml_get_pair(j->policy, key);

@@ -139,14 +139,10 @@ static bool is_on_host_network(const struct rewrite_job *j)
     return ANY(JOB_FOREACH(r, j->runs), r->container->pods->host_network);
 }
 
-static bool has_fixed_size(const struct rewrite_job *j)
-{
-    return rewrite_job_pods(j) == rewrite_job_nodes(j) &&
-           !ANY(JOB_FOREACH(r, j->runs), job_is_elastic(r));
-}
-
 static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
 {
+    bool fixed_size = rewrite_job_pods(j) == rewrite_job_nodes(j) &&
+                      !ANY(JOB_FOREACH(r, j->runs), job_is_elastic(r));
     const char *why = is_on_host_network(j)
                           ? "on the host network each job needs a port of its own for its relays"
                       : j->object->type == KUBE_TRAINJOB || j->object->type == KUBE_RUNTIME
@@ -154,7 +150,7 @@ static bool can_have_relays(struct rewrite *w, const struct rewrite_job *j)
                       : j->object->type == KUBE_POD && rewrite_job_nodes(j) > 1
                           ? "it cannot tell which Pods are one job, and need one space"
                       : j->object->type == KUBE_MPIJOB ? "mpirun starts torchrun in other pods"
-                      : rewrite_restarts_in_place(w) && !has_fixed_size(j)
+                      : rewrite_restarts_in_place(w) && !fixed_size
                           ? "rdzv.restart is for a job of fixed size, whose pods rewrite can count"
                           : NULL;
 
@@ -462,13 +458,6 @@ static void put_in_front(struct rewrite *w, const struct kube_object *o,
         edit_add_documents(w, o->doc, yaml_write_documents(&w->arena, documents));
 }
 
-static bool is_taken(struct rewrite *w, const struct kube_object *job, const char *name)
-{
-    return ANY(FOREACH_WORD(kind, "Service", "StatefulSet", "Deployment", "PodDisruptionBudget",
-                            "NetworkPolicy"),
-               kube_named(&w->bundle, kind, name, job) != NULL);
-}
-
 /* A store with the label that the job's store would have: the new Service would select it, too. */
 static bool has_store_already(struct rewrite *w, const struct kube_object *job)
 {
@@ -493,7 +482,10 @@ static const char *free_name(struct rewrite *w, const struct kube_object *job)
 {
     const char *name = arena_text(&w->arena, "%s-rdzv", job->name);
 
-    for (int i = 2; is_taken(w, job, name); i++)
+    for (int i = 2; ANY(FOREACH_WORD(kind, "Service", "StatefulSet", "Deployment",
+                                     "PodDisruptionBudget", "NetworkPolicy"),
+                        kube_named(&w->bundle, kind, name, job) != NULL);
+         i++)
         name = arena_text(&w->arena, "%s-rdzv-%d", job->name, i);
     return name;
 }
@@ -727,14 +719,6 @@ static void give_agent_store(struct rewrite *w, const struct kube_object *o,
     mark_moved(w, o);
 }
 
-/* Whether torchrun, a policy or a variable already sets the endpoint. */
-static bool has_wiring(struct rewrite *w, const struct kube_pods *master)
-{
-    return job_runs_of(&w->jobs, master->object).count > 0 ||
-           kube_get(master->object->spec, "elasticPolicy") != NULL ||
-           job_variable(&w->jobs, main_container(master), "TORCHELASTIC_USE_AGENT_STORE") != NULL;
-}
-
 size_t move_to_agent_store(struct rewrite *w, bool look)
 {
     size_t found = 0;
@@ -743,7 +727,11 @@ size_t move_to_agent_store(struct rewrite *w, bool look)
         const struct kube_object *o = p->object;
 
         if (o->type != KUBE_PYTORCHJOB || strcmp(p->role, "Master") != 0 ||
-            main_container(p) == NULL || has_wiring(w, p))
+            main_container(p) == NULL)
+            continue;
+        /* torchrun, a policy or a variable already sets the endpoint */
+        if (job_runs_of(&w->jobs, o).count > 0 || kube_get(o->spec, "elasticPolicy") != NULL ||
+            job_variable(&w->jobs, main_container(p), "TORCHELASTIC_USE_AGENT_STORE") != NULL)
             continue;
         found++;
         if (look)

@@ -35,25 +35,17 @@ static bool is_changed(const struct steps *s, const struct kube_object *o,
     return strcmp(kube_print(a, o->node), kube_print(a, new->node)) != 0;
 }
 
-static bool is_job(const struct kube_object *o)
-{
-    return o->type == KUBE_APPWRAPPER || o->type == KUBE_MCAD ||
-           (o->type >= KUBE_JOB && o->type != KUBE_RUNTIME && kube_makes_pods(o->type));
-}
-
-static bool has_moved_part(const struct steps *s, const struct kube_object *o)
-{
-    return ANY(KUBE_FOREACH(part, &s->w->bundle),
-               s->w->marks[part->index].moved && kube_top(part) == o);
-}
-
 /* A job that changes, or whose store is replaced, begins anew. */
 static bool is_stopped(const struct steps *s, const struct kube_object *o)
 {
     const struct kube_object *new = twin(s, o);
+    bool moved = ANY(KUBE_FOREACH(part, &s->w->bundle),
+                     s->w->marks[part->index].moved && kube_top(part) == o);
+    bool is_job = o->type == KUBE_APPWRAPPER || o->type == KUBE_MCAD ||
+                  (o->type >= KUBE_JOB && o->type != KUBE_RUNTIME && kube_makes_pods(o->type));
 
-    return has_moved_part(s, o) || s->w->marks[o->index].restarted ||
-           (is_job(o) && (new == NULL || is_changed(s, o, new)));
+    return moved || s->w->marks[o->index].restarted ||
+           (is_job && (new == NULL || is_changed(s, o, new)));
 }
 
 /* An API server refuses most changes of a Pod, of a StatefulSet, of a Deployment's selector, and of

@@ -49,17 +49,11 @@ static struct yaml_node *merge_mappings(struct arena *a, const struct yaml_node 
     return n;
 }
 
-/* The key that identifies the items of a list, or NULL. */
-static const char *item_key(const struct yaml_node *item)
-{
-    return FIND(key, FOREACH_WORD(key, "mountPath", "name", "key"),
-                yaml_text(yaml_get(item, key)) != NULL);
-}
-
 /* Whether two items of a list have the same identity. */
 static bool is_same_item(const struct yaml_node *a, const struct yaml_node *b)
 {
-    const char *key = item_key(b);
+    const char *key = FIND(one, FOREACH_WORD(one, "mountPath", "name", "key"),
+                           yaml_text(yaml_get(b, one)) != NULL);
 
     if (b->kind == YAML_SCALAR)
         return yaml_is(a, b->text);
@@ -72,31 +66,19 @@ static bool is_term(const struct yaml_node *item)
     return yaml_get(item, "matchExpressions") != NULL || yaml_get(item, "matchFields") != NULL;
 }
 
-/* A patch of a single term narrows this term: a second term would admit nodes that the first term
- * excludes. */
-static struct yaml_node *merge_terms(struct arena *a, const struct yaml_node *base,
-                                     const struct yaml_node *over)
-{
-    struct yaml_node *n = copy_shallow(a, over);
-
-    for (size_t i = 0; i < over->count; i++)
-        yaml_append(a, n, merge_nodes(MERGE_PATCH, a, base->items[0], over->items[i]));
-    return n;
-}
-
-static bool are_terms(const struct yaml_node *base, const struct yaml_node *over)
-{
-    return base->count == 1 && over->count > 0 && is_term(base->items[0]) &&
-           !ANY(YAML_FOREACH(item, over), !is_term(item));
-}
-
 static struct yaml_node *merge_lists(struct arena *a, const struct yaml_node *base,
                                      const struct yaml_node *over, enum merge how)
 {
     struct yaml_node *n = copy_shallow(a, over);
 
-    if (how == MERGE_PATCH && are_terms(base, over))
-        return merge_terms(a, base, over);
+    /* A patch of a single term narrows this term: a second term would admit nodes that the first
+     * term excludes. */
+    if (how == MERGE_PATCH && base->count == 1 && over->count > 0 && is_term(base->items[0]) &&
+        !ANY(YAML_FOREACH(item, over), !is_term(item))) {
+        YAML_FOREACH(item, over)
+            yaml_append(a, n, merge_nodes(MERGE_PATCH, a, base->items[0], item));
+        return n;
+    }
     for (size_t i = 0; i < base->count; i++)
         yaml_append(a, n, base->items[i]);
     YAML_FOREACH(item, over) {

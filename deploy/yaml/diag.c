@@ -9,25 +9,20 @@
 
 #define COLUMNS 100
 
-static bool is_repeated(const struct diag *d, const struct diag_entry *e)
-{
-    return ANY(FOREACH(const struct diag_entry, old, d->entries, d->count),
-               (old->file == NULL || e->file == NULL ? old->file == e->file
-                                                     : strcmp(old->file, e->file) == 0) &&
-                   old->kind == e->kind && old->mark.line == e->mark.line &&
-                   old->mark.column == e->mark.column && strcmp(old->text, e->text) == 0);
-}
-
 void diag_add(struct diag *d, enum diag_kind kind, const char *file, struct yaml_mark mark,
               const char *format, va_list args)
 {
-    struct diag_entry e = {.kind = kind, .file = file, .mark = mark};
+    struct diag_entry e = {.kind = kind, .mark = mark};
 
     if (kind == DIAG_ERROR && ++d->errors > ERRORS_MAX)
         return;
     e.text = arena_vtext(&d->arena, format, args);
-    if (is_repeated(d, &e))
-        return;
+    if (ANY(FOREACH(const struct diag_entry, old, d->entries, d->count),
+            (old->file == NULL || file == NULL ? old->file == file
+                                               : strcmp(old->file, file) == 0) &&
+                old->kind == kind && old->mark.line == mark.line &&
+                old->mark.column == mark.column && strcmp(old->text, e.text) == 0))
+        return; /* it is there already */
     e.file = file == NULL ? NULL : arena_copy(&d->arena, file, strlen(file));
     arena_push(&d->arena, d->entries, d->count, d->cap) = e;
 }

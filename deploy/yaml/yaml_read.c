@@ -350,13 +350,6 @@ static struct yaml_node *build_node(struct yaml_builder *r, unsigned depth)
     }
 }
 
-/* `---` and nothing else is a document without a root; libyaml gives it an empty plain scalar. */
-static bool is_nothing(const struct yaml_node *n)
-{
-    return n->kind == YAML_SCALAR && n->len == 0 && n->style == YAML_PLAIN && n->tag == NULL &&
-           n->anchor == NULL && n->start.offset == n->end.offset;
-}
-
 /* Reads one document, whose first event has come. set_ranges() corrects its range afterwards. `cap`
  * is the room in f->docs. */
 static bool build_document(struct yaml_builder *r, size_t *cap)
@@ -377,7 +370,10 @@ static bool build_document(struct yaml_builder *r, size_t *cap)
     if (doc.root == NULL || !read_event(r)) /* the document's end */
         return false;
     doc.end = file_mark(r, r->event.end_mark).offset; /* of `...`, if there is one */
-    if (is_nothing(doc.root))
+    /* `---` and nothing else has no root; libyaml gives it an empty plain scalar. */
+    if (doc.root->kind == YAML_SCALAR && doc.root->len == 0 && doc.root->style == YAML_PLAIN &&
+        doc.root->tag == NULL && doc.root->anchor == NULL &&
+        doc.root->start.offset == doc.root->end.offset)
         doc.root = NULL;
     arena_push(&f->arena, f->docs, f->count, *cap) = doc;
     return true;
