@@ -229,7 +229,7 @@ static int open_journal(struct server *s)
 
 static void store_set_options(const struct config *config, struct engine_options *options)
 {
-    options->key_groups = rendezvous_key_groups(config);
+    options->key_groups = config->elastic.fixes ? &run_key_groups : NULL;
     options->space_bytes_max = config->limits.space_bytes_max;
     options->space_idle_timeout_ms = config->space_idle_timeout_ms;
 }

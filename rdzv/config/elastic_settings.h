@@ -12,7 +12,7 @@ enum restart_on_loss {
     RESTART_WHEN_SILENT, /* the same, or nothing has come of it for silent_restart_ms */
 };
 
-/* Which rank a node of a round gets: rdzv/rendezvous/ranks.h. */
+/* Which rank a node of a round gets: rdzv/rendezvous/ranks.c. */
 enum rank_order {
     RANKS_TORCH,   /* as torch does it: by the bytes of the names */
     RANKS_NATURAL, /* by name, digits as numbers */

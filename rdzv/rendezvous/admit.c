@@ -1,24 +1,15 @@
-/* Admits the nodes that wait for a round.
+/* Admits the nodes that wait for a round. POLICY.md has the conditions, and says how MIN and MAX
+ * are inferred: no message contains them.
  *
- * When the nodes of a round meet again, each node except the last leaves the round and waits, as a
- * new node does; the last one begins the next round, and joins it. The others find out at their
- * next poll, up to a second later, and join then; and an agent that has joined before the last one
- * finds the round complete at the poll after that. But a node on the wait list has asked for a
- * place in that round. So when every agent that is connected for the run has joined or waits, and
- * they are at least as many as the last round had, rdzvd makes those that wait participants and
- * completes the round, as torch's _add_to_participants() and _mark_rendezvous_complete() do it: the
- * agent with the last write learns of the complete round by the answer, the other agents at their
- * next poll.
+ * When the nodes of a round meet again, each node except the last leaves the round and waits, and
+ * would find out at its next poll, up to a second later, that the last one has begun the next
+ * round. But a node on the wait list has asked for a place in that round. So rdzvd makes the nodes
+ * that wait participants and completes the round, as torch's _add_to_participants() and
+ * _mark_rendezvous_complete() do it.
  *
  * rdzvd does not admit a node whose agent does not know that the node waits, such as a node that
  * rdzvd has put on the wait list (repair.c) and that still trains; nor a node whose agent has been
- * silent for two polls.
- *
- * rdzvd admits nodes only if the round then has at least MIN and at most MAX nodes. No message
- * contains MIN and MAX. But a last call begins with MIN nodes, and a round that an agent has
- * completed has MIN or more. MAX is at least N for an agent whose round had N nodes, and for an
- * agent that waits for a round of N - 1 nodes. After a start of the daemon nothing of this is known
- * at first. */
+ * silent for two polls. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 

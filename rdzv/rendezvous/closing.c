@@ -1,9 +1,5 @@
-/* Which agent may close the run. An agent of torch closes it whenever it ends but by a signal
- * (launcher/api.py, launch_agent(); 2.3 to 2.7: then, too), whether its workers are done, have
- * failed for the last time, or it could not even start them; and then no agent joins any more. So a
- * close counts from an agent whose workers run in the newest round: a participant of that round,
- * complete, that has got their ranks. Any other agent may leave, and the run goes on for the
- * participants.
+/* Which agent may close the run. An agent of torch closes it for whatever reason it ends, so a
+ * close counts from an agent whose workers run in the newest round: POLICY.md has the conditions.
  *
  * Ranks: the agents of a round tell each other their roles and read the ranks that follow from them
  * (api.py, _assign_worker_ranks()), unless TORCH_ELASTIC_WORKER_IDENTICAL is 1: then no agent of
@@ -15,12 +11,11 @@
  * A run that is closed has ended well, or has failed. An agent whose workers have ended well says
  * so at torch's exit barrier, before it closes the run. If a participant closes the run without
  * that key, its workers have failed, and the agent has no restart left. The workers of the others
- * then hang in a collective with the failed ones until that times out, after 10 to 30 minutes, and
- * the container of the failed agent, which starts again at once, finds the run closed until they
- * are gone. So the mark of loss.c makes the others read the closed run: they end at once, all
- * containers start again, and the run begins anew as soon as the last agent has left it. Torch 2.3
- * and before goes to the exit barrier also after a failure, so there a run never fails to rdzvd.
- * Upstream: SimpleElasticAgent._invoke_run() and _exit_barrier() (agent/server/api.py). */
+ * then hang in a collective with the failed ones, for 10 to 30 minutes. So the mark of loss.c makes
+ * the others read the closed run: they end at once, and the run begins anew as soon as the last
+ * agent has left it. Torch 2.3 and before goes to the exit barrier also after a failure, so there a
+ * run never fails to rdzvd. Upstream: SimpleElasticAgent._invoke_run() and _exit_barrier()
+ * (agent/server/api.py). */
 #include "proto/torch/torch_keys.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
@@ -49,24 +44,9 @@ static bool goes_on(const struct run *run, const struct agent *b)
                                                              node->redundant)));
 }
 
-/* True if is_so() is true of an agent of the run other than `a`. */
-static bool any_other(const struct run *run, const struct agent *a,
-                      bool (*is_so)(const struct run *run, const struct agent *b))
-{
-    const struct agent *b;
-
-    TAILQ_FOREACH(b, &run->agents, entry) {
-        if (b != a && is_so(run, b))
-            return true;
-    }
-    return false;
-}
-
 static bool runs_workers(const struct run *run, const struct agent *a)
 {
-    const struct torch_node *node = run_node_of(run, a);
-
-    return run->view.state.complete && node != NULL && node->participant &&
+    return run->view.state.complete && run_takes_part(run, a) &&
            (!run->shares_roles || a->workers_round == run->view.state.round);
 }
 
@@ -78,10 +58,10 @@ static bool may_close(const struct run *run, const struct agent *a)
 enum close_verdict closing_judge(const struct step *s, const struct agent *a)
 {
     const struct run *run = s->run;
-    bool go_on = any_other(run, a, goes_on);
+    bool go_on = run_has_agent(run, a, goes_on);
     bool may_go_on = run->start != START_OVER; /* an agent may be back, or not be known yet */
 
-    if (run->settings->close_needs_all && any_other(run, a, is_in))
+    if (run->settings->close_needs_all && run_has_agent(run, a, is_in))
         return CLOSE_IGNORED;
     if (run->settings->close_needs_all && may_go_on)
         return CLOSE_WAITS;
@@ -236,8 +216,8 @@ bool closing_ask(struct step *s, struct agent *a)
 static bool counts_now(const struct run *run)
 {
     if (run->close_kept == CLOSE_KEPT_OTHER)
-        return !any_other(run, NULL, goes_on);
-    return !run->settings->close_needs_all || !any_other(run, NULL, is_in);
+        return !run_has_agent(run, NULL, goes_on);
+    return !run->settings->close_needs_all || !run_has_agent(run, NULL, is_in);
 }
 
 bool closing_close(struct step *s)

@@ -1,12 +1,10 @@
 /* Holds the poll of an agent that waits for the next round or has joined an open round, and the
- * answer to the write that puts the node on the wait list.
+ * answer to the write that puts the node on the wait list: it polls once a second, and no worker
+ * can begin before the last agent has seen that the round is complete.
  *
- * Such an agent of torch polls once a second, so it finds out that its round is complete up to a
- * second later, and all others wait for it: no worker can begin before all do. Until then the agent
- * acts on two changes only: the run is closed, or a round has begun that the agent must join. So
- * rdzvd holds the poll until one of these changes, as a slow network would; but at most for LONG_MS
- * and the time to the next tick, since the agent cannot react to SIGTERM meanwhile. It sends no
- * heartbeat meanwhile, and needs none: see presence.c.
+ * Until then the agent acts on two changes only: the run is closed, or a round has begun that the
+ * agent must join. The hold lasts for LONG_MS and the time to the next tick at most, since the
+ * agent cannot react to SIGTERM meanwhile. It sends no heartbeat, and needs none: see presence.c.
  *
  * It is not held when the agent must act by itself, because a last call is about to be over. */
 #include "rdzv/rendezvous/policy_internal.h"
@@ -102,11 +100,9 @@ void long_poll_check(struct step *s)
 }
 
 /* The agent must join the round itself, since rdzvd has not admitted its node. */
-static bool is_to_join(const struct run *run, const struct agent *a)
+static bool must_join(const struct run *run, const struct agent *a)
 {
-    const struct torch_node *node = run_node_of(run, a);
-
-    return !run->view.state.complete && (node == NULL || !node->participant);
+    return !run->view.state.complete && !run_takes_part(run, a);
 }
 
 void long_poll_on_tick(struct step *s)
@@ -124,7 +120,7 @@ void long_poll_on_tick(struct step *s)
         release_one(s);
     TAILQ_FOREACH(a, &run->agents, entry) {
         if (is_held(a) &&
-            (is_to_join(run, a) || clock_elapsed_ms(a->held_since_ms, s->now->ms) >= LONG_MS))
+            (must_join(run, a) || clock_elapsed_ms(a->held_since_ms, s->now->ms) >= LONG_MS))
             agent_release(s, a);
     }
 }

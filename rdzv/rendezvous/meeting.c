@@ -70,26 +70,22 @@ static bool is_due(const struct step *s)
  * its ranks in this round. */
 static bool is_awaited(const struct run *run, const struct agent *a)
 {
-    const struct torch_node *node;
-
     if (a->link != LINK_HERE)
         return false;
     if (a->naming != NAMING_LISTED)
         return a->naming == NAMING_NONE && a->has_ranks_of == run->view.completions;
-    node = run_node_of(run, a);
-    return node != NULL && node->participant;
+    return run_takes_part(run, a);
 }
 
 /* A node that was taken out of the round may still train, and come back into it. */
+static bool may_return(const struct run *run, const struct agent *a)
+{
+    return a->nodes != 0 && !is_awaited(run, a);
+}
+
 static bool may_any_return(const struct run *run)
 {
-    const struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry) {
-        if (a->nodes != 0 && !is_awaited(run, a))
-            return true;
-    }
-    return !TAILQ_EMPTY(&run->gone);
+    return !TAILQ_EMPTY(&run->gone) || run_has_agent(run, NULL, may_return);
 }
 
 /* --- How long agents are waited for. --- */
@@ -163,15 +159,9 @@ static bool starts_workers(const struct run *run, const struct agent *a)
     return run->shares_roles && a->workers_round != run->view.state.round;
 }
 
-static bool does_any_start(const struct run *run)
+static bool is_awaited_to_start(const struct run *run, const struct agent *a)
 {
-    const struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry) {
-        if (is_awaited(run, a) && starts_workers(run, a))
-            return true;
-    }
-    return false;
+    return is_awaited(run, a) && starts_workers(run, a);
 }
 
 static bool is_time_over(struct step *s)
@@ -180,7 +170,8 @@ static bool is_time_over(struct step *s)
 
     if (s->now->ms < m->until_ms)
         return false;
-    if (clock_elapsed_ms(m->since_ms, s->now->ms) >= MEETING_HOLD_MS || !does_any_start(s->run))
+    if (clock_elapsed_ms(m->since_ms, s->now->ms) >= MEETING_HOLD_MS ||
+        !run_has_agent(s->run, NULL, is_awaited_to_start))
         return true;
     m->until_ms = s->now->ms + START_MS;
     if (m->until_ms > m->since_ms + MEETING_HOLD_MS)

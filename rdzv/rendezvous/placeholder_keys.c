@@ -86,35 +86,24 @@ static void owe_ranks(struct step *s, int64_t round, size_t nodes)
     }
 }
 
+static bool may_wait(const struct run *, const struct agent *a)
+{
+    return a->waits || a->origin == ORIGIN_RETURNED;
+}
+
 /* In the first minute an agent may also be about to ask; and after a start, to ask again. */
 static bool may_be_waited_for(const struct step *s)
 {
-    const struct agent *a;
-
-    if (s->run->start == START_AWAITED ||
-        clock_elapsed_ms(s->run->completed_ms, s->now->lived_ms) <= TORCH_READ_TIMEOUT_MS)
-        return true;
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->waits || a->origin == ORIGIN_RETURNED)
-            return true;
-    }
-    return false;
+    return s->run->start == START_AWAITED ||
+           clock_elapsed_ms(s->run->completed_ms, s->now->lived_ms) <= TORCH_READ_TIMEOUT_MS ||
+           run_has_agent(s->run, NULL, may_wait);
 }
 
 /* An agent that does not have the ranks of its workers may read a placeholder, and start workers
  * that fit no others. */
-static bool may_any_be_misled(const struct run *run)
+static bool may_be_misled(const struct run *run, const struct agent *a)
 {
-    const struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry) {
-        const struct torch_node *node =
-            a->workers_round == run->view.state.round ? NULL : run_node_of(run, a);
-
-        if (run->shares_roles && node != NULL && node->participant)
-            return true;
-    }
-    return false;
+    return run->shares_roles && a->workers_round != run->view.state.round && run_takes_part(run, a);
 }
 
 /* A thousand nodes may be lost one by one: each gets its placeholders once. */
@@ -128,7 +117,7 @@ void placeholder_keys_put(struct step *s)
     if (!v->has_completed || then->count > NODES_MOST || then->round != v->state.round ||
         !may_be_waited_for(s))
         return;
-    s->run->must_meet = s->run->must_meet || may_any_be_misled(s->run);
+    s->run->must_meet = s->run->must_meet || run_has_agent(s->run, NULL, may_be_misled);
     while (node_pairs_next(&pairs, &was, &now)) {
         if (was == NULL || !was->participant || was->has_placeholders ||
             (now != NULL && now->participant))

@@ -192,22 +192,15 @@ static void restored(struct step *s, const struct policy_event *event)
  * (2.7 and later), if it is in a round. */
 #define SAYS_MS 60000
 
-static bool is_any_unnamed(const struct step *s)
+static bool is_unnamed(const struct run *, const struct agent *a)
 {
-    const struct agent *a;
-
-    if (clock_elapsed_ms(s->run->unnamed_since_ms, s->now->lived_ms) >= SAYS_MS)
-        return false;
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (a->origin == ORIGIN_UNNAMED)
-            return true;
-    }
-    return false;
+    return a->origin == ORIGIN_UNNAMED;
 }
 
 static void drop_absent(struct step *s)
 {
-    if (is_any_unnamed(s))
+    if (clock_elapsed_ms(s->run->unnamed_since_ms, s->now->lived_ms) < SAYS_MS &&
+        run_has_agent(s->run, NULL, is_unnamed))
         return;
     s->run->start = START_OVER;
     if (!closing_settle(s))

@@ -2,23 +2,7 @@
  * of what happens, and of the time, that answers with commands for the store and with effects. The
  * policy has no socket, clock, loop or log, so tests drive it with a clock in hand.
  *
- * An unmodified torchrun then survives what default torch does not:
- *  - workers of torch 2.5 and later find their store at rdzvd, with fresh keys in each round
- *    (worker_store.c; torch keeps the address of the first round and the keys of all rounds);
- *  - what an agent wants with a write (torch_intent.h) is done to the newest state (compare_set.c),
- * and agents that join together write once each (numbers.c);
- *  - times are shifted over a time in which rdzvd stood still, and a node that was taken for dead
- *    and comes back is put where it belongs (repair.c);
- *  - a node whose connection has ended is dead at once, and the others are told (loss.c,
- *    placeholder_keys.c); one that is connected and silent is taken out later (presence.c);
- *  - the last call ends when no node is missing (last_call.c), waiting nodes are admitted at that
- *    moment (admit.c), and learn it at once (long_poll.c);
- *  - nodes that a complete round has no room for do not make its nodes meet again
- *    (round_content.c);
- *  - an agent is shown its own node and the number of the others, in its own clock (agent_view.c);
- *  - a closed run that all its agents have left is forgotten (forget.c), and an agent that comes
- *    too early for the next one is held until then (rejoin.c);
- *  - notes tell what happened to which node (explain.c).
+ * README.md says what an unmodified torchrun survives by it, and POLICY.md which file does what.
  *
  * The order of a caller: say what has happened and how things stand, call policy_step(), carry out
  * its outputs in their order.

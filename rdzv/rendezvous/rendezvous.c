@@ -103,11 +103,6 @@ static void on_unbound(void *arg, struct engine_space *space, uint64_t worker_st
                            worker_stores_find(&space->store->worker_stores, worker_store));
 }
 
-const struct key_groups *rendezvous_key_groups(const struct config *config)
-{
-    return config->elastic.fixes ? &run_key_groups : NULL;
-}
-
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
                      struct net *net)
 {

@@ -11,9 +11,6 @@
 void rendezvous_init(struct rendezvous *r, const struct config *config, struct engine *engine,
                      struct net *net);
 
-/* For struct engine_options: how a run finds its keys. */
-const struct key_groups *rendezvous_key_groups(const struct config *config);
-
 /* Once the listeners are there: makes the rendezvous part of each space, while there is memory. */
 void rendezvous_add_spaces(struct rendezvous *r);
 

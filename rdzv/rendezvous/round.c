@@ -2,7 +2,6 @@
  * of MIN and MAX, for the end of the run, and for the last call. See policy_internal.h. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
-#include "rdzv/rendezvous/ranks.h"
 
 /* Its node is in the complete round. */
 static void enter_round(struct run *run, struct agent *a)

@@ -2,28 +2,23 @@
  * is a spare. Whatever completes a round, an agent or rdzvd itself, comes through here, and nothing
  * else decides it. A function of the run and of the state before.
  *
- * Order: as --rank-order says (ranks.h); without memory, torch's own.
+ * Order: as --rank-order says (ranks.c); without memory, torch's own.
  *
  * Size: a multiple, as the rules of the run say (steering.c). Surplus nodes become spares.
  *
  * Spares: nodes that wait when a round is complete with MAX nodes become spares.
  *
- * When the workers of one node fail, that node leaves its round, so the round has a free place, and
- * a spare asks for it: now MAX + 1 nodes wait or meet. Torch takes those into the next round that
- * are first, and one stays on the wait list, for which there is no room. But an agent of torch that
+ * When the workers of one node fail, that node leaves its round, and a spare asks for the free
+ * place: now MAX + 1 nodes wait or meet, and one stays on the wait list. But an agent of torch that
  * sees a node wait ends its workers and meets again (num_nodes_waiting() > 0), whether there is
- * room or not. In that next round another one stays behind, and so on.
- *
- * A node that comes when a round has MAX nodes is no such trouble: torch puts it on the redundancy
- * list (2.3 and later) or on no list (before), and it waits until there is a place. So those who
- * still wait when a round is complete with MAX nodes are put there, by the same write: no agent
- * sees the round without that. As soon as the round has fewer than MAX nodes, they leave that list
- * by themselves and wait, at their next poll.
+ * room or not. In that next round another one stays behind, and so on. So those who still wait when
+ * a round is complete with MAX nodes are put where torch puts a node that comes later: on the
+ * redundancy list (2.3 and later) or on no list (before). The same write does it: no agent sees the
+ * round without that. They leave that list by themselves when the round has fewer than MAX nodes.
  *
  * Left as they are: a node that rdzvd itself has put on the wait list (repair.c), whose agent may
  * still train, and has to learn that it waits; and the mark (loss.c). */
 #include "rdzv/rendezvous/policy_internal.h"
-#include "rdzv/rendezvous/ranks.h"
 
 static void admit_all(struct torch_state *next)
 {

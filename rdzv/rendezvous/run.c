@@ -105,6 +105,25 @@ struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
                : (struct agent *)(void *)((uint8_t *)found - offsetof(struct agent, by_node));
 }
 
+bool run_takes_part(const struct run *run, const struct agent *a)
+{
+    const struct torch_node *node = run_node_of(run, a);
+
+    return node != NULL && node->participant;
+}
+
+bool run_has_agent(const struct run *run, const struct agent *but,
+                   bool (*is_so)(const struct run *run, const struct agent *a))
+{
+    const struct agent *a;
+
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        if (a != but && is_so(run, a))
+            return true;
+    }
+    return false;
+}
+
 static void add_to_listed(struct run *run, struct agent *a)
 {
     table_add(&run->by_node, &a->by_node);
@@ -128,9 +147,8 @@ void run_list(struct run *run, struct agent *a)
 void run_forget_node(struct run *run, struct agent *a)
 {
     run_unlist(run, a);
-    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->by_node.key.ptr);
-    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->view.text.ptr);
-    a->view.text = (struct slice){0};
+    run_view_drop(&a->by_node.key);
+    run_view_drop(&a->view.text);
     a->by_node = (struct table_node){0};
     a->node = (struct torch_node){0};
     a->naming = NAMING_NONE;

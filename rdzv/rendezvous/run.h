@@ -40,10 +40,8 @@ struct worker_endpoint {
 /* Drops what agent 0 says. */
 static inline void worker_endpoint_forget(struct worker_endpoint *e)
 {
-    for (int i = 0; i < 2; i++) {
-        account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)e->proposed[i].ptr);
-        e->proposed[i] = (struct slice){0};
-    }
+    run_view_drop(&e->proposed[0]);
+    run_view_drop(&e->proposed[1]);
 }
 
 /* The nodes of a complete round are to meet again: see meeting.c. */
@@ -220,6 +218,11 @@ uint64_t run_size(const struct run *run, uint64_t nodes);
  * before; 0: at each tick. UINT64_MAX: never. */
 uint64_t run_due_ms(const struct run *run);
 
+/* is_so() is true of an agent of the run other than `but`, which may be NULL. */
+bool run_has_agent(const struct run *run, const struct agent *but,
+                   bool (*is_so)(const struct run *run, const struct agent *a));
+/* The node of the agent is a participant in the state. */
+bool run_takes_part(const struct run *run, const struct agent *a);
 /* The agent of that node, or NULL. */
 struct agent *run_agent_of(const struct run *run, const struct torch_node *node);
 /* The node of that agent in the state; NULL: it is not there, or not known. Valid until the view
@@ -237,3 +240,16 @@ void run_unlist(struct run *run, struct agent *a);
 void run_list(struct run *run, struct agent *a);
 /* From now on `a` counts for the node that both agents have, in place of `before`. Returns true. */
 bool run_list_again(struct run *run, struct agent *before, struct agent *a);
+
+/* --- ranks.c: functions of the settings, of a round, and of the ranks that nodes have had in this
+ * run, called in the step that completes the round. --- */
+
+/* Gives the participants the ranks 0 … n-1. `run` has their agents; NULL: they are not known. They
+ * have ranks in torch's order, which they keep if memory is short. */
+void ranks_assign(const struct policy_settings *settings, const struct run *run, struct slice kept,
+                  struct torch_state *next);
+
+/* `round` is complete: makes *kept, owned and of ACCOUNT_RUNS, what is kept from now on: of each
+ * node its last rank and its name, the nodes of the newest round first. False: that is the same, or
+ * memory is short. */
+bool ranks_keep(struct slice *kept, const struct torch_state *round);

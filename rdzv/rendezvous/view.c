@@ -12,10 +12,9 @@ void run_view_fini(struct run_view *v)
     torch_state_free(&v->before);
     torch_state_free(&v->last_completed);
     torch_state_free(&v->absent);
-    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->record.address.ptr);
+    run_view_drop(&v->record.address);
     v->record = (struct view_record){0};
-    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)v->ranks.ptr);
-    v->ranks = (struct slice){0};
+    run_view_drop(&v->ranks);
     v->exists = v->is_state = v->has_completed = v->unread = v->is_ahead = v->is_ours = false;
     v->late = 0;
     v->waiting = v->participants = v->completed_participants = 0;
@@ -128,9 +127,15 @@ bool run_view_keep(struct slice *kept, struct slice bytes)
 
     if (copy == NULL)
         return false;
-    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)kept->ptr);
+    run_view_drop(kept);
     *kept = (struct slice){copy, bytes.len};
     return true;
+}
+
+void run_view_drop(struct slice *kept)
+{
+    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)kept->ptr);
+    *kept = (struct slice){0};
 }
 
 bool run_view_set_record(struct run_view *v, const struct view_record *record)

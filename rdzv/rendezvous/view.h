@@ -50,7 +50,7 @@ struct run_view {
     uint64_t completions; /* how often a round has been completed */
 
     struct view_record record; /* its address is owned */
-    struct slice ranks;        /* what is kept of the ranks: ranks.h; owned; ptr NULL: nothing */
+    struct slice ranks;        /* what is kept of the ranks: run.h; owned; ptr NULL: nothing */
 };
 
 TAILQ_HEAD(run_view_list, run_view);
@@ -80,6 +80,8 @@ bool run_view_set_record(struct run_view *v, const struct view_record *record);
 /* Makes *kept, owned and of ACCOUNT_RUNS, a copy of these bytes. False: no memory, nothing has
  * changed. */
 bool run_view_keep(struct slice *kept, struct slice bytes);
+/* Frees these bytes. */
+void run_view_drop(struct slice *kept);
 
 /* The record says something: the store keeps it. */
 bool run_view_has_record(const struct run_view *v);

@@ -8,12 +8,8 @@
  * daemon, and each completed round gets a worker store of its own. That is exact: an agent ends its
  * workers before it leaves a round, and a round completes only after its participants have joined.
  *
- * Workers use the agents' port, so no Service or NetworkPolicy needs a second one; the keys tell
- * agents and workers apart. A worker that comes through a relay is of the run whose agents use that
- * relay. Else, a second run in the same space gets a port of its own while the first lives, and
- * with --worker-ports each run gets one. When all agents and workers have left the run,
- * its port is given back; when its next round is complete, the run gets a port again, the same if
- * that is free.
+ * README.md says which port the workers of a run use. A worker that comes through a relay is of the
+ * run whose agents use that relay.
  *
  * Two kinds of agents must be left alone. Those of torch 2.4 and before listen in worker 0, at a
  * new address each round: they do not send PING. Later agents with
@@ -305,10 +301,8 @@ static bool is_next_silent(const struct run *run)
 /* Agent 0 of the newest round sets any other key of it. */
 static void note_other_key(struct step *s, const struct policy_event *event)
 {
-    const struct torch_node *node = run_node_of(s->run, event->agent);
-
-    if (is_next_silent(s->run) && event->round == s->run->view.state.round && node != NULL &&
-        node->participant && node->rank == 0)
+    if (is_next_silent(s->run) && event->round == s->run->view.state.round &&
+        run_takes_part(s->run, event->agent) && run_node_of(s->run, event->agent)->rank == 0)
         decide_rdzvd(s);
 }
 

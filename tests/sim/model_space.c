@@ -2,7 +2,7 @@
 #include "tests/sim/model_space.h"
 
 #include "rdzv/admin/status.h"
-#include "rdzv/rendezvous/ranks.h"
+#include "rdzv/rendezvous/run.h"
 
 #include <inttypes.h>
 #include <stdio.h>

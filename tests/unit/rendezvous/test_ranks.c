@@ -1,5 +1,5 @@
 /* The ranks of a round, by --rank-order, --rank-zero and the table of domains. */
-#include "rdzv/rendezvous/ranks.h"
+#include "rdzv/rendezvous/run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
