@@ -140,13 +140,6 @@ static enum parse_result read_answer_list(struct answer *a, struct c10d_reply *r
     return parse_items(a, (uint64_t)reply->number, 8, reply);
 }
 
-static enum parse_result parse_popped(struct answer *a, struct c10d_reply *reply)
-{
-    enum parse_result result = parse_number(a, reply);
-
-    return result == PARSE_DONE && reply->number > 0 ? read_answer_blob(a, &reply->value) : result;
-}
-
 static enum parse_result parse_nonce(struct answer *a, struct c10d_reply *reply)
 {
     uint32_t nonce;
@@ -160,6 +153,8 @@ static enum parse_result parse_nonce(struct answer *a, struct c10d_reply *reply)
 static enum parse_result parse_answer(struct answer *a, enum c10d_op op, uint64_t asked,
                                       struct c10d_reply *reply)
 {
+    enum parse_result result;
+
     switch (op) {
     case C10D_GET:
     case C10D_COMPARE_SET:
@@ -181,7 +176,9 @@ static enum parse_result parse_answer(struct answer *a, enum c10d_op op, uint64_
     case C10D_LIST_KEYS:
         return read_answer_list(a, reply);
     case C10D_QUEUE_POP:
-        return parse_popped(a, reply);
+        result = parse_number(a, reply);
+        return result == PARSE_DONE && reply->number > 0 ? read_answer_blob(a, &reply->value)
+                                                         : result;
     case C10D_PING:
         return parse_nonce(a, reply);
     case C10D_VALIDATE:

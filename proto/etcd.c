@@ -100,13 +100,6 @@ static bool take_u64(struct params *p, enum param param, enum etcd_code code, ui
            refuse_value(p, code, param);
 }
 
-/* Absent, empty or a number. */
-static bool take_ttl(struct params *p, struct etcd_request *r)
-{
-    r->has_ttl = p->value[PARAM_TTL].len != 0;
-    return !r->has_ttl || take_u64(p, PARAM_TTL, ETCD_TTL_NOT_A_NUMBER, &r->ttl_s);
-}
-
 static bool find_params(struct params *p, struct slice form, struct slice query)
 {
     struct url_error error;
@@ -159,7 +152,9 @@ bool etcd_parse_request(enum http_method method, struct slice form, struct slice
     r.prev_value = p.value[PARAM_PREV_VALUE];
     if (is_given(&p, PARAM_PREV_VALUE) && r.prev_value.len == 0)
         return refuse_params(&p, ETCD_PREV_VALUE_REQUIRED, "\"prevValue\" cannot be empty");
-    if (!take_bool(&p, PARAM_NO_VALUE_ON_SUCCESS, &r.no_value_on_success) || !take_ttl(&p, &r) ||
+    r.has_ttl = p.value[PARAM_TTL].len != 0; /* empty: there is none */
+    if (!take_bool(&p, PARAM_NO_VALUE_ON_SUCCESS, &r.no_value_on_success) ||
+        (r.has_ttl && !take_u64(&p, PARAM_TTL, ETCD_TTL_NOT_A_NUMBER, &r.ttl_s)) ||
         !take_bool(&p, PARAM_PREV_EXIST, &prev_exist) || !take_bool(&p, PARAM_REFRESH, &r.refresh))
         return false;
     r.value = p.value[PARAM_VALUE];

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 /* Optimal string alignment: letters missing, wrong, too many, or two exchanged. */
 static size_t edit_distance(const char *a, const char *b)
@@ -34,15 +35,6 @@ static size_t edit_distance(const char *a, const char *b)
     return d[n % 3][m];
 }
 
-static bool same_but_case(const char *a, const char *b)
-{
-    for (; *a != '\0' && *b != '\0'; a++, b++) {
-        if ((*a | 0x20) != (*b | 0x20))
-            return false;
-    }
-    return *a == *b;
-}
-
 struct nearest nearest_to(const char *name)
 {
     size_t len = strlen(name);
@@ -53,7 +45,7 @@ struct nearest nearest_to(const char *name)
 
 void nearest_try(struct nearest *n, const char *candidate)
 {
-    size_t distance = same_but_case(n->name, candidate) ? 0 : edit_distance(n->name, candidate);
+    size_t distance = strcasecmp(n->name, candidate) == 0 ? 0 : edit_distance(n->name, candidate);
 
     if (distance < n->distance) {
         n->distance = distance;

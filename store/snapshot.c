@@ -247,22 +247,6 @@ static bool write_node(struct space_moment *m, const struct node *n, struct batc
     return batch_add(out, m->space->name, &change);
 }
 
-/* The directory is written; the walk goes on behind it. */
-static void leave_directory(struct space_moment *m)
-{
-    m->is_walking = false;
-    m->after = m->dir;
-    m->dir = m->dir == m->root ? NULL : tree_snapshot_parent(m->dir);
-}
-
-/* What is in it comes next. */
-static void enter_directory(struct space_moment *m, const struct node *n)
-{
-    m->is_walking = false;
-    m->after = NULL;
-    m->dir = n;
-}
-
 /* Of a walk's work, for nodes that were removed before: some tens of microseconds. */
 #define WALK_WORK 20000
 
@@ -277,13 +261,16 @@ static bool write_tree(struct space_moment *m, struct batch *out, size_t bytes)
             tree_snapshot_walk(&m->tree, m->dir, m->after);
         m->is_walking = true;
         n = tree_snapshot_next(&m->tree, &work);
-        if (n == NULL && work > 0) {
-            leave_directory(m);
-        } else if (n != NULL) {
-            if (!write_node(m, n, out))
-                return false;
-            if (n->value == NULL)
-                enter_directory(m, n);
+        if (n != NULL && !write_node(m, n, out))
+            return false;
+        if (n != NULL && n->value == NULL) { /* what is in this directory comes next */
+            m->is_walking = false;
+            m->after = NULL;
+            m->dir = n;
+        } else if (n == NULL && work > 0) { /* it is written; the walk goes on behind it */
+            m->is_walking = false;
+            m->after = m->dir;
+            m->dir = m->dir == m->root ? NULL : tree_snapshot_parent(m->dir);
         }
     }
     return true;

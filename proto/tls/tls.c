@@ -176,14 +176,6 @@ static bool is_too_bare(const SSL *ssl)
     return used_up(ssl) > (intptr_t)BARE_MAX * DATA_FOR_ONE;
 }
 
-/* TLS 1.3 hides what a record holds, and OpenSSL tells it on its own. */
-static bool is_record_head(int version, int type, const uint8_t *first)
-{
-    return type == SSL3_RT_INNER_CONTENT_TYPE ||
-           (type == SSL3_RT_HEADER &&
-            (version != TLS1_3_VERSION || *first != SSL3_RT_APPLICATION_DATA));
-}
-
 /* OpenSSL looks for the peer's end before it carries out what a record holds. */
 static void end_reading(SSL *ssl)
 {
@@ -194,8 +186,12 @@ void tls_noted(int sent, int version, int type, const void *bytes, size_t, SSL *
 {
     const uint8_t *first = bytes;
     intptr_t used = used_up(ssl);
+    /* TLS 1.3 hides what a record holds, and OpenSSL tells it on its own. */
+    bool is_head = type == SSL3_RT_INNER_CONTENT_TYPE ||
+                   (type == SSL3_RT_HEADER &&
+                    (version != TLS1_3_VERSION || *first != SSL3_RT_APPLICATION_DATA));
 
-    if (sent || used < 0 || !is_record_head(version, type, first))
+    if (sent || used < 0 || !is_head)
         return;
     if (*first != SSL3_RT_APPLICATION_DATA)
         note_used_up(ssl, used + DATA_FOR_ONE);
@@ -265,12 +261,6 @@ static void forget_errors(void)
         ERR_clear_error();
 }
 
-static bool is_short_of_memory(void)
-{
-    return ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
-           ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
-}
-
 /* 0: the peer's end. */
 static int error_of(SSL *ssl, int result)
 {
@@ -287,7 +277,10 @@ static int error_of(SSL *ssl, int result)
     case SSL_ERROR_SYSCALL:
         return error == 0 ? -ECONNRESET : -error;
     default:
-        return is_short_of_memory() ? -ENOMEM : -EPROTO;
+        return ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
+                       ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE
+                   ? -ENOMEM
+                   : -EPROTO;
     }
 }
 

@@ -91,13 +91,6 @@ static bool completes(const struct intent *in)
            in->was != NULL && in->is != NULL && in->was->participant && in->is->participant;
 }
 
-/* On the wait list or the redundancy list. */
-static bool enlists(const struct intent *in)
-{
-    return in->was == NULL && in->is != NULL && in->is->has_heartbeat &&
-           (is_only(in->is, in->is->waiting) || is_only(in->is, in->is->redundant));
-}
-
 /* With the same write, an agent takes out the nodes that it takes for dead: others, and itself. A
  * complete round that has lost its last participant by that is over. */
 static bool closes(const struct intent *in)
@@ -131,7 +124,8 @@ static enum intent_kind kind_of(const struct intent *in)
         return INTENT_COMPLETE;
     if (!same_round(in))
         return INTENT_UNKNOWN;
-    if (enlists(in))
+    if (in->was == NULL && in->is != NULL && in->is->has_heartbeat &&
+        (is_only(in->is, in->is->waiting) || is_only(in->is, in->is->redundant)))
         return in->is->waiting ? INTENT_WAIT : INTENT_SPARE;
     return in->was != NULL && intent_same_place(in->was, in->is) && in->is->has_heartbeat
                ? INTENT_HEARTBEAT

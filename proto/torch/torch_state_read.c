@@ -190,14 +190,6 @@ static bool read_time(struct reading *r, int64_t *us)
            memoize_part(r, KIND_PLAIN, 0);
 }
 
-static bool read_deadline(struct reading *r, struct torch_state *s)
-{
-    if (pass_op(r, PICKLE_NONE))
-        return true;
-    s->has_deadline = true;
-    return read_time(r, &s->deadline_us);
-}
-
 /* --- Lists of nodes. If a list names a node twice, the state is refused. --- */
 
 static bool read_item(struct reading *r, enum torch_list list)
@@ -291,7 +283,10 @@ static bool read_pickle(struct reading *r, struct torch_state *s)
         return false;
     if (!read_attribute(r, "complete") || !pickle_bool(p, &s->complete))
         return false;
-    if (!read_attribute(r, "deadline") || !read_deadline(r, s))
+    if (!read_attribute(r, "deadline"))
+        return false;
+    s->has_deadline = !pass_op(r, PICKLE_NONE);
+    if (s->has_deadline && !read_time(r, &s->deadline_us))
         return false;
     if (!read_attribute(r, "closed") || !pickle_bool(p, &s->closed))
         return false;

@@ -41,26 +41,15 @@ static bool add_chunk(struct cow_buffer *a)
     return true;
 }
 
-static bool cow_put_small(struct cow_buffer *a, const char *name, const struct change *change)
-{
-    if (a->last != NULL && batch_add(&a->last->batch, name, change))
-        return true;
-    return add_chunk(a) && batch_add(&a->last->batch, name, change);
-}
-
-/* A value of the snapshot's own. */
-static struct blob *copy_of(struct blob *value, bool overwritten)
-{
-    return overwritten ? blob_new(ACCOUNT_SNAPSHOT, blob_slice(value)) : blob_ref(value);
-}
-
 static bool cow_put_large(struct cow_buffer *a, const char *name, const struct change *change,
                           struct blob *value, bool overwritten)
 {
     struct slice key = change->put.key;
     size_t size = sizeof(struct cow_item) + key.len;
     struct cow_item *item = account_request(ACCOUNT_SNAPSHOT, ACCOUNT_ORDINARY, size);
-    struct blob *kept = item == NULL ? NULL : copy_of(value, overwritten);
+    struct blob *kept = item == NULL  ? NULL
+                        : overwritten ? blob_new(ACCOUNT_SNAPSHOT, blob_slice(value))
+                                      : blob_ref(value);
 
     if (kept == NULL) {
         account_free(ACCOUNT_SNAPSHOT, item, size);
@@ -86,8 +75,10 @@ void cow_put(struct cow_buffer *a, const char *name, const struct change *change
 
     if (a->failed)
         return;
-    a->failed = large ? !cow_put_large(a, name, change, value, overwritten)
-                      : !cow_put_small(a, name, change);
+    if (large)
+        a->failed = !cow_put_large(a, name, change, value, overwritten);
+    else if (a->last == NULL || !batch_add(&a->last->batch, name, change))
+        a->failed = !add_chunk(a) || !batch_add(&a->last->batch, name, change);
 }
 
 static bool write_item(const struct cow_item *item, struct batch *out)

@@ -228,21 +228,14 @@ static void entry_put_value(struct keymap *m, struct entry *e, const struct key_
     entry_swap(m, e, value_to_keep(m, c));
 }
 
-/* The key is new: no client waits for it or watches it. */
-static void entry_put_new(struct keymap *m, const struct key_put *c)
-{
-    struct entry *e = entry_create(m, c->key, c->hash, c->groups);
-
-    entry_note_change(m, e, false);
-    entry_begin(m, e, value_to_keep(m, c));
-}
-
 static void apply_put(struct keymap *m, const struct key_put *c)
 {
     struct entry *e = c->entry;
 
-    if (e == NULL && c->looked_up) {
-        entry_put_new(m, c);
+    if (e == NULL && c->looked_up) { /* the key is new: no client waits for it or watches it */
+        e = entry_create(m, c->key, c->hash, c->groups);
+        entry_note_change(m, e, false);
+        entry_begin(m, e, value_to_keep(m, c));
         return;
     }
     if (e == NULL)

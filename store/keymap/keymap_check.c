@@ -46,19 +46,14 @@ static bool place_has_room(const struct keymap *m, const struct place *at, size_
  * zeros before a number. */
 #define NUMBER_TEXT_MAX 4096
 
-static bool is_strtoll_blank(uint8_t c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 bool keymap_parse_number(struct slice text, int64_t *out)
 {
     size_t len = text.len < NUMBER_TEXT_MAX ? text.len : NUMBER_TEXT_MAX, at = 0, begin;
     bool is_negative = false;
     uint64_t v = 0;
 
-    while (at < len && is_strtoll_blank(text.ptr[at]))
-        at++;
+    while (at < len && (text.ptr[at] == ' ' || (text.ptr[at] >= '\t' && text.ptr[at] <= '\r')))
+        at++; /* the blanks of strtoll() */
     if (at < len && (text.ptr[at] == '-' || text.ptr[at] == '+'))
         is_negative = text.ptr[at++] == '-';
     for (begin = at; at < len && byte_is_digit(text.ptr[at]); at++) {
@@ -260,26 +255,6 @@ static size_t pairs_cost(const struct keymap *m, struct slice pairs)
     return cost;
 }
 
-static enum store_status check_multi_set(const struct keymap *m, const struct command *c,
-                                         struct change *change)
-{
-    if (!quota_has_room(m->quota, 0, c->lookup != NULL ? c->lookup->cost : pairs_cost(m, c->items)))
-        return STORE_FULL;
-    change->kind = CHANGE_KEY_PUT_ALL;
-    change->put_all = (struct key_put_all){.pairs = c->items, .lookup = c->lookup};
-    return STORE_OK;
-}
-
-static enum store_status check_push(const struct keymap *m, const struct command *c,
-                                    struct change *change)
-{
-    if (!quota_has_room(m->quota, 0, ENTRY_COST + c->key.len + ELEMENT_COST + c->value.len))
-        return STORE_FULL;
-    change->kind = CHANGE_QUEUE_PUSH;
-    change->put = (struct key_put){.key = c->key, .value = c->value};
-    return STORE_OK;
-}
-
 /* One more arrival; c->number is the world size, and later arrivals pass, too. The count wraps as
  * in check_add(). Torch keeps barriers and WAITs in one list, so a SET of the key lets a barrier
  * through early; here barriers wait apart, and only the count opens them. As in torch, the arrival
@@ -304,25 +279,11 @@ static enum store_status check_barrier(const struct keymap *m, const struct comm
     return STORE_OK;
 }
 
-static enum store_status check_key_delete(const struct keymap *m, struct slice key,
-                                          struct change *change)
-{
-    change->kind = CHANGE_KEY_DELETE;
-    change->put = (struct key_put){.key = key, .entry = keymap_find(m, key)};
-    return is_present(change->put.entry) ? STORE_OK : STORE_ABSENT;
-}
-
-static enum store_status check_pop(const struct keymap *m, struct slice queue,
-                                   struct change *change)
-{
-    change->kind = CHANGE_QUEUE_POP;
-    change->pop = (struct queue_pop){.queue = queue, .found = keymap_find_queue(m, queue)};
-    return change->pop.found != NULL ? STORE_OK : STORE_ABSENT;
-}
-
 enum store_status keymap_check(const struct keymap *m, const struct command *c,
                                struct change *change, struct store_result *out)
 {
+    size_t cost;
+
     switch (c->kind) {
     case COMMAND_KEY_SET:
         return check_key_set(m, c, change);
@@ -333,13 +294,23 @@ enum store_status keymap_check(const struct keymap *m, const struct command *c,
     case COMMAND_KEY_APPEND:
         return check_append(m, c, change);
     case COMMAND_KEY_DELETE:
-        return check_key_delete(m, c->key, change);
+        change->kind = CHANGE_KEY_DELETE;
+        change->put = (struct key_put){.key = c->key, .entry = keymap_find(m, c->key)};
+        return is_present(change->put.entry) ? STORE_OK : STORE_ABSENT;
     case COMMAND_KEY_MULTI_SET:
-        return check_multi_set(m, c, change);
+        change->kind = CHANGE_KEY_PUT_ALL;
+        change->put_all = (struct key_put_all){.pairs = c->items, .lookup = c->lookup};
+        cost = c->lookup != NULL ? c->lookup->cost : pairs_cost(m, c->items);
+        return quota_has_room(m->quota, 0, cost) ? STORE_OK : STORE_FULL;
     case COMMAND_QUEUE_PUSH:
-        return check_push(m, c, change);
+        change->kind = CHANGE_QUEUE_PUSH;
+        change->put = (struct key_put){.key = c->key, .value = c->value};
+        cost = ENTRY_COST + c->key.len + ELEMENT_COST + c->value.len;
+        return quota_has_room(m->quota, 0, cost) ? STORE_OK : STORE_FULL;
     case COMMAND_QUEUE_POP:
-        return check_pop(m, c->key, change);
+        change->kind = CHANGE_QUEUE_POP;
+        change->pop = (struct queue_pop){.queue = c->key, .found = keymap_find_queue(m, c->key)};
+        return change->pop.found != NULL ? STORE_OK : STORE_ABSENT;
     default: /* COMMAND_BARRIER */
         return check_barrier(m, c, change, out);
     }

@@ -161,16 +161,6 @@ static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
     return w;
 }
 
-/* The same, which is not over before keymap_wait_end(). */
-static struct waiter *waiter_begin(struct keymap *m, uint64_t count, void *owner)
-{
-    struct waiter *w = waiter_new(m, count, owner);
-
-    if (w != NULL)
-        w->missing = 1;
-    return w;
-}
-
 /* Registers the waiter at a key. waiter_new() made the room. */
 static void waiter_add(struct waiter *w, struct entry *e)
 {
@@ -207,8 +197,11 @@ enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t 
         return STORE_OK;
     if (!quota_may_wait(m->quota, cost + (e == NULL ? keymap_key_cost(m, key) : 0)))
         return STORE_FULL;
-    if (*w == NULL)
-        *w = waiter_begin(m, room, owner);
+    if (*w == NULL) {
+        *w = waiter_new(m, room, owner);
+        if (*w != NULL)
+            (*w)->missing = 1; /* it is not over before keymap_wait_end() */
+    }
     if (*w != NULL && e == NULL)
         e = keymap_create(m, key, hash);
     if (*w == NULL || e == NULL)

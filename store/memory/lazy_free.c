@@ -7,15 +7,6 @@ void lazy_free_init(struct lazy_free *f)
     TAILQ_INIT(&f->list);
 }
 
-/* Counts at least one byte, so that a listed item never looks unlisted. */
-static void count_added(struct lazy_free *f, struct lazy *l, size_t bytes)
-{
-    if (!lazy_is_listed(l) && bytes == 0)
-        bytes = 1;
-    l->bytes += bytes;
-    f->bytes += bytes;
-}
-
 void lazy_free_add(struct lazy_free *f, struct lazy *l, size_t bytes)
 {
     struct lazy_free now;
@@ -26,9 +17,12 @@ void lazy_free_add(struct lazy_free *f, struct lazy *l, size_t bytes)
         lazy_free_run(&now, SIZE_MAX);
         return;
     }
-    if (!lazy_is_listed(l))
+    if (!lazy_is_listed(l)) {
         TAILQ_INSERT_TAIL(&f->list, l, entry);
-    count_added(f, l, bytes);
+        bytes += bytes == 0; /* so that a listed item never looks unlisted */
+    }
+    l->bytes += bytes;
+    f->bytes += bytes;
 }
 
 void lazy_free_add_first(struct lazy_free *f, struct lazy *l, size_t bytes)

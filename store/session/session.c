@@ -144,14 +144,6 @@ static void session_moment_keep(struct session_moment *m, struct session *sessio
         session_moment_keep_held(m, session, &held);
 }
 
-/* It goes. */
-static void session_moment_lose(struct session_moment *m, struct session *session)
-{
-    session_moment_keep(m, session);
-    if (m->next == session)
-        m->next = TAILQ_NEXT(session, order);
-}
-
 static bool write_session(const struct session_moment *m, const struct session *session,
                           struct batch *out)
 {
@@ -370,8 +362,11 @@ void session_set_hint(struct sessions *s, const struct session_hint *c)
 
 void session_end(struct sessions *s, struct session *session)
 {
-    if (s->moment != NULL)
-        session_moment_lose(s->moment, session);
+    if (s->moment != NULL) {
+        session_moment_keep(s->moment, session);
+        if (s->moment->next == session)
+            s->moment->next = TAILQ_NEXT(session, order);
+    }
     keymap_depart(keys_of(session), waiter_of(session));
     session_replace(session, &session->popped, NULL);
     session_replace(session, &session->hint, NULL);

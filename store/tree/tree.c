@@ -382,25 +382,6 @@ static struct tree_event *event_about(struct tree *t, enum etcd_action action, c
     return e;
 }
 
-static void view_value(struct tree_event *e, const struct node *n)
-{
-    if (n->value == NULL)
-        return;
-    e->value = blob_ref(n->value);
-    e->node.has_value = true;
-    e->node.value = blob_slice(n->value);
-}
-
-static void view_deadline(struct tree_event *e, const struct node *n, int64_t now_ns)
-{
-    struct etcd_node shown;
-
-    tree_node_view(n, now_ns, &shown);
-    e->node.has_expiration = shown.has_expiration;
-    e->node.expires_ns = shown.expires_ns;
-    e->node.ttl_s = shown.ttl_s;
-}
-
 /* --- Changes. --- */
 
 /* The value that a change gives to a node; NULL: a directory. */
@@ -413,8 +394,17 @@ static struct blob *new_value(struct tree *t, const struct tree_put *c, const st
 
 static void view_outcome(struct tree_event *e, const struct node *n, const struct tree_put *c)
 {
-    view_value(e, n);
-    view_deadline(e, n, c->now_ns);
+    struct etcd_node shown;
+
+    tree_node_view(n, c->now_ns, &shown);
+    e->node.has_expiration = shown.has_expiration;
+    e->node.expires_ns = shown.expires_ns;
+    e->node.ttl_s = shown.ttl_s;
+    if (n->value != NULL) {
+        e->value = blob_ref(n->value);
+        e->node.has_value = true;
+        e->node.value = blob_slice(n->value);
+    }
     e->refresh = c->refresh;
 }
 

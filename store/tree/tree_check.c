@@ -204,17 +204,6 @@ static bool compare_node(struct tree *t, const struct command *c, enum etcd_acti
     return false;
 }
 
-static bool check_swap(struct tree *t, const struct command *c, struct change *change,
-                       struct tree_result *out)
-{
-    struct node *n;
-
-    if (tree_is_root(c->key))
-        return tree_fail(t, ETCD_COMPARE_AND_SWAP, ETCD_ROOT_READ_ONLY, c->key, out);
-    return compare_node(t, c, ETCD_COMPARE_AND_SWAP, &n, out) &&
-           check_change(t, c, n, ETCD_COMPARE_AND_SWAP, change, out);
-}
-
 /* --- A node that goes. --- */
 
 static bool make_removal(enum etcd_action action, struct node *n, int64_t now_ns,
@@ -245,25 +234,11 @@ static bool check_tree_delete(struct tree *t, const struct command *c, struct ch
                            : tree_fail(t, ETCD_DELETE, code, where, out);
 }
 
-static bool check_swap_delete(struct tree *t, const struct command *c, struct change *change,
-                              struct tree_result *out)
-{
-    struct node *n;
-
-    return compare_node(t, c, ETCD_COMPARE_AND_DELETE, &n, out) &&
-           make_removal(ETCD_COMPARE_AND_DELETE, n, c->now_ns, change);
-}
-
-static bool check_expire(struct tree *t, int64_t now_ns, struct change *change)
-{
-    struct node *n = tree_first_to_expire(t);
-
-    return n != NULL && n->expiry.at_ns <= now_ns && make_removal(ETCD_EXPIRE, n, now_ns, change);
-}
-
 bool tree_check(struct tree *t, const struct command *c, struct change *change,
                 struct tree_result *out)
 {
+    struct node *n;
+
     switch (c->kind) {
     case COMMAND_TREE_SET:
         return check_tree_set(t, c, change, out);
@@ -274,16 +249,22 @@ bool tree_check(struct tree *t, const struct command *c, struct change *change,
     case COMMAND_TREE_UPDATE:
         return check_update(t, c, change, out);
     case COMMAND_TREE_COMPARE_AND_SWAP:
-        return check_swap(t, c, change, out);
+        if (tree_is_root(c->key))
+            return tree_fail(t, ETCD_COMPARE_AND_SWAP, ETCD_ROOT_READ_ONLY, c->key, out);
+        return compare_node(t, c, ETCD_COMPARE_AND_SWAP, &n, out) &&
+               check_change(t, c, n, ETCD_COMPARE_AND_SWAP, change, out);
     case COMMAND_TREE_DELETE:
         return check_tree_delete(t, c, change, out);
     case COMMAND_TREE_COMPARE_AND_DELETE:
-        return check_swap_delete(t, c, change, out);
+        return compare_node(t, c, ETCD_COMPARE_AND_DELETE, &n, out) &&
+               make_removal(ETCD_COMPARE_AND_DELETE, n, c->now_ns, change);
     case COMMAND_TREE_POSTPONE:
         *change = (struct change){.kind = CHANGE_TREE_POSTPONE, .by_ns = c->number};
         return c->number > 0 && t->expiry.count > 0;
     default: /* COMMAND_TREE_EXPIRE */
-        return check_expire(t, c->now_ns, change);
+        n = tree_first_to_expire(t);
+        return n != NULL && n->expiry.at_ns <= c->now_ns &&
+               make_removal(ETCD_EXPIRE, n, c->now_ns, change);
     }
 }
 
