@@ -340,8 +340,8 @@ static void client_abandon(struct rdzv_client *c, struct rdzv_request *r)
 {
     if (r->sent == 0)
         client_dequeue(c, r);
-    else
-        request_abandon(r);
+    else if (r->parts[1].op == C10D_CANCEL_WAIT)
+        r->send_to = r->parts[1].end; /* the store must stop waiting */
 }
 
 static void client_expire(struct rdzv_client *c)

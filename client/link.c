@@ -22,14 +22,6 @@
 #define KEEPALIVE_EVERY_S 10
 #define KEEPALIVE_COUNT   3
 
-static void end_tls(struct link *l)
-{
-    tls_free(l->ssl);
-    l->ssl = NULL;
-    free(l->out);
-    l->out = NULL;
-}
-
 static void link_close_socket(struct link *l)
 {
     if (l->fd >= 0)
@@ -46,7 +38,10 @@ static void end_lookup(struct link *l)
 
 void link_close(struct link *l)
 {
-    end_tls(l); /* which tells the store */
+    tls_free(l->ssl); /* which tells the store */
+    l->ssl = NULL;
+    free(l->out);
+    l->out = NULL;
     link_close_socket(l);
     end_lookup(l);
     lookup_cancel(l->lookup);
@@ -82,15 +77,6 @@ static void link_fail(struct link *l, const char *what, const char *hint)
 
     snprintf(why, sizeof why, "%s; %s", what, hint);
     l->calls->lost(l, RDZV_UNREACHABLE, RDZV_UNREACHABLE, why);
-}
-
-static void link_fail_connect(struct link *l, int error)
-{
-    const char *hint = "is the address right, and does no firewall or NetworkPolicy stand between?";
-
-    if (error == ECONNREFUSED || error == ECONNRESET)
-        hint = "does a store listen there?";
-    link_fail(l, strerror(error), hint);
 }
 
 /* --- Connecting. --- */
@@ -150,7 +136,10 @@ static void try_next(struct link *l, int error)
         if (error == 0)
             return;
     }
-    link_fail_connect(l, error);
+    link_fail(l, strerror(error),
+              error == ECONNREFUSED || error == ECONNRESET
+                  ? "does a store listen there?"
+                  : "is the address right, and does no firewall or NetworkPolicy stand between?");
 }
 
 void link_start(struct link *l)

@@ -339,9 +339,3 @@ enum request_answer request_take(struct rdzv_request *r, struct slice in,
     request_finish(r, op, &reply);
     return REQUEST_ANSWERED;
 }
-
-void request_abandon(struct rdzv_request *r)
-{
-    if (r->parts[1].op == C10D_CANCEL_WAIT)
-        r->send_to = r->parts[1].end;
-}

@@ -71,6 +71,3 @@ enum request_answer request_take(struct rdzv_request *r, struct slice in,
 
 /* Ends it with this status. `why` is a clause: "the store closed the connection". */
 void request_end(struct rdzv_request *r, enum rdzv_status status, const char *why);
-
-/* For a request that has ended before its answer came: asks the store to stop waiting. */
-void request_abandon(struct rdzv_request *r);

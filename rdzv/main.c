@@ -129,14 +129,6 @@ static bool keep_sockets(struct config *config)
     return true;
 }
 
-static void take_kept_sockets(struct config *config)
-{
-    for (size_t i = 0; i < config->listener_count; i++) {
-        if (config->listeners[i].fd >= 0)
-            config->listeners[i].fd = config->listeners[i].kept_fd;
-    }
-}
-
 /* From the beginning of a server to its end. */
 static int run_server(struct config *config, struct server *server)
 {
@@ -167,7 +159,10 @@ static int run_servers(struct config *config, struct server *server)
             return 1;
         }
         code = run_server(config, server);
-        take_kept_sockets(config);
+        for (size_t i = 0; i < config->listener_count; i++) {
+            if (config->listeners[i].fd >= 0)
+                config->listeners[i].fd = config->listeners[i].kept_fd;
+        }
     } while (code == SERVER_RESTART);
     return code;
 }

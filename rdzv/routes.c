@@ -36,34 +36,27 @@ const struct http_route http_routes[] = {
     {.path = NULL},
 };
 
-static void pass_route_on(struct http_route *route)
-{
-    route->handle = forwards_http_handle;
-    route->allow = NULL;                       /* the leader sees to that, and to readers */
-    route->flags &= ~(unsigned)ROUTE_IS_PROBE; /* it takes a descriptor more */
-    route->flags &= ~(unsigned)ROUTE_FOR_READERS;
-    route->flags |= ROUTE_FAST;
-}
-
-static void refuse_route(struct http_route *route)
-{
-    route->handle = standby_refuse_handle;
-    route->allow = NULL;
-    route->flags &= ~(unsigned)ROUTE_USES_STORE;
-}
-
 void routes_stand_by(struct http_route out[STATS_ROUTES], bool passes_on)
 {
     size_t i = 0;
 
     for (; http_routes[i].path != NULL; i++) {
-        out[i] = http_routes[i];
-        if (out[i].standby != NULL)
-            out[i].handle = out[i].standby;
-        else if (!passes_on)
-            refuse_route(&out[i]);
-        else if (out[i].handle != admin_page_handle)
-            pass_route_on(&out[i]);
+        struct http_route *route = &out[i];
+
+        *route = http_routes[i];
+        if (route->standby != NULL) {
+            route->handle = route->standby;
+        } else if (!passes_on) {
+            route->handle = standby_refuse_handle;
+            route->allow = NULL;
+            route->flags &= ~(unsigned)ROUTE_USES_STORE;
+        } else if (route->handle != admin_page_handle) {
+            route->handle = forwards_http_handle;
+            route->allow = NULL;                       /* the leader sees to that, and to readers */
+            route->flags &= ~(unsigned)ROUTE_IS_PROBE; /* it takes a descriptor more */
+            route->flags &= ~(unsigned)ROUTE_FOR_READERS;
+            route->flags |= ROUTE_FAST;
+        }
     }
     assert(i < STATS_ROUTES);
     out[i] = (struct http_route){.path = NULL};

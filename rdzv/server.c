@@ -17,20 +17,11 @@
 
 /* --- Time. --- */
 
-static void exit_when_idle(struct server *s)
-{
-    uint64_t limit = s->config->exit_when_idle_ms, unused = engine_unused_ms(&s->engine);
-
-    if (limit == 0 || unused < limit)
-        return;
-    log_event(LOG_INFO, "idle_exit", log_u64("idle_ms", unused));
-    s->stop = true;
-}
-
 static void on_tick(evutil_socket_t, short, void *arg)
 {
     struct server *s = arg;
     uint64_t timeout = s->config->limits.request_timeout_ms, lived;
+    uint64_t idle_limit = s->config->exit_when_idle_ms, unused;
 
     net_spend(&s->net, 0); /* the tick itself is not charged; libevent goes on if time is left */
     latency_sample(&s->net.latency);
@@ -46,7 +37,11 @@ static void on_tick(evutil_socket_t, short, void *arg)
     out_pool_trim(&s->net.pool);
     account_keep_spare();
     heap_tick(&s->heap, stats_c10d_requests(&s->engine.stats) + s->engine.stats.http_requests);
-    exit_when_idle(s);
+    unused = engine_unused_ms(&s->engine);
+    if (idle_limit != 0 && unused >= idle_limit) {
+        log_event(LOG_INFO, "idle_exit", log_u64("idle_ms", unused));
+        s->stop = true;
+    }
 }
 
 /* --- The end. --- */
@@ -179,8 +174,7 @@ int server_run(struct server *s)
             return 1;
         }
         transport_end_reading(&s->net);
-        if (transport_has_deferred(&s->net))
-            transport_run_deferred(&s->net);
+        transport_run_deferred(&s->net);
         goes_on = end_server_iteration(s);
     }
     if (s->restart && !s->net.draining) /* a signal to stop may follow in the same iteration */

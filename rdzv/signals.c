@@ -10,15 +10,6 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/net/net.h"
 
-static void add_handled_signals(sigset_t *set)
-{
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-
-    sigemptyset(set);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        sigaddset(set, numbers[i]);
-}
-
 static void on_readable(evutil_socket_t fd, short, void *arg)
 {
     const struct signals *s = arg;
@@ -31,9 +22,12 @@ static void on_readable(evutil_socket_t fd, short, void *arg)
 bool signals_open(struct signals *s, struct event_base *base, void (*tell)(void *arg, int number),
                   void *arg)
 {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
     sigset_t set;
 
-    add_handled_signals(&set);
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        sigaddset(&set, numbers[i]);
     sigprocmask(SIG_BLOCK, &set, NULL);
     *s = (struct signals){
         .fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC), .tell = tell, .arg = arg};

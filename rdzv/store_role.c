@@ -94,23 +94,17 @@ static void stand_by(struct server *s)
     s->http.routes = store->standby_routes;
 }
 
-static struct hello_journal shared_journal(const struct server *s)
+static void serve_clients(void *arg)
 {
-    struct hello_journal journal = {0};
-
-    if (s->store.etcd == NULL)
-        return journal;
-    snprintf(journal.name, sizeof journal.name, "%s", s->config->journal.name);
-    journal.cluster = journal_etcd_stats(s->store.etcd)->cluster;
-    return journal;
-}
-
-static void serve_clients(struct server *s)
-{
+    struct server *s = arg;
     const struct engine_found *found = &s->engine.found;
     struct store_parts *store = &s->store;
-    const struct hello_journal journal = shared_journal(s);
+    struct hello_journal journal = {0}; /* shared by replicas */
 
+    if (store->etcd != NULL) {
+        snprintf(journal.name, sizeof journal.name, "%s", s->config->journal.name);
+        journal.cluster = journal_etcd_stats(store->etcd)->cluster;
+    }
     s->net.protocols = s->protocols;
     s->http.routes = http_routes;
     rendezvous_add_spaces(&store->rendezvous);
@@ -136,11 +130,6 @@ static void note_journal_refusal(struct server *s)
         rendezvous_note_refusal(&store->rendezvous, refuses);
 }
 
-static void on_leads(void *arg)
-{
-    serve_clients(arg);
-}
-
 static void on_follows(void *arg, const char *leader)
 {
     struct server *s = arg;
@@ -157,7 +146,7 @@ static int open_etcd(struct server *s)
 {
     const struct journal_etcd_options options = {.base = s->base,
                                                  .config = &s->config->journal,
-                                                 .leads = on_leads,
+                                                 .leads = serve_clients,
                                                  .follows = on_follows,
                                                  .ended = on_ended,
                                                  .arg = s};

@@ -213,21 +213,19 @@ static bool parse_option(struct parse *p, char **argv, int argc, int *at)
     return take_option(p, (enum ctl_option_id)id, value);
 }
 
-/* A number below 0 is a word. */
-static bool word_is_option(const char *word)
-{
-    return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
-}
-
 static bool parse_words(struct parse *p, int argc, char **argv)
 {
     bool options_ended = false;
 
     for (int i = 1; i < argc; i++) {
-        if (!options_ended && strcmp(argv[i], "--") == 0)
+        const char *word = argv[i];
+        bool is_number = word[0] == '-' && word[1] >= '0' && word[1] <= '9';
+        bool is_option = word[0] == '-' && word[1] != '\0' && !is_number;
+
+        if (!options_ended && strcmp(word, "--") == 0)
             options_ended = true;
-        else if (!options_ended && word_is_option(argv[i]) ? !parse_option(p, argv, argc, &i)
-                                                           : !take_command_word(p, argv[i]))
+        else if (!options_ended && is_option ? !parse_option(p, argv, argc, &i)
+                                             : !take_command_word(p, word))
             return false;
     }
     return true;

@@ -102,16 +102,6 @@ static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *fn)
     return code;
 }
 
-static enum ctl_exit show_once(const struct ctl *ctl, show_fn *show)
-{
-    char *path = status_path(ctl, false);
-    cJSON *json = NULL;
-    enum ctl_exit code = http_json(ctl, "GET", path, &json);
-
-    free(path);
-    return code == CTL_FINE ? show_all(ctl, as_all(json), show) : code;
-}
-
 /* --- Watching. --- */
 
 struct watching {
@@ -187,7 +177,13 @@ static enum ctl_exit show_again(const struct ctl *ctl, show_fn *fn)
     enum ctl_exit code = CTL_FINE;
 
     while (code <= CTL_MISSING || code == CTL_UNKNOWN) {
-        code = show_once(ctl, fn);
+        char *path = status_path(ctl, false);
+        cJSON *json = NULL;
+
+        code = http_json(ctl, "GET", path, &json);
+        free(path);
+        if (code == CTL_FINE)
+            code = show_all(ctl, as_all(json), fn);
         if (!ctl->watch)
             break;
         if (ctl->output <= OUTPUT_WIDE)

@@ -301,15 +301,6 @@ static void cell_role(struct table *t, const cJSON *node, const char *member)
                                                                : "");
 }
 
-static void print_every_node(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
-{
-    static const struct table_column columns[] = COLUMNS_NODES;
-    const cJSON *nodes = member_item(run, "nodes");
-
-    if (cJSON_GetArraySize(nodes) > 0)
-        table_show(out, "    ", columns, nodes, style_of_node, now_us, ctl->colour);
-}
-
 /* The nodes of one role, in short; silent nodes are listed as silent only. */
 static void print_role(FILE *out, const cJSON *run, const char *role, const char *title)
 {
@@ -335,12 +326,14 @@ static void print_role(FILE *out, const cJSON *run, const char *role, const char
 
 static void print_nodes(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
+    static const struct table_column columns[] = COLUMNS_NODES;
+    const cJSON *nodes = member_item(run, "nodes");
     long left_out = member_number(run, "nodes_left_out");
 
     print_role(out, run, "silent", "SILENT");
-    if (ctl->output == OUTPUT_WIDE) {
-        print_every_node(out, ctl, run, now_us);
-    } else {
+    if (ctl->output == OUTPUT_WIDE && cJSON_GetArraySize(nodes) > 0) {
+        table_show(out, "    ", columns, nodes, style_of_node, now_us, ctl->colour);
+    } else if (ctl->output != OUTPUT_WIDE) {
         print_role(out, run, "participant", "HERE");
         print_role(out, run, "waiting", "WAIT FOR THE NEXT ROUND");
         print_role(out, run, "spare", "SPARE");

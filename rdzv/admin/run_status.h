@@ -48,11 +48,6 @@ struct missing_list {
     uint64_t count; /* also of those that are not listed */
 };
 
-static inline size_t missing_listed(const struct missing_list *list)
-{
-    return list->count < MISSING_LISTED ? (size_t)list->count : MISSING_LISTED;
-}
-
 /* Everything is borrowed from the facts. */
 struct run_survey {
     uint64_t nodes;                         /* in any list */

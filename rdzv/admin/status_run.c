@@ -237,7 +237,7 @@ static void write_missing_nodes(struct writer *w, const struct run_facts *f, con
                                 const struct missing_list *list)
 {
     json_list(w, name);
-    for (size_t i = 0; i < missing_listed(list); i++) {
+    for (size_t i = 0; i < list->count && i < MISSING_LISTED; i++) {
         const struct missing_node *m = &list->nodes[i];
 
         write_name(w, m->node);

@@ -253,20 +253,14 @@ static void run_batch(struct conn *c, const struct c10d_request *req)
 
 /* --- A large value. --- */
 
-static void set_copy(struct conn *c, const struct c10d_request *req, struct blob *copy)
-{
-    struct command command = {
-        .kind = COMMAND_KEY_SET, .key = req->key, .value = req->value, .blob = copy};
-    struct store_result result;
-
-    c10d_apply(c, &command, &result);
-}
-
 static void run_copy(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;
     size_t left = req->value.len - job->done,
            some = left < COPIED_AT_A_TIME ? left : COPIED_AT_A_TIME;
+    struct command set = {
+        .kind = COMMAND_KEY_SET, .key = req->key, .value = req->value, .blob = job->copy};
+    struct store_result result;
 
     memcpy(job->copy->bytes + job->done, req->value.ptr + job->done, some);
     job->done += some;
@@ -275,7 +269,7 @@ static void run_copy(struct conn *c, const struct c10d_request *req)
     if (req->op == C10D_COMPARE_SET)
         c10d_compare_set(c, req, job->copy);
     else
-        set_copy(c, req, job->copy);
+        c10d_apply(c, &set, &result);
     if (c->protocol != NULL)
         c10d_end_long(c);
 }

@@ -35,20 +35,15 @@ static void notify_backend(struct conn *c, const struct c10d_request *req, uint6
     c->backend->functions->done(c, &result);
 }
 
-/* A client without a backend is dropped instead, as the protocol has no error answer. The first key
- * of an unbound session binds the session to a store, and this binding is a change, too. */
-static bool has_to_wait(struct conn *c, const struct c10d_request *req)
-{
-    return !engine_takes_changes(c10d_of(c)->engine) &&
-           (may_change(req->op) || c10d_session(c)->role == C10D_UNBOUND);
-}
-
 enum relayed relayed_begin_request(struct conn *c, const struct c10d_request *req,
                                    uint64_t *changes)
 {
     const struct slice barrier = req->op == C10D_BARRIER ? req->key : (struct slice){0};
 
-    if (has_to_wait(c, req)) {
+    /* A client without a backend is dropped instead, as the protocol has no error answer. The first
+     * key of an unbound session binds the session to a store, and this binding is a change, too. */
+    if (!engine_takes_changes(c10d_of(c)->engine) &&
+        (may_change(req->op) || c10d_session(c)->role == C10D_UNBOUND)) {
         c->backend->functions->hold(c);
         return RELAYED_HELD;
     }

@@ -227,10 +227,12 @@ static void handle_pop(struct conn *c, const struct c10d_request *req)
     c10d_reply_i64(c, (int64_t)result.count); /* the length before; 0: nothing follows */
     if (result.status == STORE_OK) {
         c10d_reply_blob(c, result.value);
-        if (c->backend != NULL)
-            relayed_note_popped(c, &result);
-        else
+        if (c->backend == NULL) {
             blob_unref(result.value);
+        } else { /* the backend learns of the element when the request ends */
+            c10d_of(c)->popped = result.value;
+            c10d_of(c)->popped_of = (uint64_t)result.count;
+        }
     }
 }
 
@@ -313,8 +315,11 @@ static void handle_barrier(struct conn *c, const struct c10d_request *req)
     status = await_barrier(c, req);
     if (status == STORE_OK)
         return;
-    if (c->backend != NULL)
-        relayed_note_arrived(c, req);
+    if (c->backend != NULL) { /* it has counted, though its session cannot wait and is dropped */
+        const struct backend_result counted = {.changed = true, .waits = true, .key = req->key};
+
+        c->backend->functions->done(c, &counted);
+    }
     c10d_reject(c, status, req->key);
 }
 

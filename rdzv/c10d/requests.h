@@ -112,21 +112,6 @@ enum relayed relayed_begin_request(struct conn *c, const struct c10d_request *re
 void relayed_end_request(struct c10d *c10d, struct conn *c, const struct c10d_request *req,
                          uint64_t changes);
 
-/* The request has taken an element off a queue; the backend learns of it when the request ends. */
-static inline void relayed_note_popped(const struct conn *c, const struct store_result *result)
-{
-    c10d_of(c)->popped = result->value;
-    c10d_of(c)->popped_of = (uint64_t)result->count;
-}
-
-/* Reports a counted BARRIER whose session is about to be dropped, since it cannot wait. */
-static inline void relayed_note_arrived(struct conn *c, const struct c10d_request *req)
-{
-    const struct backend_result result = {.changed = true, .waits = true, .key = req->key};
-
-    c->backend->functions->done(c, &result);
-}
-
 /* The session has named its first key: the backend must know the keys that the session uses, to
  * restore it later. If the backend cannot keep a worker's binding, the session ends. */
 void relayed_keep_binding(struct conn *c, struct slice key);

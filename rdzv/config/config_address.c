@@ -180,13 +180,6 @@ static bool take_prefix(const char **text, const char *prefix)
     return true;
 }
 
-static enum listen_wire take_wire(const char **text)
-{
-    if (take_prefix(text, "tls:"))
-        return LISTEN_TLS;
-    return take_prefix(text, "plain:") ? LISTEN_PLAIN : LISTEN_BY_SETTING;
-}
-
 bool config_apply_listen(struct parse *p, const struct setting *s)
 {
     struct config *c = &p->config;
@@ -202,7 +195,9 @@ bool config_apply_listen(struct parse *p, const struct setting *s)
     p->listen_from = s;
     if (take_prefix(&text, "unix:"))
         return apply_unix(p, s, text);
-    wire = take_wire(&text);
+    wire = take_prefix(&text, "tls:")     ? LISTEN_TLS
+           : take_prefix(&text, "plain:") ? LISTEN_PLAIN
+                                          : LISTEN_BY_SETTING;
     problem = split_listen(text, &host, &host_len, &port, &space);
     if (problem == NULL && !config_read_port(port, strcspn(port, "/"), 0, &number))
         problem = "the port is a number from 0 to 65535; write ADDR:PORT";

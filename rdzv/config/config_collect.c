@@ -221,21 +221,17 @@ static const struct setting *find_argument(const struct parse *p, const struct s
     return NULL;
 }
 
-static bool settings_contradict(const struct setting *a, const struct setting *b)
-{
-    return a->source == b->source && a->option == b->option && a->row != b->row &&
-           strcmp(a->value, b->value) != 0;
-}
-
 /* Refuses two flags for the same thing, so that no user must know which one counts. */
 bool config_check_pairs(struct parse *p)
 {
     for (size_t i = 0; i < p->settings.count; i++) {
         for (size_t j = 0; j < i; j++) {
-            if (settings_contradict(&p->settings.items[i], &p->settings.items[j]))
-                return config_fail(p, &p->settings.items[i],
-                                   "sets what %s sets, to another value; keep one of the two",
-                                   CONFIG_LABEL(&p->settings.items[j]));
+            const struct setting *a = &p->settings.items[i], *b = &p->settings.items[j];
+
+            if (a->source == b->source && a->option == b->option && a->row != b->row &&
+                strcmp(a->value, b->value) != 0)
+                return config_fail(p, a, "sets what %s sets, to another value; keep one of the two",
+                                   CONFIG_LABEL(b));
         }
     }
     return true;
@@ -376,15 +372,6 @@ static bool read_entry(struct parse *p, struct config_entry *entry, bool etcd_fi
     return add_entry(p, entry, s);
 }
 
-static bool read_entries(struct parse *p, bool etcd_file)
-{
-    for (size_t i = 0; i < p->file.count; i++) {
-        if (!read_entry(p, &p->file.entries[i], etcd_file))
-            return false;
-    }
-    return true;
-}
-
 /* Reads a file of settings, and adds them to the present ones. `from` names the file, and counts
  * as one of the file's. */
 static bool read_file(struct parse *p, struct setting from)
@@ -407,7 +394,11 @@ static bool read_file(struct parse *p, struct setting from)
     if (!ok)
         return config_refuse(p, from.etcd_file, NULL, "%.250s:%u:%u: %s", p->file_name,
                              error.at.line, error.at.column, error.text);
-    return read_entries(p, from.etcd_file);
+    for (size_t i = 0; i < p->file.count; i++) {
+        if (!read_entry(p, &p->file.entries[i], from.etcd_file))
+            return false;
+    }
+    return true;
 }
 
 /* With its --config-file, etcd ignores its other flags and variables; ours stay in force. */

@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-static void set_defaults(struct parse *p)
-{
-    p->config.elastic.silent_restart_ms = 60000;
-    config_apply_initial(p);
-    (void)config_check_plaintext(&p->config, "loopback");
-}
-
 static bool apply_settings(struct parse *p)
 {
     for (size_t i = 0; i < p->settings.count; i++) {
@@ -85,7 +78,9 @@ bool config_parse(int argc, char *const argv[], char *const environment[], struc
     bool ok;
 
     *error = (struct config_error){.exit_code = 2};
-    set_defaults(&p);
+    p.config.elastic.silent_restart_ms = 60000;
+    config_apply_initial(&p);
+    (void)config_check_plaintext(&p.config, "loopback");
     p.is_named_etcd = p.as_etcd = argc > 0 && strcmp(basename(argv[0]), "etcd") == 0;
     if (p.as_etcd) { /* an etcd answers every name, and tells every web page */
         string_list_add(&p.config.cors, "*", 1);

@@ -323,20 +323,18 @@ void engine_forget_ranks(struct engine *e, struct engine_space *space, struct sl
     log_forgotten(space, count, "all ranks of a job have gone");
 }
 
-static void trim_space(struct space *space)
-{
-    keymap_trim(&space->keys);
-    for (size_t i = 0; i < space->worker_stores.count; i++)
-        keymap_trim(&space->worker_stores.items[i]->keys);
-}
-
 void engine_tick(struct engine *e)
 {
     uint64_t timeout = e->options.space_idle_timeout_ms, now = engine_now_ms(e);
     struct engine_space *space;
 
-    TAILQ_FOREACH(space, &e->spaces, entry)
-        trim_space(space->store);
+    TAILQ_FOREACH(space, &e->spaces, entry) {
+        const struct worker_stores *stores = &space->store->worker_stores;
+
+        keymap_trim(&space->store->keys);
+        for (size_t i = 0; i < stores->count; i++)
+            keymap_trim(&stores->items[i]->keys);
+    }
     if (timeout == 0)
         return;
     TAILQ_FOREACH(space, &e->spaces, entry) {

@@ -185,14 +185,6 @@ static bool sync_is_due(const struct journal_writer *w)
            (w->stop || w->now.pending_bytes > w->pending_max / 4 || now_ns() >= w->sync_at_ns);
 }
 
-/* Mode always; in mode batch the loop does so. The answers are on their way already. */
-static void journal_writer_mark(struct journal_writer *w)
-{
-    pthread_mutex_unlock(&w->lock);
-    journal_mark(w->journal);
-    pthread_mutex_lock(&w->lock);
-}
-
 /* Mode batch: what was written before a write failed has been answered, and is synced in time all
  * the same. */
 static bool may_sync(const struct journal_writer *w)
@@ -216,16 +208,12 @@ static bool step_journal(struct journal_writer *w)
     error = sync_journal(w);
     if (error != 0)
         journal_writer_fail(w, "syncing the journal", error);
-    else if (w->mode == JOURNAL_WRITER_ALWAYS && w->unwritten == NULL)
-        journal_writer_mark(w);
-    return true;
-}
-
-static bool step_fault(struct journal_writer *w)
-{
-    if (!w->failed || (!w->stop && now_ns() < w->retry_at_ns))
-        return false;
-    try_again(w);
+    if (error == 0 && w->mode == JOURNAL_WRITER_ALWAYS && w->unwritten == NULL) {
+        /* In mode batch the loop does so. The answers are on their way already. */
+        pthread_mutex_unlock(&w->lock);
+        journal_mark(w->journal);
+        pthread_mutex_lock(&w->lock);
+    }
     return true;
 }
 
@@ -373,8 +361,10 @@ void *journal_writer_main(void *arg)
     if (error != 0)
         journal_writer_fail(w, "keeping 4 MiB in reserve", error);
     while (!w->stop) {
-        bool done = step_fault(w);
+        bool done = w->failed && now_ns() >= w->retry_at_ns;
 
+        if (done)
+            try_again(w);
         done = step_journal(w) || done;
         done = step_snapshot(w) || done;
         done = step_disk(w) || done;

@@ -175,21 +175,15 @@ static void put_quoted_value(struct writer *w, struct slice value)
     }
 }
 
-static void put_field_key(struct writer *w, const char *key)
-{
-    bool json = state.format == LOG_FORMAT_JSON;
-
-    writer_str(w, json ? ",\"" : " ");
-    writer_str(w, key);
-    writer_str(w, json ? "\":" : "=");
-}
-
 /* Whole, or not at all: false. */
 static bool put_field(struct writer *w, struct log_field field)
 {
+    bool json = state.format == LOG_FORMAT_JSON;
     size_t start = w->len;
 
-    put_field_key(w, field.key);
+    writer_str(w, json ? ",\"" : " ");
+    writer_str(w, field.key);
+    writer_str(w, json ? "\":" : "=");
     switch (field.kind) {
     case LOG_KIND_U64:
         json_u64(w, field.as.u64);

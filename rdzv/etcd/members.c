@@ -119,13 +119,6 @@ void etcd_members_handle(const struct http_request *r)
         reply_message(r, 404, "Not found", HTTP_ETCD_CLUSTER);
 }
 
-static bool is_url_of(const char *url, struct slice scheme, struct slice host)
-{
-    struct slice text = slice_str(url);
-
-    return slice_starts_with(text, scheme) && slice_equal(slice_from(text, scheme.len), host);
-}
-
 /* The URL that the client used comes first: when python-etcd reconnects, it looks for this URL in
  * the list, and fails if the list lacks it. */
 static void write_machines(struct writer *w, const struct http_request *r,
@@ -139,7 +132,9 @@ static void write_machines(struct writer *w, const struct http_request *r,
         writer_slice(w, host);
     }
     for (size_t i = 0; i < urls->count && !host_is_the_url(r); i++) {
-        if (is_url_of(urls->items[i], scheme, host) ||
+        struct slice url = slice_str(urls->items[i]);
+
+        if ((slice_starts_with(url, scheme) && slice_equal(slice_from(url, scheme.len), host)) ||
             (i > 0 && strcmp(urls->items[i], urls->items[i - 1]) == 0))
             continue;
         if (any)
@@ -216,13 +211,6 @@ static void write_self(struct writer *w, const struct http_request *r)
     writer_str(w, "},\"recvAppendRequestCnt\":0,\"sendAppendRequestCnt\":0}");
 }
 
-static void write_leader(struct writer *w, const struct http_request *r)
-{
-    json_open(w, '{');
-    json_member_str(w, "leader", ETCD_ID(r->http->member_id));
-    writer_str(w, ",\"followers\":{}}");
-}
-
 static void write_store(struct writer *w, const struct tree *t)
 {
     static const struct {
@@ -254,11 +242,14 @@ void etcd_stats_handle(const struct http_request *r)
     struct reply_body body;
 
     reply_body_begin(&body);
-    if (slice_is(name, "self"))
+    if (slice_is(name, "self")) {
         write_self(&body.w, r);
-    else if (slice_is(name, "leader"))
-        write_leader(&body.w, r);
-    else
+    } else if (slice_is(name, "leader")) {
+        json_open(&body.w, '{');
+        json_member_str(&body.w, "leader", ETCD_ID(r->http->member_id));
+        writer_str(&body.w, ",\"followers\":{}}");
+    } else {
         write_store(&body.w, &r->space->store->tree);
+    }
     reply_body_send(r, &(struct reply){.status = 200, .content_type = HTTP_JSON}, &body);
 }

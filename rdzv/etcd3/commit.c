@@ -282,18 +282,6 @@ static void commit_refused(struct journal_etcd *j, const Etcd3__TxnResponse *t)
         report_conflict(j);
 }
 
-/* etcd takes less than this entry: true: it is made again, smaller. Not if a copy may have been
- * taken: then it is sent as it is. */
-static bool commit_shrink(struct journal_etcd *j, const struct grpc_answer *a)
-{
-    struct journal_commit *c = &j->commit;
-
-    if (c->lost > 0 || !journal_shrink(j, a, c->bytes))
-        return false;
-    c->open = false;
-    return true;
-}
-
 static void commit_failed(struct journal_etcd *j, const struct grpc_answer *a)
 {
     struct journal_commit *c = &j->commit;
@@ -301,7 +289,11 @@ static void commit_failed(struct journal_etcd *j, const struct grpc_answer *a)
     if (!journal_note_failure(j, a)) {
         c->lost++;
         c->again_ms = journal_now_ms(j) + (c->lost > 1 ? BUSY_MS : 0);
-    } else if (!commit_shrink(j, a)) {
+    } else if (c->lost == 0 && journal_shrink(j, a, c->bytes)) {
+        /* Etcd takes less than this entry, so it is made again, smaller. If a copy may have been
+         * taken, it is sent as it is. */
+        c->open = false;
+    } else {
         bool is_busy = a->code == 2 || a->code == 16 || strstr(a->text, "auth store") != NULL;
 
         c->refused = c->refused || !is_busy;

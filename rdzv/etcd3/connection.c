@@ -137,16 +137,6 @@ bool journal_shrink(struct journal_etcd *j, const struct grpc_answer *a, size_t 
     return true;
 }
 
-/* Some members answer, but cannot serve: a member without a leader, a learner, or a proxy whose
- * member is away. */
-static void note_unclear(struct journal_etcd *j, const struct grpc_answer *a)
-{
-    if (a->code != GRPC_UNCLEAR && ++j->connection.unclear >= UNCLEAR_MOST) {
-        j->connection.unclear = 0;
-        grpc_leave(j->connection.grpc, "cannot serve");
-    }
-}
-
 /* A served request proves that the fault is over. */
 static void note_fault(struct journal_etcd *j, const char *where, int code, const char *reason)
 {
@@ -169,8 +159,12 @@ bool journal_note_failure(struct journal_etcd *j, const struct grpc_answer *a)
     bool clear = journal_is_refusal(a);
 
     j->stats.failures++;
-    if (!clear)
-        note_unclear(j, a);
+    /* Some members answer, but cannot serve: a member without a leader, a learner, or a proxy whose
+     * member is away. */
+    if (!clear && a->code != GRPC_UNCLEAR && ++j->connection.unclear >= UNCLEAR_MOST) {
+        j->connection.unclear = 0;
+        grpc_leave(j->connection.grpc, "cannot serve");
+    }
     if (is_about_login(a) && j->options.config->user != NULL) {
         j->connection.up = false;
         grpc_set_token(j->connection.grpc, NULL);
@@ -337,22 +331,18 @@ static void connection_on_link(void *arg, bool up)
         j->pump(j);
 }
 
-/* Records why no connection exists. */
-static void note_no_connection(struct journal_etcd *j)
-{
-    const struct grpc_status status = grpc_status(j->connection.grpc);
-    char why[GRPC_TEXT_MAX]; /* as those who called are told it */
-
-    snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, status.reason);
-    if (why[0] != '\0')
-        note_fault(j, status.failed_endpoint, GRPC_UNCLEAR, why);
-}
-
 void connection_tick(struct journal_etcd *j)
 {
+    struct grpc_status status;
+    char why[GRPC_TEXT_MAX]; /* as those who called are told it */
+
     grpc_tick(j->connection.grpc);
-    if (j->state != JOURNAL_LEADS)
-        note_no_connection(j);
+    if (j->state == JOURNAL_LEADS)
+        return;
+    status = grpc_status(j->connection.grpc);
+    snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, status.reason);
+    if (why[0] != '\0') /* there is no connection */
+        note_fault(j, status.failed_endpoint, GRPC_UNCLEAR, why);
 }
 
 int connection_open(struct journal_etcd *j, uint64_t random)

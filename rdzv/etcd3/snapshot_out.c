@@ -243,16 +243,6 @@ static void chunk_done(struct journal_etcd *j)
         o->step = SNAPSHOT_POINTS;
 }
 
-static void pointer_done(struct journal_etcd *j)
-{
-    struct snapshot_out *o = &j->out;
-
-    o->before = j->log.pointer.at.index;
-    follow_note_snapshot(j, &o->pointer);
-    j->stats.bytes_behind -= o->replaces;
-    o->step = SNAPSHOT_REMOVES;
-}
-
 static void all_done(struct journal_etcd *j)
 {
     const struct snapshot_out *o = &j->out;
@@ -267,12 +257,17 @@ static void all_done(struct journal_etcd *j)
 
 static void step_done(struct journal_etcd *j)
 {
-    switch (j->out.step) {
+    struct snapshot_out *o = &j->out;
+
+    switch (o->step) {
     case SNAPSHOT_CHUNKS:
         chunk_done(j);
         break;
     case SNAPSHOT_POINTS:
-        pointer_done(j);
+        o->before = j->log.pointer.at.index;
+        follow_note_snapshot(j, &o->pointer);
+        j->stats.bytes_behind -= o->replaces;
+        o->step = SNAPSHOT_REMOVES;
         break;
     case SNAPSHOT_REMOVES:
         all_done(j);

@@ -95,29 +95,19 @@ static void note_nodes(struct etcd_run *r, int64_t now_us)
     }
 }
 
-static void note_closed(struct etcd_run *r, const char *by, int64_t now_us)
-{
-    char why[HISTORY_TEXT_MAX];
-
-    snprintf(why, sizeof why, "an agent%s%s closed the run", by == NULL ? "" : " at ",
-             by == NULL ? "" : by);
-    history_end(&r->history, why, now_us);
-}
-
-/* Torch completes a round with the write by which the MAX-th node joins, or later, when the last
- * call is over. */
-static bool has_reached_max(const struct run_view *v)
-{
-    return v->before.count > 0 && v->participants > torch_state_participants(&v->before);
-}
-
 static void note_changes(struct etcd_run *r, const char *by, int64_t now_us)
 {
     const struct torch_state *state = &r->view.state, *before = &r->view.before;
     bool same_round = before->round == state->round;
+    /* Torch completes a round with the write by which the MAX-th node joins, or later, when the
+     * last call is over. */
+    bool is_full = before->count > 0 && r->view.participants > torch_state_participants(before);
+    char why[HISTORY_TEXT_MAX];
 
     if (state->closed) {
-        note_closed(r, by, now_us);
+        snprintf(why, sizeof why, "an agent%s%s closed the run", by == NULL ? "" : " at ",
+                 by == NULL ? "" : by);
+        history_end(&r->history, why, now_us);
         return;
     }
     note_nodes(r, now_us);
@@ -125,7 +115,7 @@ static void note_changes(struct etcd_run *r, const char *by, int64_t now_us)
     if (state->has_deadline && !(same_round && before->has_deadline))
         history_last_call(&r->history, r->view.participants);
     if (state->complete && !(same_round && before->complete))
-        history_complete(&r->history, r->view.participants, has_reached_max(&r->view), now_us);
+        history_complete(&r->history, r->view.participants, is_full, now_us);
 }
 
 bool etcd_run_update(struct etcd_run *r, struct slice value, const char *by, int64_t now_us)

@@ -154,35 +154,19 @@ static const char *token_say_wrong(const struct config *config)
     return "The token is neither that of --admin-token-file nor that of --read-token-file";
 }
 
-/* True: the address has sent wrong tokens, and its waiting time is not over. */
-static bool is_held_off(const struct http_request *r)
-{
-    struct engine *e = http_engine(r);
-
-    if (backoff_allows(r->http->backoff, &r->conn->peer, engine_now_ms(e)))
-        return false;
-    refusal_note(&e->stats, REFUSAL_BACKOFF, &r->conn->peer, (struct slice){0});
-    return true;
-}
-
-static void note_wrong(const struct http_request *r)
-{
-    struct engine *e = http_engine(r);
-
-    backoff_failed(r->http->backoff, &r->conn->peer, engine_now_ms(e));
-    refusal_note(&e->stats, REFUSAL_TOKEN, &r->conn->peer, (struct slice){0});
-}
-
 /* Compares the token that the request has sent. BEARER_NOBODY: *why is a sentence for the client,
  * and the token counts as wrong, unless a file that may hold it cannot be read now. */
 static enum bearer find_bearer(const struct http_request *r, const char **why)
 {
     const struct config *config = r->http->config;
+    struct engine *e = http_engine(r);
     enum token_result admin, reader;
 
     *why = "Too many wrong tokens came from this address: wait for some seconds";
-    if (is_held_off(r))
+    if (!backoff_allows(r->http->backoff, &r->conn->peer, engine_now_ms(e))) {
+        refusal_note(&e->stats, REFUSAL_BACKOFF, &r->conn->peer, (struct slice){0});
         return BEARER_NOBODY;
+    }
     admin = token_compare(r, config->admin_token_file, "--admin-token-file");
     if (admin == TOKEN_RIGHT)
         return BEARER_OPERATOR;
@@ -191,7 +175,8 @@ static enum bearer find_bearer(const struct http_request *r, const char **why)
         return BEARER_READER;
     *why = "A token's file cannot be read; rdzvd's log says which, and why";
     if (admin == TOKEN_WRONG && reader == TOKEN_WRONG) {
-        note_wrong(r);
+        backoff_failed(r->http->backoff, &r->conn->peer, engine_now_ms(e));
+        refusal_note(&e->stats, REFUSAL_TOKEN, &r->conn->peer, (struct slice){0});
         *why = token_say_wrong(config);
     }
     return BEARER_NOBODY;

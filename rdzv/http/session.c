@@ -309,18 +309,14 @@ void http_wake_job(struct conn *c)
 /* --- Endpoints. --- */
 
 /* Most requests name one key, or a page of the daemon that is quickly made; of others their routes
- * say so. */
-static bool is_slow(const struct http_request *r, const struct http_route *route)
-{
-    return !(route->flags & ROUTE_FAST) ||
-           http_session_of(r->conn)->raw_at + PATH_WEIGHT * r->path.len > FAST_SIZE ||
-           (!http_is_reading(r) && r->space->store->tree.hub.registered > FAST_WATCHES);
-}
-
-/* False: it must wait for a slice. */
+ * say so. False: a slow request must wait for a slice. */
 static bool has_slice(const struct http_request *r, const struct http_route *route)
 {
-    return !is_slow(r, route) || conn_begin_slice(r->conn);
+    bool is_slow = !(route->flags & ROUTE_FAST) ||
+                   http_session_of(r->conn)->raw_at + PATH_WEIGHT * r->path.len > FAST_SIZE ||
+                   (!http_is_reading(r) && r->space->store->tree.hub.registered > FAST_WATCHES);
+
+    return !is_slow || conn_begin_slice(r->conn);
 }
 
 bool http_handle_again(const struct http_request *r, struct http_job *job)

@@ -242,15 +242,6 @@ static void conn_note_reason(struct conn *c, const char *reason)
         c->backend->reason = reason;
 }
 
-static void note_dropped(struct conn *c, enum drop_reason why, const char *reason)
-{
-    if (c->backend != NULL && c->backend->reason == NULL) {
-        c->backend->is_dropped = true;
-        c->backend->why = (uint8_t)why;
-    }
-    conn_note_reason(c, reason);
-}
-
 void conn_close(struct conn *c, const char *reason)
 {
     if (c->end == CONN_CLOSED)
@@ -269,7 +260,11 @@ static void report_drop(struct conn *c, enum drop_reason why, const char *reason
                 log_str("protocol", conn_protocol(c)), log_str("space", conn_space(c)->store->name),
                 log_str("reason", reason), log_if(detail.len != 0, log_bytes("detail", detail)));
     conn_net(c)->engine->stats.dropped[why]++;
-    note_dropped(c, why, reason);
+    if (c->backend != NULL && c->backend->reason == NULL) {
+        c->backend->is_dropped = true;
+        c->backend->why = (uint8_t)why;
+    }
+    conn_note_reason(c, reason);
 }
 
 void conn_fail(struct conn *c, int error)

@@ -68,16 +68,6 @@ static uint64_t take_new(uint64_t *seen, uint64_t now)
     return count;
 }
 
-static void count_requests(struct latency *l, uint64_t took_ns)
-{
-    struct stats *s = l->stats;
-
-    durations_add(&s->c10d_durations, REQUEST_FIRST_NS, took_ns,
-                  take_new(&l->c10d_requests, stats_c10d_requests(s)));
-    durations_add(&s->http_durations, REQUEST_FIRST_NS, took_ns,
-                  take_new(&l->http_requests, s->http_requests));
-}
-
 void latency_sample(struct latency *l)
 {
     l->c10d_requests = stats_c10d_requests(l->stats);
@@ -97,7 +87,10 @@ void latency_count(struct latency *l, uint64_t took_ns)
     if (took_ns > s->longest_iteration_ns)
         s->longest_iteration_ns = took_ns;
     if (l->samples > 0) {
-        count_requests(l, took_ns);
+        durations_add(&s->c10d_durations, REQUEST_FIRST_NS, took_ns,
+                      take_new(&l->c10d_requests, stats_c10d_requests(s)));
+        durations_add(&s->http_durations, REQUEST_FIRST_NS, took_ns,
+                      take_new(&l->http_requests, s->http_requests));
         l->samples--;
     }
     latency_set_limit(l);

@@ -137,21 +137,12 @@ static void set_socket_options(int fd)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
-static void log_listening(const struct listener *l)
-{
-    char text[CONFIG_ADDRESS_MAX];
-
-    log_event(LOG_INFO, "listening",
-              log_str("address", l->spec->path != NULL ? config_format_address(l->spec, text)
-                                                       : listen_address(l, text)),
-              log_str("space", l->spec->space));
-}
-
 /* NULL with errno if memory is short or the socket cannot be watched; then `fd` is closed. */
 static struct listener *listener_add(struct net *n, const struct listen_spec *spec, int fd,
                                      listen_accept_fn accept)
 {
     struct listener *l = account_request(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *l);
+    char text[CONFIG_ADDRESS_MAX];
     struct peer self;
 
     if (l == NULL) {
@@ -170,7 +161,10 @@ static struct listener *listener_add(struct net *n, const struct listen_spec *sp
         return NULL;
     }
     TAILQ_INSERT_TAIL(&n->listeners, l, entry);
-    log_listening(l);
+    log_event(LOG_INFO, "listening",
+              log_str("address", spec->path != NULL ? config_format_address(spec, text)
+                                                    : listen_address(l, text)),
+              log_str("space", spec->space));
     return l;
 }
 

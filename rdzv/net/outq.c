@@ -87,16 +87,6 @@ void outq_init(struct outq *q)
     TAILQ_INIT(&q->parts);
 }
 
-static struct out_part *part_alloc(struct outq *q, size_t cap)
-{
-    enum account_class class = q->bytes <= SHORT_QUEUE ? ACCOUNT_SMALL : ACCOUNT_ORDINARY;
-    struct out_part *p = account_request(ACCOUNT_ANSWERS, class, sizeof *p + cap);
-
-    if (p == NULL)
-        q->broken = true;
-    return p;
-}
-
 /* NULL: memory is short, and the queue is broken. */
 static struct out_part *add_part(struct outq *q, struct out_pool *pool, enum part_kind kind,
                                  size_t room)
@@ -109,7 +99,10 @@ static struct out_part *add_part(struct outq *q, struct out_pool *pool, enum par
         TAILQ_REMOVE(&shelf->free, p, entry);
         shelf->count--;
     } else {
-        p = part_alloc(q, cap);
+        p = account_request(ACCOUNT_ANSWERS,
+                            q->bytes <= SHORT_QUEUE ? ACCOUNT_SMALL : ACCOUNT_ORDINARY,
+                            sizeof *p + cap);
+        q->broken = q->broken || p == NULL;
         if (p == NULL)
             return NULL;
     }

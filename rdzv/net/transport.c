@@ -368,15 +368,6 @@ static void read_and_answer(struct net *n)
     flush_bulk(n);
 }
 
-/* Those who have just asked for little have their answers before anybody's long work goes on. */
-static void answer_first(struct net *n)
-{
-    budget_begin_part(&n->budget, BUDGET_END_NS);
-    engine_commit(n->engine);
-    queue_committed(n);
-    flush_queued(n);
-}
-
 static size_t freed_since(size_t total)
 {
     return account.total < total ? total - account.total : 0;
@@ -454,16 +445,6 @@ static void run_fast(struct net *n, uint64_t limit_ns)
         input_run_deferred(TAILQ_FIRST(&n->deferred));
 }
 
-/* The first request may have come with its end. */
-static void run_handshake(struct conn *c)
-{
-    conn_set_input(c, INPUT_READY);
-    if (handshake_run(c))
-        input_receive(c);
-    else
-        conn_update_events(c);
-}
-
 static void run_slow(struct net *n, uint64_t limit_ns)
 {
     size_t count = n->deferred_count;
@@ -473,10 +454,14 @@ static void run_slow(struct net *n, uint64_t limit_ns)
         struct conn *c = TAILQ_FIRST(&n->slow);
 
         n->slice_owner = c;
+        if (c->wire != WIRE_KNOWN)
+            conn_set_input(c, INPUT_READY);
         if (c->wire == WIRE_KNOWN)
             input_run_deferred(c);
+        else if (handshake_run(c))
+            input_receive(c); /* the first request may have come with its end */
         else
-            run_handshake(c);
+            conn_update_events(c);
         n->slice_owner = NULL;
     }
 }
@@ -485,7 +470,13 @@ void transport_run_deferred(struct net *n)
 {
     unsigned part = n->cut_off > 0 ? 4 : 1; /* other clients have unread requests */
 
-    answer_first(n);
+    if (n->deferred_count == 0)
+        return;
+    /* Clients that have just asked for little get their answers before long work goes on. */
+    budget_begin_part(&n->budget, BUDGET_END_NS);
+    engine_commit(n->engine);
+    queue_committed(n);
+    flush_queued(n);
     run_fast(n, BUDGET_DEFERRED_NS / part);
     if (n->cut_off % part == 0) /* one slice may take as long as all reading */
         run_slow(n, BUDGET_SLOW_NS);

@@ -19,14 +19,9 @@ static inline void transport_end_reading(struct net *n)
     n->cut_off = n->budget.over ? n->cut_off + 1 : 0;
 }
 
-static inline bool transport_has_deferred(const struct net *n)
-{
-    return n->deferred_count > 0;
-}
-
-/* Sends the answers of this iteration, then resumes connections that an earlier iteration deferred,
- * each with a new budget, as many as the iteration has time for. If reading was cut off there is
- * less time, and most such iterations run no slow request. */
+/* If an earlier iteration has deferred connections: sends the answers of this iteration, then
+ * resumes those connections, each with a new budget, as many as the iteration has time for. If
+ * reading was cut off there is less time, and most such iterations run no slow request. */
 void transport_run_deferred(struct net *n);
 
 /* Serves woken clients, commits, and sends committed answers, until no work is left or the budget

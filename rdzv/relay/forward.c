@@ -95,13 +95,6 @@ static void init_forward(struct forward *forward, struct forwards *f, const stru
                                                                  .cluster_id = cluster_id});
 }
 
-/* Who comes to a Unix socket, or for metrics alone, comes for this process: a replica passes that
- * on only if others use the same space. */
-static bool has_clients(const struct config *config, const struct listen_spec *spec)
-{
-    return config_is_relay(config) || (spec->path == NULL && !spec->metrics_only);
-}
-
 void forwards_init(struct forwards *f, struct net *net, const struct config *config, uint64_t seed,
                    uint64_t *cluster_id)
 {
@@ -112,7 +105,10 @@ void forwards_init(struct forwards *f, struct net *net, const struct config *con
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct listen_spec *spec = &config->listeners[i];
 
-        if (has_clients(config, spec) && forward_of_space(f, spec->space) == NULL)
+        /* Who comes to a Unix socket, or for metrics alone, comes for this process: a replica
+         * passes that on only if others use the same space. */
+        if ((config_is_relay(config) || (spec->path == NULL && !spec->metrics_only)) &&
+            forward_of_space(f, spec->space) == NULL)
             f->list[f->count++].space = spec->space;
     }
     for (size_t i = 0; i < f->count; i++)
@@ -204,19 +200,14 @@ void forwards_stop_waiting(struct forwards *f)
 
 /* --- How it is. --- */
 
-static bool is_linked(const struct forward *forward, uint64_t now_ns)
-{
-    const struct relay *r = &forward->relay;
-
-    return r->link || (r->welcomed && now_ns - r->away_since_ns < LINK_MISSED_NS);
-}
-
 bool forwards_are_linked(const struct forwards *f)
 {
     uint64_t now_ns = clock_monotonic_ns(f->net->engine->options.clock);
 
     for (size_t i = 0; i < f->count; i++) {
-        if (!is_linked(&f->list[i], now_ns))
+        const struct relay *r = &f->list[i].relay;
+
+        if (!r->link && (!r->welcomed || now_ns - r->away_since_ns >= LINK_MISSED_NS))
             return false;
     }
     return true;

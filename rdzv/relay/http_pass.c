@@ -270,15 +270,6 @@ static bool watch_put_events(struct http_pass *p, struct slice data)
     return true;
 }
 
-/* The client has its head from before. */
-static bool watch_continue(const struct http_pass *p, const struct http_answer *a)
-{
-    uint64_t seen = p->trace.last > p->trace.from ? p->trace.last : p->trace.from;
-
-    return a->status == 200 && a->body == HTTP_BODY_CHUNKED && a->has_index &&
-           a->etcd_index >= seen;
-}
-
 static void learn_cluster(const struct http_pass *p, struct slice id)
 {
     char text[17] = "";
@@ -312,6 +303,8 @@ static bool pass_put_head(struct http_pass *p, const struct http_answer *a)
 /* False: the store's connection has ended. */
 static bool take_head(struct http_pass *p, const struct http_answer *a)
 {
+    uint64_t seen; /* by the client, which has its head from before */
+
     if (a->status < 200)
         return true; /* the head of the answer follows */
     p->in_body = true;
@@ -320,7 +313,9 @@ static bool take_head(struct http_pass *p, const struct http_answer *a)
     p->left = a->body == HTTP_BODY_LENGTH ? a->content_length : 0;
     if (!p->begun)
         return pass_put_head(p, a);
-    return watch_continue(p, a) ||
+    seen = p->trace.last > p->trace.from ? p->trace.last : p->trace.from;
+    return (a->status == 200 && a->body == HTTP_BODY_CHUNKED && a->has_index &&
+            a->etcd_index >= seen) ||
            pass_cut(p, "the store's history does not reach back to where the watch was");
 }
 
@@ -464,21 +459,14 @@ static void pass_on_drained(struct http_job *job)
 
 /* --- Beginning. --- */
 
-/* Reads the parameters of a request for etcd's keys. False: the request is another or invalid. */
-static bool read_parameters(const struct http_request *r, struct etcd_request *out)
+static void pass_read_request(struct http_pass *p, const struct http_request *r)
 {
     bool has_form = etcd_has_form(r->head->method, r->head->content_type);
     struct slice form = has_form ? r->body : (struct slice){0};
-    struct etcd_refusal why;
-
-    return http_is_below(r->path, "/v2/keys") &&
-           etcd_parse_request(r->head->method, form, r->head->target.query, out, &why);
-}
-
-static void pass_read_request(struct http_pass *p, const struct http_request *r)
-{
     struct etcd_request asked;
-    bool known = read_parameters(r, &asked);
+    struct etcd_refusal why;
+    bool known = http_is_below(r->path, "/v2/keys") &&
+                 etcd_parse_request(r->head->method, form, r->head->target.query, &asked, &why);
 
     p->to_head = r->head->method == HTTP_HEAD;
     p->repeatable = http_is_reading(r);

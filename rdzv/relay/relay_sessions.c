@@ -298,29 +298,24 @@ enum relay_taken relay_take_more(struct relay_client *s, const uint8_t *start, s
     return fill_request(s, s->filling, start);
 }
 
-/* True if the session may have one more open request; a silent one has a window. A large request
- * with an answer is sent alone: behind a silent request that the store cannot execute yet, the
- * store keeps so many bytes and no more. */
-static bool window_is_open(const struct relay_client *s, size_t size)
-{
-    return s->silent == 0 || (s->silent < RELAY_WINDOW && s->silent_bytes <= RELAY_WINDOW_BYTES &&
-                              size <= RELAY_WINDOW_BYTES - s->silent_bytes);
-}
-
-static bool all_have_room(const struct relay *r, size_t size)
-{
-    return size <= ALWAYS_TAKEN || r->pending_bytes == 0 ||
-           (r->pending_bytes < RELAY_KEPT_MAX && size <= RELAY_KEPT_MAX - r->pending_bytes);
-}
-
 static enum relay_hold hold_of(const struct relay_client *s, const struct c10d_request *req,
                                size_t size)
 {
+    const struct relay *r = s->relay;
     bool is_silent = !c10d_is_answered(req->op);
+    /* The session may have one more open request; a silent one has a window. A large request with
+     * an answer is sent alone: behind a silent request that the store cannot execute yet, the store
+     * keeps so many bytes and no more. */
+    bool is_open =
+        s->silent == 0 || (s->silent < RELAY_WINDOW && s->silent_bytes <= RELAY_WINDOW_BYTES &&
+                           size <= RELAY_WINDOW_BYTES - s->silent_bytes);
+    bool all_have_room =
+        size <= ALWAYS_TAKEN || r->pending_bytes == 0 ||
+        (r->pending_bytes < RELAY_KEPT_MAX && size <= RELAY_KEPT_MAX - r->pending_bytes);
 
-    if (s->asked != NULL || ((is_silent || size > RELAY_WINDOW_BYTES) && !window_is_open(s, size)))
+    if (s->asked != NULL || ((is_silent || size > RELAY_WINDOW_BYTES) && !is_open))
         return HELD_BY_ITSELF;
-    return all_have_room(s->relay, size) ? HELD_NOT : HELD_BY_ALL;
+    return all_have_room ? HELD_NOT : HELD_BY_ALL;
 }
 
 void relay_answer_cancel(struct relay_client *s)

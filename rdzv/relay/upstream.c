@@ -365,12 +365,6 @@ static void say_restart(struct upstream *u)
     upstream_put_frame(u, &frame);
 }
 
-static void on_restart(struct upstream *u, const struct relay_frame *frame)
-{
-    if (u->restart != NULL && !u->net->draining && restart_receive(u->restart, frame))
-        say_restart(u);
-}
-
 static bool is_replica(const struct upstream *u)
 {
     return u->config->journal.url != NULL;
@@ -443,21 +437,16 @@ static void on_welcome(struct upstream *u, struct slice payload)
     rdzv__relay_welcome__free_unpacked(w, NULL);
 }
 
-/* For /readyz, so without what would end a line or a word. */
-static void copy_reason(char out[UPSTREAM_REASON_MAX], struct slice why)
-{
-    snprintf(out, UPSTREAM_REASON_MAX, "the store refuses this relay: %.*s", (int)why.len,
-             (const char *)why.ptr);
-    for (char *c = out; *c != '\0'; c++)
-        *c = *c >= ' ' && *c < 0x7f ? *c : '?';
-}
-
 static void on_refused(struct upstream *u, const struct relay_frame *frame)
 {
     const struct slice why = frame->payload;
     char text[UPSTREAM_REASON_MAX];
 
-    copy_reason(text, why);
+    /* For /readyz, so without what would end a line or a word. */
+    snprintf(text, sizeof text, "the store refuses this relay: %.*s", (int)why.len,
+             (const char *)why.ptr);
+    for (char *c = text; *c != '\0'; c++)
+        *c = *c >= ' ' && *c < 0x7f ? *c : '?';
     if (frame->flags & RELAY_STANDS_BY) { /* as all replicas do but one */
         say_failed(u, LOG_INFO, text);
         if (u->waits) /* another replica leads, or this one lives: all are asked once more */
@@ -478,16 +467,18 @@ static void upstream_on_frame(struct upstream *u, const struct relay_frame *fram
 {
     const char *why = NULL;
 
-    if (u->state == UPSTREAM_HELLO && frame->kind == RELAY_WELCOME)
+    if (u->state == UPSTREAM_HELLO && frame->kind == RELAY_WELCOME) {
         on_welcome(u, frame->payload);
-    else if (frame->kind == RELAY_REFUSED)
+    } else if (frame->kind == RELAY_REFUSED) {
         on_refused(u, frame);
-    else if (u->state == UPSTREAM_HELLO)
+    } else if (u->state == UPSTREAM_HELLO) {
         upstream_fail(u, "the answer to HELLO is not WELCOME");
-    else if (frame->kind == RELAY_RESTART)
-        on_restart(u, frame);
-    else if (frame->kind != RELAY_PONG)
+    } else if (frame->kind == RELAY_RESTART) {
+        if (u->restart != NULL && !u->net->draining && restart_receive(u->restart, frame))
+            say_restart(u);
+    } else if (frame->kind != RELAY_PONG) {
         why = relay_receive(u->relay, frame);
+    }
     if (why != NULL)
         upstream_fail(u, why);
 }
