@@ -34,7 +34,7 @@ enum agent_link {
 /* Whether the run counts it among its agents. See rejoin.c. */
 enum agent_standing {
     STANDING_MEMBER,
-    STANDING_REJOINS,  /* the run was closed when it came: in run.rejoining */
+    STANDING_REJOINS,  /* the run is closed, and it was not in there: in run.rejoining */
     STANDING_REJECTED, /* the same; after --closed-run-wait the agent learns that the run is closed
                         */
 };
@@ -63,7 +63,7 @@ enum agent_held {
     HELD_SHIFTED,         /* a poll, for a second: pace.c */
     HELD_NUMBER,          /* a poll, until the agent can have a number: numbers.c */
     HELD_JOIN,            /* a write, until it is its number's turn: numbers.c */
-    HELD_REJOIN,          /* its first request, until the closed run is forgotten: rejoin.c */
+    HELD_REJOIN,          /* any, until the closed run is forgotten: rejoin.c */
     HELD_RELEASED,        /* it comes again as it was held: a poll is answered, a write is judged */
     HELD_RELEASED_ANSWER, /* it comes again, is done, and is answered */
     HELD_KINDS,

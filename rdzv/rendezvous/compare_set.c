@@ -373,7 +373,7 @@ void compare_set(struct step *s, const struct policy_event *event, bool is_done)
     /* With one that expects nothing every agent of every release introduces itself. */
     if (event->expected.len == 0 && !agent_is_introduced(a))
         agent_set_origin(a, ORIGIN_AGENT);
-    if (event->expected.len == 0 && rejoin_should_hold(s, a)) {
+    if (rejoin_should_hold(s, a)) {
         step_agent(s, POLICY_HOLD, a);
         return;
     }

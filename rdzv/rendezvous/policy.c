@@ -9,8 +9,6 @@
 /* The agent's held request does not come again. */
 static void drop_request(struct run *run, struct agent *a)
 {
-    if (run->meeting.next == a)
-        run->meeting.next = TAILQ_NEXT(a, entry);
     numbers_drop(run, a);
     agent_drop_held(run, a);
 }
@@ -154,9 +152,11 @@ static void polled(struct step *s, const struct policy_event *event)
     bool is_new = a->held == HELD_NONE;
 
     asked(s, event);
+    if (s->value.ptr == NULL && agent_is_introduced(a) && !agent_has_node(a))
+        step_put_value(s, slice_str(TORCH_RUN_SENTINEL)); /* its run is gone: it begins another */
     if (!repair_restore(s, a) || event->waits)
         return;
-    if (agent_is_held(a) ||
+    if (agent_is_held(a) || rejoin_should_hold(s, a) ||
         (is_new && (long_poll_should_hold(s, a, HELD_LONG) || meeting_should_hold(s, a) ||
                     pace_should_hold(s, a) ||
                     (agent_view_is_joining(s, a) && numbers_should_hold_poll(s, a)))))

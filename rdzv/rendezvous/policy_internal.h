@@ -139,8 +139,8 @@ void rejoin_leave(struct step *s, struct agent *a);
  * back. */
 void rejoin_set_aside(struct step *s, struct agent *a);
 void rejoin_take_back(struct step *s, struct agent *a);
-/* True: its compare-and-set, which expects nothing, waits until the run is forgotten, or for
- * closed_run_wait_ms. */
+/* True: the run is closed, and the agent was not in it: its request waits until the run is
+ * forgotten, or for closed_run_wait_ms. */
 bool rejoin_should_hold(struct step *s, struct agent *a);
 /* True: the job has ended well, and the agent's host must not begin it again. Its write is held
  * until another node has joined; if it is STANDING_REJECTED, it has waited for that in vain. */

@@ -1,8 +1,8 @@
-/* Agents that come for a run that is closed already.
+/* Agents that come for a run that is closed already, or have written nothing when it closes.
  *
  * Torch would tell them so: they end, are started anew, and learn the same. With 1,000 pods
  * retrying, one is always connected, so the closed run would never be idle for long enough to be
- * forgotten. Therefore they are not counted among its agents. Their first request is held, as a
+ * forgotten. Therefore they are not counted among its agents. Their next request is held, as a
  * slow network might hold it, until the run is forgotten: then they begin the next one. After
  * closed_run_wait_ms, which should be shorter than torch's own patience (read_timeout, 60 s), they
  * learn what torch would have told them.
@@ -52,6 +52,8 @@ void rejoin_leave(struct step *s, struct agent *a)
     struct run *run = s->run;
     bool counts = a->link != LINK_GONE && a->standing == STANDING_MEMBER;
 
+    if (run->meeting.next == a)
+        run->meeting.next = TAILQ_NEXT(a, entry);
     TAILQ_REMOVE(a->link == LINK_GONE ? &run->gone
                  : counts             ? &run->agents
                                       : &run->rejoining,
@@ -89,13 +91,26 @@ static void hold(struct step *s, struct agent *a, const char *why)
     agent_hold(s, a, HELD_REJOIN);
 }
 
+/* It is no member any more. */
+static void send_back(struct step *s, struct agent *a)
+{
+    if (a->standing != STANDING_MEMBER)
+        return;
+    rejoin_leave(s, a);
+    agent_set_standing(a, STANDING_REJOINS);
+    enter(s->run, a);
+}
+
 bool rejoin_should_hold(struct step *s, struct agent *a)
 {
     struct run *run = s->run;
+    bool was_in = a->standing == STANDING_MEMBER && (agent_has_node(a) || a->closes);
 
-    if (a->standing != STANDING_REJOINS || run->settings->closed_run_wait_ms == 0 ||
-        !is_closed(run) || run->orders.word == ORDER_CLOSE)
+    if (a->origin != ORIGIN_AGENT || a->standing == STANDING_REJECTED || was_in ||
+        run->settings->closed_run_wait_ms == 0 || !is_closed(run) ||
+        run->orders.word == ORDER_CLOSE)
         return false;
+    send_back(s, a);
     hold(s, a,
          run->failed ? "the run has failed: they begin it anew when its last agent has ended"
                      : "the run is closed: they begin it anew when all agents that were in it have "
@@ -125,11 +140,7 @@ bool rejoin_is_too_late(struct step *s, struct agent *a, struct slice host)
         return true;
     run->awaits_others = true;
     numbers_drop(run, a); /* another agent may join first */
-    if (a->standing == STANDING_MEMBER) {
-        rejoin_leave(s, a);
-        agent_set_standing(a, STANDING_REJOINS);
-        enter(run, a);
-    }
+    send_back(s, a);
     if (run->settings->closed_run_wait_ms == 0)
         agent_set_standing(a, STANDING_REJECTED);
     else

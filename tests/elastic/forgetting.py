@@ -79,6 +79,32 @@ def agents_wait_until_a_closed_run_is_forgotten():
 
 
 @case
+def agents_that_have_joined_nothing_when_the_run_closes_wait_as_well():
+    """They have introduced themselves before, and poll or write only now."""
+    with daemon("--closed-run-ttl", "100ms") as server:
+        a = Agent(server.port, "job", "a")
+        a.join(complete=True)
+        b, c = [Agent(server.port, "job", name) for name in "bc"]
+        c.read()
+        a.close_run()
+        b.begin_to_read()
+        b.expect_stop_waiting()
+        state = c.state()
+        state.wait_list.add(c.node)
+        c.beat(state)
+        c.send(modern.compare_set(c.key, c.seen, ts.dumps(state)))
+        check(all(e.is_silent(Peer(server.port)) for e in (b, c)), "held while one is there")
+        a.close()
+        server.wait_log(r"event=run_forgotten .*run=job closed=true keys=1 ")
+        b.seen, c.seen = b.blob(), c.blob()
+        same((b.seen, c.seen), (ts.SENTINEL, ts.SENTINEL), "the next run is a fresh one")
+        b.join()
+        c.join(complete=True)
+        b.read()
+        same(settle([b, c]), ("127.0.0.1", server.port), "they meet")
+
+
+@case
 def a_waiting_agent_is_rejected_after_closed_run_wait():
     with daemon("--closed-run-ttl", "100ms", "--closed-run-wait", "50ms") as server:
         a = closed_run(server)

@@ -456,6 +456,8 @@ const char *scene_poll(struct scene *s, struct agent *a)
             end_long_poll(s, (struct policy_event){.kind = AGENT_POLLED, .agent = a}, &before);
             policy_out_clear(&before);
         }
+        if (a->held == HELD_REJOIN)
+            return NULL;
         o = scene_output(s, POLICY_ANSWER_VALUE);
         shown = o == NULL ? slice_str(scene_get(s, "")) : o->value;
     }

@@ -83,7 +83,8 @@ struct agent *scene_return(struct scene *s, const struct agent *was);
 /* A compare-and-set of the run's key. What the agent is answered; NULL: it is held or closed. */
 const char *scene_cas(struct scene *s, struct agent *a, const char *expected, const char *desired);
 
-/* A GET of the run's key, as the daemon serves it: what the agent is shown. */
+/* A GET of the run's key, as the daemon serves it: what the agent is shown. NULL: it is held
+ * for a closed run. */
 const char *scene_poll(struct scene *s, struct agent *a);
 
 /* SET of a key of the round. True: it was swallowed. */

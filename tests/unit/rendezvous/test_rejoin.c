@@ -2,19 +2,38 @@
  * is over. */
 #include "tests/unit/rendezvous/scene.h"
 
-/* A run that agent "a" has closed and is still connected to. */
-static void closed_run(struct scene *s)
+static void close_run(struct scene *s)
 {
-    struct torch_state st;
+    struct torch_state st = scene_state_now(s);
     const char *now;
 
-    scene_meet(s, 1);
-    st = scene_state_now(s);
     now = scene_text(s, &st);
     st = scene_state(now);
     st.closed = true;
     scene_cas(s, &s->agents[0], now, scene_text(s, &st));
     assert_true(s->run.view.state.closed);
+}
+
+/* A run that agent "a" has closed and is still connected to. */
+static void closed_run(struct scene *s)
+{
+    scene_meet(s, 1);
+    close_run(s);
+}
+
+static void pass_ttl(struct scene *s)
+{
+    scene_pass(s, s->settings.closed_run_ttl_ms);
+    scene_event(s, RUN_TICK, NULL);
+}
+
+static bool is_shown_closed(struct scene *s, struct agent *a)
+{
+    struct torch_state shown = scene_state(scene_poll(s, a));
+    bool closed = shown.closed;
+
+    torch_state_free(&shown);
+    return closed;
 }
 
 static const char *knock(struct scene *s, struct agent *a)
@@ -46,12 +65,56 @@ static void an_agent_that_comes_for_it_waits_until_it_is_forgotten(void **state)
     assert_int_equal(s->run.agent_count, 2);
 }
 
+/* The run closes after they have introduced themselves. */
+static void an_agent_that_has_joined_nothing_waits_as_well(void **state)
+{
+    struct scene *s = *state;
+    struct agent *polls, *joins;
+    const char *seen, *wanted;
+
+    scene_meet(s, 1);
+    polls = scene_connect(s, true);
+    joins = scene_connect(s, true);
+    knock(s, polls);
+    seen = knock(s, joins);
+    close_run(s);
+    wanted = scene_waiting(s, seen, "c");
+    assert_null(scene_poll(s, polls));
+    assert_null(scene_cas(s, joins, seen, wanted));
+    assert_int_equal(s->run.agent_count, 1);
+    scene_disconnect(s, &s->agents[0]);
+    pass_ttl(s);
+    assert_int_equal(scene_count(s, POLICY_FORGET_RUN), 1);
+    assert_true(scene_has(s, POLICY_RESUME, polls) && scene_has(s, POLICY_RESUME, joins));
+    assert_null(scene_get(s, ""));
+    assert_string_equal(scene_poll(s, polls), SENTINEL); /* else it would wait for the key */
+    assert_string_equal(scene_cas(s, joins, seen, wanted), SENTINEL);
+    assert_int_equal(s->run.agent_count, 2);
+}
+
+static void an_agent_that_has_joined_nothing_learns_it_after_its_time(void **state)
+{
+    struct scene *s = *state;
+    struct agent *polls;
+
+    scene_meet(s, 1);
+    polls = scene_connect(s, true);
+    knock(s, polls);
+    close_run(s);
+    assert_null(scene_poll(s, polls));
+    scene_pass(s, s->settings.closed_run_wait_ms);
+    scene_event(s, RUN_TICK, NULL);
+    assert_true(scene_has(s, POLICY_RESUME, polls));
+    assert_true(is_shown_closed(s, polls));
+}
+
 static void an_agent_that_was_in_it_is_answered_at_once(void **state)
 {
     struct scene *s = *state;
 
     closed_run(s);
     assert_string_equal(knock(s, &s->agents[0]), scene_get(s, ""));
+    assert_true(is_shown_closed(s, &s->agents[0]));
 }
 
 /* Its relay has lost its link: what was held comes again over the next one, and is held for the
@@ -141,12 +204,6 @@ static void an_agent_that_waits_may_leave(void **state)
     scene_disconnect(s, early);
     assert_int_equal(s->run.held[HELD_REJOIN], 0);
     assert_true(TAILQ_EMPTY(&s->run.rejoining));
-}
-
-static void pass_ttl(struct scene *s)
-{
-    scene_pass(s, s->settings.closed_run_ttl_ms);
-    scene_event(s, RUN_TICK, NULL);
 }
 
 /* It waits for the keys of its round, or trains, and would find those of the next run. */
@@ -321,6 +378,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_agent_that_comes_for_it_waits_until_it_is_forgotten),
+        TEST(an_agent_that_has_joined_nothing_waits_as_well),
+        TEST(an_agent_that_has_joined_nothing_learns_it_after_its_time),
         TEST(an_agent_that_was_in_it_is_answered_at_once),
         TEST(a_request_that_comes_again_is_held_no_longer),
         TEST(it_learns_that_the_run_is_closed_after_its_time),
