@@ -129,17 +129,6 @@ static enum parse_result parse_items(struct answer *a, uint64_t count, size_t st
     return PARSE_DONE;
 }
 
-static enum parse_result read_answer_list(struct answer *a, struct c10d_reply *reply)
-{
-    enum parse_result result = parse_number(a, reply);
-
-    if (result != PARSE_DONE)
-        return result;
-    if (reply->number < 0)
-        return PARSE_BAD;
-    return parse_items(a, (uint64_t)reply->number, 8, reply);
-}
-
 static enum parse_result parse_nonce(struct answer *a, struct c10d_reply *reply)
 {
     uint32_t nonce;
@@ -174,7 +163,10 @@ static enum parse_result parse_answer(struct answer *a, enum c10d_op op, uint64_
     case C10D_MULTI_GET:
         return parse_items(a, asked, 0, reply);
     case C10D_LIST_KEYS:
-        return read_answer_list(a, reply);
+        result = parse_number(a, reply);
+        if (result != PARSE_DONE)
+            return result;
+        return reply->number < 0 ? PARSE_BAD : parse_items(a, (uint64_t)reply->number, 8, reply);
     case C10D_QUEUE_POP:
         result = parse_number(a, reply);
         return result == PARSE_DONE && reply->number > 0 ? read_answer_blob(a, &reply->value)

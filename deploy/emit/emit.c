@@ -85,18 +85,6 @@ static void emit_print_result(struct emit_arguments *o, struct emit_job *job, st
     yaml_file_free(&old);
 }
 
-static void emit(struct emit_arguments *o, struct diag *d)
-{
-    struct userfile user;
-    struct emit_job job = {0};
-
-    if (userfile_read(&user, o->files, o->file_count, o->sets, o->set_count, d) &&
-        emit_job_make(&job, &user, &o->job, d))
-        emit_print_result(o, &job, d);
-    emit_job_free(&job);
-    userfile_free(&user);
-}
-
 int run_emit(int argc, char **argv)
 {
     struct diag d = {0};
@@ -105,11 +93,16 @@ int run_emit(int argc, char **argv)
         .sets = arena_alloc(&d.arena, (size_t)argc * sizeof *o.sets),
         .profiles = arena_alloc(&d.arena, (size_t)argc * sizeof *o.profiles),
     };
+    struct userfile user = {0};
+    struct emit_job job = {0};
     int code;
 
     read_emit_arguments(&o, argc, argv, &d);
-    if (d.errors == 0)
-        emit(&o, &d);
+    if (d.errors == 0 && userfile_read(&user, o.files, o.file_count, o.sets, o.set_count, &d) &&
+        emit_job_make(&job, &user, &o.job, &d))
+        emit_print_result(&o, &job, &d);
+    emit_job_free(&job);
+    userfile_free(&user);
     code = diag_end(&d);
     return code == 0 ? o.differs : code;
 }

@@ -52,17 +52,6 @@ static bool is_foreign(const struct yaml_node *user, const struct yaml_node *set
     return user->count > 1 && 2 * ours < user->count;
 }
 
-static void *fail_format(const struct yaml_node *user, struct diag *d)
-{
-    const struct yaml_node *first = user->pairs[0].key;
-
-    return yaml_error(
-        d, first,
-        "these settings are of no format that emit knows: it reads %s (see `rdzv-manifest "
-        "list formats`), and --input-format NAME chooses one",
-        embedded_names(&d->arena, "formats"));
-}
-
 /* Finds the format of the user file by its keys. A format with settings that are not ours wins,
  * because its files may contain settings of ours, too. NULL: there is an error in the diag. */
 static struct yaml_node *recognise(struct job_maker *m)
@@ -83,7 +72,11 @@ static struct yaml_node *recognise(struct job_maker *m)
         ours = format;
     }
     if (is_foreign(m->settings, m->known))
-        return fail_format(m->settings, m->diag);
+        return yaml_error(
+            m->diag, m->settings->pairs[0].key,
+            "these settings are of no format that emit knows: it reads %s (see `rdzv-manifest "
+            "list formats`), and --input-format NAME chooses one",
+            embedded_names(&m->diag->arena, "formats"));
     return ours != NULL ? ours : embedded_load(data, "formats", "fms", NULL, m->diag);
 }
 

@@ -311,18 +311,6 @@ const struct job_run *job_parted_from(const struct job_view *v, const struct job
     return NULL;
 }
 
-static void job_link(struct job_view *v)
-{
-    for (size_t i = 0; i < v->all_count; i++) {
-        find_target(v, v->runs[i]);
-        v->runs[i]->store = store_of(v, v->runs[i]);
-    }
-    find_masters(v);
-    group_by_pods(v);
-    group_by_store(v);
-    job_find_behind(v);
-}
-
 /* --- All of it. --- */
 
 void job_find(struct job_view *v, struct kube_bundle *bundle)
@@ -341,7 +329,14 @@ void job_find(struct job_view *v, struct kube_bundle *bundle)
         if (o->type == KUBE_CONFIG_MAP)
             job_find_scripts(v, o);
     }
-    job_link(v);
+    for (size_t i = 0; i < v->all_count; i++) {
+        find_target(v, v->runs[i]);
+        v->runs[i]->store = store_of(v, v->runs[i]);
+    }
+    find_masters(v);
+    group_by_pods(v);
+    group_by_store(v);
+    job_find_behind(v);
 }
 
 /* --- The view of a bundle as JSON. --- */

@@ -11,16 +11,6 @@ static void add_label(struct kube_bundle *b, struct kube_pods *p, const char *ke
         (struct kube_label){key, value};
 }
 
-static void add_written_labels(struct kube_bundle *b, struct kube_pods *p)
-{
-    YAML_FOREACH_PAIR(label, kube_get(p->meta, "labels")) {
-        const char *value = yaml_text(label->value);
-
-        if (value != NULL)
-            add_label(b, p, label->key->text, value);
-    }
-}
-
 /* The policy that `rdzv-manifest policy` prints adds a relay to pods with this label. What the
  * policy adds has the place of the label. */
 static void add_injected(struct arena *a, struct kube_pods *p)
@@ -98,7 +88,10 @@ static struct kube_pods *pods_add(struct kube_bundle *b, const struct kube_objec
     if (*p->restart == '\0')
         p->restart = "Always";
     p->index = b->pod_count;
-    add_written_labels(b, p);
+    YAML_FOREACH_PAIR(label, kube_get(p->meta, "labels")) {
+        if (yaml_text(label->value) != NULL)
+            add_label(b, p, label->key->text, yaml_text(label->value));
+    }
     add_containers(&b->arena, p, over);
     arena_push(&b->arena, b->pods, b->pod_count, b->pod_cap) = p;
     return p;

@@ -177,25 +177,18 @@ static bool is_float(const char *text)
     return len > 0 && *end == '\0' && *text == '\0';
 }
 
-static const char *core_tag(const struct yaml_node *node)
-{
-    static const char prefix[] = "tag:yaml.org,2002:";
-
-    if (node->tag == NULL || strncmp(node->tag, prefix, sizeof prefix - 1) != 0)
-        return NULL;
-    return node->tag + sizeof prefix - 1;
-}
-
 enum yaml_type yaml_type(const struct yaml_node *node)
 {
+    static const char core[] = "tag:yaml.org,2002:";
     char digits[72];
     bool negative;
     int base;
-    const char *tag;
+    const char *tag = NULL;
 
     if (node == NULL || node->kind != YAML_SCALAR)
         return YAML_STRING;
-    tag = core_tag(node);
+    if (node->tag != NULL && strncmp(node->tag, core, sizeof core - 1) == 0)
+        tag = node->tag + sizeof core - 1;
     if (tag != NULL && text_is(tag, "str", "binary"))
         return YAML_STRING;
     /* `!!int "5"` is an integer. Without a tag, a quoted scalar is a string. */

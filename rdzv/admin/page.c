@@ -17,25 +17,20 @@ static bool page_is_known(const struct http_request *r)
             memmem(tags.ptr, tags.len, page_etag, strlen(page_etag)) != NULL);
 }
 
-/* A browser asks each time whether the page is still the same: it is that of this release. */
-static void write_page_headers(struct writer *w)
-{
-    writer_str(w, "Content-Security-Policy: ");
-    writer_str(w, page_policy);
-    writer_str(w, "\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-cache\r\nETag: ");
-    writer_str(w, page_etag);
-    writer_str(w, "\r\n");
-    writer_u8(w, '\0');
-    assert(w->len <= w->cap);
-}
-
 void admin_page_handle(const struct http_request *r)
 {
     uint8_t headers[PAGE_HEADERS_MAX];
     struct writer w = {.ptr = headers, .cap = sizeof headers};
     bool known = page_is_known(r);
 
-    write_page_headers(&w);
+    writer_str(&w, "Content-Security-Policy: ");
+    writer_str(&w, page_policy);
+    /* A browser asks each time whether the page is still the same: it is that of this release. */
+    writer_str(&w, "\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-cache\r\nETag: ");
+    writer_str(&w, page_etag);
+    writer_str(&w, "\r\n");
+    writer_u8(&w, '\0');
+    assert(w.len <= w.cap);
     reply_send(r, &(struct reply){
                       .status = known ? 304 : 200,
                       .content_type = known ? NULL : HTTP_HTML,

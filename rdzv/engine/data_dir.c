@@ -121,23 +121,11 @@ static void log_left_out(const struct data_dir *d, const struct journal_report *
                                     "the same"));
 }
 
-static void log_recovered(const struct data_dir *d, const struct journal_report *report,
-                          const struct recovery *r, uint64_t began_ns)
-{
-    uint64_t took_ns = clock_monotonic_ns(d->engine->options.clock) - began_ns;
-
-    log_event(LOG_INFO, "recovered", log_str("data_dir", d->path),
-              log_u64("snapshot", report->snapshot), log_u64("batches", r->batches),
-              log_u64("changes", r->changes),
-              log_u64("bytes", report->snapshot_bytes + report->batch_bytes),
-              log_u64("took_ms", took_ns / 1000000), log_u64("away_ms", d->engine->found.away_ms));
-}
-
 /* NULL after it logged why not. */
 static struct journal *data_dir_read(struct data_dir *d)
 {
     const struct journal_options options = {.fs = d->fs, .new_id = random_number() | 1};
-    uint64_t began_ns = clock_monotonic_ns(d->engine->options.clock);
+    uint64_t began_ns = clock_monotonic_ns(d->engine->options.clock), took_ns;
     struct journal_report report;
     struct recovery recovery;
     struct journal *journal;
@@ -156,7 +144,12 @@ static struct journal *data_dir_read(struct data_dir *d)
                                              /* a data directory knows only the wall clock */
                                              .away_by_wall_ms = recovery_away_ms(&recovery)};
     log_left_out(d, &report);
-    log_recovered(d, &report, &recovery, began_ns);
+    took_ns = clock_monotonic_ns(d->engine->options.clock) - began_ns;
+    log_event(LOG_INFO, "recovered", log_str("data_dir", d->path),
+              log_u64("snapshot", report.snapshot), log_u64("batches", recovery.batches),
+              log_u64("changes", recovery.changes),
+              log_u64("bytes", report.snapshot_bytes + report.batch_bytes),
+              log_u64("took_ms", took_ns / 1000000), log_u64("away_ms", d->engine->found.away_ms));
     return journal;
 }
 

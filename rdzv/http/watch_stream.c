@@ -43,18 +43,6 @@ void watch_stream_end(struct watch_stream *s, struct conn *c)
         conn_finish(c);
 }
 
-static void watch_stream_put(const struct watch_stream *s, struct conn *c, struct blob *chunk)
-{
-    struct slice json;
-
-    if (s->chunked) {
-        conn_share(c, chunk);
-        return;
-    }
-    json = tree_chunk_json(chunk);
-    conn_put(c, json.ptr, json.len);
-}
-
 static bool watch_stream_is_behind(const struct conn *c, const struct blob *chunk)
 {
     return c->output == OUTPUT_BLOCKED && c->out.bytes > BEHIND_BYTES &&
@@ -76,12 +64,17 @@ void watch_stream_send(struct watch_stream *s, struct conn *c, int max)
     struct blob *chunk;
 
     for (int i = 0; i < max && conn_is_open(c); i++) {
+        struct slice json;
+
         if (!conn_can_push(c) || (chunk = subscription_next(&s->watch->subscription)) == NULL)
             return;
+        json = tree_chunk_json(chunk);
         if (watch_stream_is_behind(c, chunk))
             watch_stream_lose(s, c);
+        else if (s->chunked)
+            conn_share(c, chunk);
         else
-            watch_stream_put(s, c, chunk);
+            conn_put(c, json.ptr, json.len);
         blob_unref(chunk);
         conn_charge(c, EVENT_COST);
     }

@@ -158,25 +158,20 @@ void watch_trace_restart(struct watch_trace *t)
 
 /* The name has one quote at its start and one near its end, so a byte that does not continue a
  * match can only start a new one. */
-static void look_for_name(struct watch_trace *t, uint8_t c)
-{
-    if (c == (uint8_t)name[t->matched])
-        t->matched++;
-    else
-        t->matched = c == (uint8_t)name[0];
-    if (t->matched == sizeof name - 1)
-        t->reading = READING_NUMBER;
-}
-
 static void read_index(struct watch_trace *t, struct slice s)
 {
     for (size_t i = 0; i < s.len && t->reading != READING_DONE; i++) {
-        if (t->reading != READING_NUMBER)
-            look_for_name(t, s.ptr[i]);
-        else if (byte_is_digit(s.ptr[i]))
-            t->current = t->current * 10 + (uint64_t)(s.ptr[i] - '0');
-        else
+        uint8_t c = s.ptr[i];
+
+        if (t->reading == READING_NUMBER && byte_is_digit(c)) {
+            t->current = t->current * 10 + (uint64_t)(c - '0');
+        } else if (t->reading == READING_NUMBER) {
             t->reading = READING_DONE;
+        } else {
+            t->matched = c == (uint8_t)name[t->matched] ? t->matched + 1 : c == (uint8_t)name[0];
+            if (t->matched == sizeof name - 1)
+                t->reading = READING_NUMBER;
+        }
     }
 }
 

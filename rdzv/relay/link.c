@@ -366,17 +366,6 @@ static void lose_link(struct relay_link *link)
         net_spend(all->net, DETACH_COST);
 }
 
-static void detach_some(struct relay_links *all)
-{
-    struct budget *b = &all->net->budget;
-
-    budget_begin_part(b, BUDGET_SMALL_NS);
-    while (!b->over && !TAILQ_EMPTY(&all->lost)) {
-        detach_one(TAILQ_FIRST(&all->lost));
-        budget_spend(b, DETACH_COST);
-    }
-}
-
 /* --- The protocol. --- */
 
 static int send_link(struct conn *c, size_t max)
@@ -542,7 +531,13 @@ bool relay_links_continue(struct relay_links *all)
 
 bool relay_links_work(struct relay_links *all)
 {
-    detach_some(all);
+    struct budget *b = &all->net->budget;
+
+    budget_begin_part(b, BUDGET_SMALL_NS);
+    while (!b->over && !TAILQ_EMPTY(&all->lost)) {
+        detach_one(TAILQ_FIRST(&all->lost));
+        budget_spend(b, DETACH_COST);
+    }
     if (all->gives_up)
         give_up_absent(all, engine_lived_ms(all->engine));
     return relay_links_have_work(all);

@@ -177,18 +177,6 @@ void relay_unfollow(struct relay_client *s)
     }
 }
 
-static void forget_pointers(struct relay_client *s, const struct relay_request *q)
-{
-    if (s->leader != NULL || s->open == q)
-        relay_unfollow(s);
-    if (s->filling == q)
-        s->filling = NULL;
-    if (s->asked == q)
-        s->asked = NULL;
-    if (s->open == q)
-        s->open = NULL;
-}
-
 void relay_drop_request(struct relay_client *s, struct relay_request *q)
 {
     struct relay *r = s->relay;
@@ -197,7 +185,14 @@ void relay_drop_request(struct relay_client *s, struct relay_request *q)
     r->pending_bytes -= relay_request_waits(q) ? 0 : q->size;
     s->silent -= !q->has_answer;
     s->silent_bytes -= q->has_answer ? 0 : q->size;
-    forget_pointers(s, q);
+    if (s->leader != NULL || s->open == q)
+        relay_unfollow(s);
+    if (s->filling == q)
+        s->filling = NULL;
+    if (s->asked == q)
+        s->asked = NULL;
+    if (s->open == q)
+        s->open = NULL;
     TAILQ_REMOVE(&s->requests, q, entry);
     for (uint32_t i = 0; i < q->piece_count; i++)
         blob_unref(q->pieces[i]);
