@@ -122,6 +122,7 @@ static size_t count_others(struct step *s, struct agent *a, enum place place,
     case PLACE_OUTSIDE:
         return v->participants;
     case PLACE_ASIDE: /* if it may still train, it leaves the list first: see steering.c */
+        numbers_drop(s->run, a); /* for another agent */
         return own != NULL && a->has_left != 0 ? 0 : steering_others(s->run, a);
     default:
         return 0;

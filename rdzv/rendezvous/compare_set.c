@@ -151,8 +151,10 @@ static enum outcome beat(struct step *s, struct agent *a, const struct intent *i
     agent_note_wrote(a);
     if (us > node->heartbeat_us)
         step_note_beat(s, node, us);
-    if (in->shown != 0 && node->redundant && in->was != NULL && in->was->redundant)
+    if (in->shown != 0 && node->redundant && in->was != NULL && in->was->redundant) {
         a->max_least = a->max_most = in->shown; /* else it would not stay a spare */
+        steering_note_max(s->run, in->shown);
+    }
     if (node->participant && in->is->participant && in->from.complete &&
         in->from.round == v->state.round && a->has_seen == v->completions)
         a->has_ranks_of = v->completions;

@@ -259,11 +259,13 @@ static void set_aside(struct step *s, struct torch_state *next, struct torch_nod
     struct agent *a = run_agent_of(s->run, node);
     bool has_heartbeat = node->has_heartbeat, is_ordered = run_keeps_out(s->run, node);
 
-    note->reason = is_ordered ? "an operator keeps it out" : "by --rules it has no place yet";
+    note->reason = is_ordered        ? "an operator keeps it out"
+                   : s->run->is_shut ? "by --rules it has no place yet"
+                                     : "the nodes of the last round have its place";
+    if (a != NULL && (node->participant || a->line == LINE_PUT)) /* it may still train */
+        a->has_left = s->run->view.completions;
     if (a != NULL)
         agent_set_line(a, LINE_NONE);
-    if (a != NULL && node->participant)
-        a->has_left = s->run->view.completions;
     loss_take_out(next, node);
     node->redundant = next->has_redundancy;
     node->has_heartbeat = has_heartbeat && node->redundant;
@@ -286,9 +288,10 @@ void loss_set_aside(struct step *s, bool meets)
 
         if (loss_is_mark(node) || !(node->waiting || (node->participant && !trains)) ||
             !(run_keeps_out(s->run, node) ||
-              (s->run->is_shut && !(node->participant && next->complete))))
+              (steering_lacks_place(s->run, node) && !(node->participant && next->complete))))
             continue;
-        missed = missed || (node->participant && next->complete) || is_missed(s->run, next, node);
+        missed = missed || s->run->must_meet || s->run->meets_on_order ||
+                 (node->participant && next->complete) || is_missed(s->run, next, node);
         set_aside(s, next, node);
         moved++;
     }

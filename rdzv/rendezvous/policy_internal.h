@@ -31,6 +31,8 @@ enum round_way {
 };
 /* Makes the open round of `next` a complete one. */
 void round_decide(const struct run *run, enum round_way way, struct torch_state *next);
+/* The node was not in the last complete round. */
+bool round_is_new(const struct run *run, const struct torch_node *node);
 
 /* --- round.c --- */
 
@@ -197,8 +199,8 @@ void loss_set_aside(struct step *s, bool meets);
 
 /* --- steering.c --- */
 
-/* The node of the agent is kept out, by an operator or a rule, and is neither in the round nor
- * waits. `own`: as run_node_of(). */
+/* The node of the agent is kept out, by an operator, a rule or the nodes of the last round, and is
+ * neither in the round nor waits. `own`: as run_node_of(). */
 bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own);
 /* The number of connected agents that are not aside. */
 size_t steering_agents(const struct run *run);
@@ -218,8 +220,12 @@ enum steering_verdict {
 enum steering_verdict steering_judge(struct step *s, struct agent *a, const struct intent *in);
 /* The first agent of a run is kept out: puts the state without it. */
 void steering_begin_empty(struct step *s, struct agent *a, const struct intent *in);
-/* Sets run.is_shut, and ends a hold that has the nodes that it waits for. The second also makes
- * spares of nodes that wait or have joined, if the run is shut now. */
+/* The rules, or the nodes of the last round that come back, leave the node no place. */
+bool steering_lacks_place(const struct run *run, const struct torch_node *node);
+/* An agent takes so many nodes for MAX. */
+void steering_note_max(struct run *run, uint64_t nodes);
+/* Sets run.is_shut and run.keeps_places, and ends a hold that has the nodes that it waits for. The
+ * second also makes spares of nodes that wait or have joined, and have no place now. */
 void steering_note(struct step *s);
 void steering_check(struct step *s);
 /* Answers RUN_ORDERED. */

@@ -58,6 +58,7 @@ void rejoin_leave(struct step *s, struct agent *a)
                  : counts             ? &run->agents
                                       : &run->rejoining,
                  a, entry);
+    run->places_at_ms = 0;
     if (!counts || --run->agent_count > 0)
         return;
     run->idle_since_ms = s->now->ms;

@@ -35,7 +35,7 @@ static void make_spare(const struct torch_state *next, struct torch_node *node)
     node->has_heartbeat = node->has_heartbeat && node->redundant;
 }
 
-static bool is_new(const struct run *run, const struct torch_node *node)
+bool round_is_new(const struct run *run, const struct torch_node *node)
 {
     const struct torch_node *was = torch_state_find(&run->view.last_completed, node);
 
@@ -45,9 +45,9 @@ static bool is_new(const struct run *run, const struct torch_node *node)
 /* A new node before one of the last round, then the higher rank. Rank 0 stays: see ranks.c. */
 static bool gives_way(const struct run *run, const struct torch_node *a, const struct torch_node *b)
 {
-    if (a->rank == 0 || b->rank == 0 || is_new(run, a) == is_new(run, b))
+    if (a->rank == 0 || b->rank == 0 || round_is_new(run, a) == round_is_new(run, b))
         return a->rank > b->rank;
-    return is_new(run, a);
+    return round_is_new(run, a);
 }
 
 /* Participants beyond a multiple become spares. False: there is none. */

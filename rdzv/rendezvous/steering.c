@@ -22,7 +22,12 @@
  * meeting to the next one that has no other cause than more nodes. While the nodes outside do not
  * change the size of the round, or that time is not over, the run is shut: a new node becomes a
  * spare with the write by which it asks to wait, so no node meets for it. An open round is shut
- * while too few nodes are there. Growth needs MAX: more nodes than that cause no meeting. */
+ * while too few nodes are there. Growth needs MAX: more nodes than that cause no meeting.
+ *
+ * Places: when the nodes of a round of MAX nodes meet again, torch takes those that join first, so
+ * a spare would get the place of a node whose workers end late. So while all these nodes take part,
+ * or their agents are about to join, all others are kept out. An agent that has left the round
+ * polls once a second; if nothing comes of it for HERE_MS, its place is free. */
 #include "rdzv/config/topology.h"
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
@@ -41,6 +46,16 @@ bool run_keeps_out(const struct run *run, const struct torch_node *node)
     return run->orders.word == ORDER_HOLD || cordons_have(run->orders.cordons, node->addr);
 }
 
+bool steering_lacks_place(const struct run *run, const struct torch_node *node)
+{
+    return run->is_shut || (run->keeps_places && round_is_new(run, node));
+}
+
+static bool has_no_place(const struct run *run, const struct torch_node *node)
+{
+    return steering_lacks_place(run, node) || run_keeps_out(run, node);
+}
+
 static bool is_outside(const struct agent *a, const struct torch_node *own)
 {
     return agent_has_node(a) && (own == NULL || (!own->participant && !own->waiting));
@@ -48,7 +63,7 @@ static bool is_outside(const struct agent *a, const struct torch_node *own)
 
 bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own)
 {
-    return is_outside(a, own) && (run->is_shut || run_keeps_out(run, &a->node));
+    return is_outside(a, own) && has_no_place(run, &a->node);
 }
 
 static bool is_any_kept_out(const struct run *run)
@@ -62,6 +77,8 @@ size_t steering_agents(const struct run *run)
     size_t aside = 0;
     const struct agent *a;
 
+    if (run->keeps_places)
+        return run->max_nodes;
     if (!is_any_kept_out(run))
         return run->agent_count;
     TAILQ_FOREACH(a, &run->agents, entry)
@@ -145,9 +162,20 @@ static void note_max_is_above(struct step *s, struct agent *a, uint64_t shown)
         a->max_most = 0;
 }
 
+void steering_note_max(struct run *run, uint64_t nodes)
+{
+    if (run->max_nodes == 0 && nodes == run->view.completed_participants)
+        run->max_nodes = nodes;
+}
+
 /* --- Rules. --- */
 
 #define HERE_MS 5000 /* an agent outside a round polls once a second */
+
+static bool polls(const struct step *s, const struct agent *a)
+{
+    return agent_is_held(a) || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < HERE_MS;
+}
 
 /* Nodes that no operator keeps out, and whose agents poll. One of them may know MAX. */
 static uint64_t count_here(struct step *s)
@@ -159,8 +187,7 @@ static uint64_t count_here(struct step *s)
         if (s->run->max_nodes == 0 && a->max_most != 0 && least_of(s->run, a) == a->max_most)
             s->run->max_nodes = a->max_most;
         here += a->naming == NAMING_LISTED && a->link == LINK_HERE &&
-                ((a->nodes != 0 && a->round == s->run->view.state.round) || agent_is_held(a) ||
-                 clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < HERE_MS) &&
+                ((a->nodes != 0 && a->round == s->run->view.state.round) || polls(s, a)) &&
                 !cordons_have(s->run->orders.cordons, a->node.addr);
     }
     return here;
@@ -203,6 +230,53 @@ static bool is_shut(struct step *s)
            clock_elapsed_ms(run->met_ms, s->now->lived_ms) < run->rules.grow_interval_ms;
 }
 
+/* --- Places. --- */
+
+#define PLACES_MS 500 /* all nodes are searched no more often */
+
+/* The last round had MAX nodes, which meet again or are about to, and there are more agents. */
+static bool may_keep_places(const struct run *run)
+{
+    const struct run_view *v = &run->view;
+
+    return run->max_nodes != 0 && v->completed_participants == run->max_nodes &&
+           run->room_for <= run->max_nodes && run->agent_count > run->max_nodes &&
+           v->state.has_redundancy && !v->state.closed && !v->unread && run->start == START_OVER &&
+           !(v->state.complete && v->participants == run->max_nodes);
+}
+
+/* The node takes part, or its agent is about to ask for its place. */
+static bool comes_back(const struct step *s, const struct torch_node *was)
+{
+    const struct torch_node *node = torch_state_find(&s->run->view.state, was);
+    const struct agent *a = run_agent_of(s->run, was);
+
+    return !run_keeps_out(s->run, was) &&
+           ((node != NULL && node->participant) || (a != NULL && !a->closes && polls(s, a)));
+}
+
+static bool do_all_come_back(const struct step *s)
+{
+    const struct torch_state *then = &s->run->view.last_completed;
+
+    for (size_t i = 0; i < then->count; i++) {
+        if (then->nodes[i].participant && !comes_back(s, &then->nodes[i]))
+            return false;
+    }
+    return true;
+}
+
+static void note_places(struct step *s)
+{
+    struct run *run = s->run;
+    bool is_over = !may_keep_places(run);
+
+    if (!is_over && clock_elapsed_ms(run->places_at_ms, s->now->lived_ms) < PLACES_MS)
+        return;
+    run->keeps_places = !is_over && do_all_come_back(s);
+    run->places_at_ms = is_over ? 0 : s->now->lived_ms;
+}
+
 void steering_note(struct step *s)
 {
     struct run_orders *orders = &s->run->orders;
@@ -210,6 +284,7 @@ void steering_note(struct step *s)
     if (orders->word == ORDER_HOLD && orders->until != 0 && count_here(s) >= orders->until)
         orders->word = ORDER_NONE;
     s->run->is_shut = is_shut(s);
+    note_places(s);
 }
 
 void steering_check(struct step *s)
@@ -217,14 +292,18 @@ void steering_check(struct step *s)
     const struct run_view *v = &s->run->view;
 
     steering_note(s);
-    if (s->run->is_shut && (v->waiting != 0 || (!v->state.complete && v->participants != 0)))
+    if ((s->run->is_shut ||
+         (s->run->keeps_places && s->run->places_at_ms == s->now->lived_ms)) && /* just found out */
+        (v->waiting != 0 || (!v->state.complete && v->participants != 0)))
         loss_set_aside(s, false);
 }
 
 enum steering_verdict steering_judge(struct step *s, struct agent *a, const struct intent *in)
 {
+    if (in->kind == INTENT_SPARE && in->shown == s->run->view.participants)
+        steering_note_max(s->run, in->shown);
     steering_note(s); /* with this node */
-    if (!s->run->is_shut && !run_keeps_out(s->run, &in->own))
+    if (!has_no_place(s->run, &in->own))
         return STEERING_IS_FREE;
     switch (in->kind) {
     case INTENT_HEARTBEAT:
@@ -238,8 +317,7 @@ enum steering_verdict steering_judge(struct step *s, struct agent *a, const stru
         if (!note_max_is_at_most(s->run, a, in->shown))
             return STEERING_REFUSES;
         steering_note(s); /* with its MAX */
-        return s->run->is_shut || run_keeps_out(s->run, &in->own) ? STEERING_ALLOWS
-                                                                  : STEERING_REFUSES;
+        return has_no_place(s->run, &in->own) ? STEERING_ALLOWS : STEERING_REFUSES;
     case INTENT_WAIT:
         note_max_is_above(s, a, in->shown);
         return STEERING_REFUSES;
@@ -290,6 +368,7 @@ static void end_agents(struct step *s, const char *pattern)
 
 void steering_on_order(struct step *s, const struct policy_event *event)
 {
+    s->run->places_at_ms = 0;
     steering_note(s); /* a hold may be over at once */
     switch (event->order) {
     case RUN_ORDER_RESTART:

@@ -355,6 +355,31 @@ def a_node_that_is_kept_out_waits_outside_whatever_its_max():
             check(c.node not in c.state().redundancy_list or most == 2, "it is no spare any more")
 
 
+@case
+def a_spare_gets_no_place_of_a_node_that_meets_the_others_again():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b"])
+        spare = Agent(server.port, "job", "c")
+        spare.read()
+        while decides(spare, 2):
+            pass
+        gives(server, "runs/job", "restart")
+        for agent, state in zip(agents, read_together(agents)):
+            check(state.wait_list, "all meet")
+            agent.step_out()
+            spare.read()
+            check(not decides(spare, 2), "the spare asks for a place")
+        for agent in agents:
+            agent.read()
+        rejoin(agents)
+        spare.read()
+        check(not decides(spare, 2), "the spare asks for a place")
+        agents[1].close()
+        server.wait_log("event=node_disconnected .*node=b/")
+        spare.read()
+        check(decides(spare, 2) and spare.node not in spare.state().redundancy_list, "a place is free")
+
+
 def has_ended(agent):
     try:
         agent.read()

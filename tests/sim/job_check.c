@@ -16,6 +16,7 @@
 /* So long after a fault, nodes may meet again for it. */
 #define AFTERMATH_MS 45000
 #define VAIN_MOST    2    /* meetings */
+#define PLACE_MS     3000 /* how long an agent is in reach before rdzvd counts on it */
 #define QUEUED_MS    8000 /* how long a request is held by the queue, at most */
 
 /* --- Worlds. --- */
@@ -245,6 +246,35 @@ static void check_size(struct job *job, const int64_t before[PODS])
                  sim_now() - job->completed_ms);
 }
 
+static bool is_back(const struct pod *p)
+{
+    return model_agent_is_alive(&p->agent) && p->started_ms < p->job->completed_ms &&
+           net_is_reachable(p) && net_reachable_for(p) >= PLACE_MS && p->link != NULL &&
+           !p->link->agent.closes &&
+           !run_keeps_out(&p->job->run->run, &(struct torch_node){.addr = slice_str(p->name)});
+}
+
+/* No spare takes the place of a node of the last round, which had MAX nodes, if all of them are
+ * back. */
+static void check_places(struct job *job, const int64_t before[PODS])
+{
+    const struct run_view *v = &job->run->run.view;
+    const struct pod *left = NULL;
+    size_t nodes = 0;
+
+    for (size_t i = 0; i < job->pod_count; i++) {
+        if (before[i] >= 0 && !is_back(&job->pods[i]))
+            return;
+        nodes += before[i] >= 0;
+        if (before[i] >= 0 && job->ranks[i] < 0)
+            left = &job->pods[i];
+    }
+    if (left != NULL && nodes == job->settings.max_nodes && nodes == job->max_known &&
+        nodes == torch_state_participants(&v->last_completed) && v->state.has_redundancy &&
+        v->completions == job->completions + 1 && job->run->incarnation == job->incarnation)
+        sim_fail("a spare has the place of %s", left->name);
+}
+
 /* A node waits for the complete round, and that has lost none; rdzvd has no other cause either. */
 static void note_growth(struct job *job)
 {
@@ -269,6 +299,7 @@ static void check_completed(struct job *job)
     if (v->has_completed) {
         check_kept_ranks(job);
         check_size(job, before);
+        check_places(job, before);
     }
     check_spares(job);
     memmove(job->completed_at + 1, job->completed_at, BUDGET_MAX * sizeof *job->completed_at);
@@ -300,6 +331,7 @@ void check_job(struct job *job)
     check_ranks(job);
     note_growth(job);
     check_completed(job);
+    job->max_known = job->run->run.max_nodes;
     check_worlds(job);
     check_ends(job);
     for (size_t i = 0; i < job->pod_count; i++)

@@ -11,7 +11,8 @@ and nodes keep theirs.
 A second job has rounds of 2 or 4 nodes by a rule, whatever nodes come and go, a hold that ends when 5 are there, and a rule
 by which it grows later. A third one is held before its first round, and its nodes are in two racks. The workers of a node
 fail until a rule cordons it, and then another worker until the restart budget is used up.
-A fourth one fails until a rule closes it, since it gets no further.
+A fourth one fails until a rule closes it, since it gets no further. A fifth one has a spare, and is started again and again:
+both nodes keep their places, though the workers of one of them end late.
 """
 
 import argparse
@@ -287,6 +288,39 @@ def size(job):
     job.await_size("a spare takes the place of a lost node at once", 4, 0, 8)
 
 
+def places(job):
+    """Torch 2.3 and later, nnodes 2:2 and a spare. The workers of 12 end late each second time."""
+    for name in ("9", "12"):
+        job.start_agent(name)
+    job.await_world(2, 0, "9", "12")
+    job.start_agent("13")
+    job.await_roles("13 is a spare", participant=["9", "12"], spare=["13"])
+    slow = os.path.join(job.meeting, "slow.12")
+    for times in range(10):
+        if times % 2 == 0:
+            with open(slow, "w") as f:
+                f.write("2")
+        else:
+            os.remove(slow)
+        mark = job.mark()
+        job.order("restart", "job", "--yes")
+        job.await_world(2, mark, "9", "12")
+        job.await_size("restart %d: all have their places" % times, 2, 1, times + 2)
+    job.order("hold", "job", "--yes")
+    job.await_roles("all wait", participant=[], spare=["9", "12", "13"])
+    mark = job.mark()
+    job.order("release", "job")
+    job.await_world(2, mark, "9", "12")
+    job.await_roles("after the hold, too", participant=["9", "12"], spare=["13"])
+    mark = job.mark()
+    job.order("evict", "127.0.0.12", "--yes")
+    job.await_world(2, mark, "9", "13")
+    mark = job.mark()
+    job.kill_agent("13")
+    job.order("uncordon", "127.0.0.12")
+    job.await_world(2, mark, "9", "12")
+
+
 class FailingJob(SizeJob):
     max_restarts = 9
 
@@ -395,6 +429,7 @@ RACKS = "127.0.0.1[13] rack1\n127.0.0.1[24] rack2\n"
 # Of each case, the job, its --nnodes, flags of rdzvd, and what happens.
 CASES = {"orders": (OrderJob, "2:3", [], steer),
          "sizes": (SizeJob, "2:4", ["--rules=nodes-multiple=2", "--rank-order=natural"], size),
+         "places": (SizeJob, "2:2", [], places),
          "failures": (FailingJob, "2:3", ["--rules=cordon-after=2/1h,restart-budget=2/1h"], failures),
          "progress": (VainJob, "3:3", ["--rules=no-progress=2/1h"], vain)}
 

@@ -15,7 +15,8 @@ Started by torchrun. Says what it does as train.py does: `train: EVENT key=value
     sigterm when SIGTERM came, which ends the worker at once         lost   a neighbour has ended
 
 If the file `over` is in DIR, all ranks end with 0, at one step. If DIR has a file `exit.NODE`, and NODE is the value of
-RDZV_TEST_NODE in the environment, the worker ends at once with the number in that file. With `gloo`, rank 0 sets rdzvd/progress
+RDZV_TEST_NODE in the environment, the worker ends at once with the number in that file; with a file `slow.NODE`, it ends so
+many seconds after SIGTERM. With `gloo`, rank 0 sets rdzvd/progress
 to the number in the file `progress` when it starts.
 """
 
@@ -47,6 +48,7 @@ class Worker:
         self.rank, self.world = int(env["RANK"]), int(env["WORLD_SIZE"])
         self.who = {"rank": self.rank, "world": self.world, "pid": os.getpid()}
         self.own_exit = os.path.join(options.folder, "exit." + env.get("RDZV_TEST_NODE", ""))
+        self.slow = os.path.join(options.folder, "slow." + env.get("RDZV_TEST_NODE", ""))
         self.over = os.path.join(options.folder, "over")
         self.progress = os.path.join(options.folder, "progress")
         self.id = "-"
@@ -58,6 +60,9 @@ class Worker:
         def wait():
             signal.sigwait((signal.SIGTERM,))
             tell("sigterm", of=self.id, **self.who)
+            if os.path.exists(self.slow):
+                with open(self.slow) as f:
+                    time.sleep(float(f.read()))
             os._exit(128 + signal.SIGTERM)
         threading.Thread(target=wait, daemon=True).start()
 

@@ -225,6 +225,7 @@ static void the_next_round_has_its_own_meeting(void **state)
     struct scene *s = *state;
 
     train(s, 2);
+    s->run.max_nodes = 3;
     come(s);
     is_held(s, 0);
     assert_true(is_called(s, 1));

@@ -105,6 +105,7 @@ static void a_node_waits_when_the_new_round_was_not_full(void **state)
     st.has_deadline = true;
     st.deadline_us = scene_now_us(s) - SECOND;
     scene_put_state(s, &st);
+    scene_pass(s, 6000); /* its place is free */
     c = scene_connect(s, true);
     scene_cas(s, c, scene_get(s, ""), scene_joined(s, scene_get(s, ""), "c"));
     now = scene_get(s, "");

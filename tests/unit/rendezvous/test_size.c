@@ -268,6 +268,59 @@ static void a_first_round_begins_when_its_hold_ends(void **state)
     assert_nodes(s, 3, 0, 1);
 }
 
+/* Two nodes are more than have a place. */
+static void begin_full(struct scene *s, size_t nodes)
+{
+    begin(s, (struct run_rules){0}, nodes);
+    max_nodes = 3;
+    pass(s, 5);
+    come(s);
+    come(s);
+    pass(s, 5);
+    assert_nodes(s, 3, nodes - 1, 1);
+}
+
+static void assert_trains(const struct scene *s, const char *names)
+{
+    for (; *names != 0; names++)
+        assert_true(scene_node_now(s, (char[]){*names, 0}).participant);
+}
+
+/* The agent of "c" ends its workers later than the spares poll, and later than it was known. */
+static void nodes_of_the_last_round_keep_their_places(void **state)
+{
+    struct scene *s = *state;
+    uint16_t port;
+
+    for (uint64_t known = 0; known < 2; known++) {
+        begin_full(s, 3);
+        s->run.max_nodes *= known; /* as after a start: a spare says it */
+        pass(s, 6);
+        assert_int_equal(s->run.max_nodes, 3);
+        scene_step(s, (struct policy_event){.kind = RUN_ORDERED, .order = RUN_ORDER_RESTART});
+        port = s->agents[2].local_port;
+        s->agents[2].local_port = 0;
+        pass(s, 3);
+        s->agents[2].local_port = port;
+        pass(s, 8);
+        assert_nodes(s, 3, 2, 2);
+        assert_trains(s, "abc");
+        scene_renew(s);
+    }
+}
+
+static void a_lost_node_leaves_its_place_to_a_spare(void **state)
+{
+    struct scene *s = *state;
+
+    begin_full(s, 3);
+    scene_disconnect(s, &s->agents[3]);
+    scene_disconnect(s, &s->agents[1]);
+    pass(s, 6);
+    assert_nodes(s, 3, 0, 2);
+    assert_trains(s, "ace");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +330,8 @@ int main(void)
         TEST(max_bounds_the_growth),
         TEST(a_round_grows_after_the_interval_or_with_a_loss),
         TEST(a_start_begins_the_interval_anew),
+        TEST(nodes_of_the_last_round_keep_their_places),
+        TEST(a_lost_node_leaves_its_place_to_a_spare),
         TEST(a_hold_ends_when_so_many_nodes_are_there),
         TEST(a_first_round_begins_when_its_hold_ends),
     };

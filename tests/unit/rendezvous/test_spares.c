@@ -9,10 +9,11 @@ static void wait_in_line(struct scene *s, size_t i)
 }
 
 /* A third one comes to a round of two, which is MAX, while the workers of "a" have failed: "a",
- * too, waits. "b" begins the next round. */
+ * too, waits, and MAX is not known. "b" begins the next round. */
 static void begin_again(struct scene *s)
 {
     scene_meet(s, 2);
+    s->run.max_nodes = 0;
     scene_cas(s, scene_connect(s, true), "", SENTINEL);
     scene_leave(s, 0);
     wait_in_line(s, 2);
