@@ -281,8 +281,10 @@ void steering_note(struct step *s)
 {
     struct run_orders *orders = &s->run->orders;
 
-    if (orders->word == ORDER_HOLD && orders->until != 0 && count_here(s) >= orders->until)
+    if (orders->word == ORDER_HOLD && orders->until != 0 && count_here(s) >= orders->until) {
         orders->word = ORDER_NONE;
+        s->run->places_at_ms = 0;
+    }
     s->run->is_shut = is_shut(s);
     note_places(s);
 }
