@@ -172,8 +172,9 @@ void fault_strike(struct model_run *run, const char *host)
     sim_tell("a rule cordons %s", host);
     sim.space.cordons = (struct cordons){.count = count, .patterns = sim.cordons};
     for (size_t i = 0; i < job->pod_count; i++)
-        left += model_agent_is_alive(&job->pods[i].agent) && !is_cordoned(&job->pods[i]);
-    left += sim.orphan_count; /* rdzvd has not noticed that they are gone */
+        left += (model_agent_is_alive(&job->pods[i].agent) || job->pods[i].link != NULL) &&
+                !is_cordoned(&job->pods[i]);
+    left += sim.orphan_count; /* rdzvd has not noticed that they are gone, nor of a link above */
     if (left < job->settings.min_nodes && sim.has_faults)
         sim_fail("%s is cordoned, and %zu nodes are left", host, left);
     sim.orders_end = sim.faults_left == 0;
