@@ -219,12 +219,12 @@ int64_t status_first_worker(const struct run *run, const struct keymap *keys, in
 
 bool status_is_one_host(const struct conn *a, const struct conn *b)
 {
-    const char *via_a = a->backend == NULL ? NULL : a->backend->via;
-    const char *via_b = b->backend == NULL ? NULL : b->backend->via;
+    const struct blob *via_a = a->backend == NULL ? NULL : a->backend->via;
+    const struct blob *via_b = b->backend == NULL ? NULL : b->backend->via;
 
     if (via_a == NULL || via_b == NULL)
         return via_a == via_b && memcmp(a->peer.address, b->peer.address, 16) == 0;
-    return strcmp(via_a, via_b) == 0;
+    return slice_equal(blob_slice(via_a), blob_slice(via_b));
 }
 
 struct worker_place *status_place_of(struct worker_place *places, size_t count,

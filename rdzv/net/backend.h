@@ -63,7 +63,8 @@ struct backend_functions {
 /* The first member of what the backend keeps of the connection; it outlives that. */
 struct conn_backend {
     const struct backend_functions *functions;
-    const char *via;                    /* who carries it, for logs; NULL: nobody */
+    struct blob
+        *via; /* the name of its last carrier, and a zero byte, for logs; NULL: it has none */
     const struct topology_label *label; /* what that says of its nodes; NULL: nothing at present */
     struct peer local;                  /* the address by which the client has reached the relay */
     bool may_repeat;    /* the next request may be here for the second time, so what the session

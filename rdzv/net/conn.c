@@ -23,7 +23,7 @@ const char *conn_peer(const struct conn *c, char text[CONN_PEER_MAX])
     peer_text(&c->peer, text);
     len = strlen(text);
     if (c->backend != NULL && c->backend->via != NULL)
-        snprintf(text + len, CONN_PEER_MAX - len, " via %s", c->backend->via);
+        snprintf(text + len, CONN_PEER_MAX - len, " via %s", (const char *)c->backend->via->bytes);
     return text;
 }
 
@@ -109,8 +109,9 @@ void conn_update_events(struct conn *c)
 
 static void end_stall(struct conn *c)
 {
-    if (c->stalled_ms != 0)
-        TAILQ_REMOVE(&conn_net(c)->stalled, c, stalled);
+    if (conn_is_relayed(c) || c->stalled_ms == 0)
+        return;
+    TAILQ_REMOVE(&conn_net(c)->stalled, c, stalled);
     c->stalled_ms = 0;
 }
 
@@ -122,7 +123,7 @@ void conn_update_stall(struct conn *c, bool moved)
 
     if (moved || !stalls)
         end_stall(c);
-    if (!stalls || c->stalled_ms != 0 || conn_is_relayed(c)) /* its backend is, then */
+    if (!stalls || conn_is_relayed(c) || c->stalled_ms != 0) /* its backend is, then */
         return;
     c->stalled_ms = engine_lived_ms(conn_net(c)->engine);
     TAILQ_INSERT_TAIL(&conn_net(c)->stalled, c, stalled);
@@ -358,9 +359,10 @@ void conn_free(struct conn *c)
     n->conn_count--;
     outq_fini(&c->out, &n->pool);
     inbuf_free(&c->in, &n->engine->store.lazy_free);
-    tls_free(c->tls);
-    if (!conn_is_relayed(c))
+    if (!conn_is_relayed(c)) {
+        tls_free(c->tls);
         close(conn_fd(c));
+    }
     listen_conn_gone(c->listener);
     account_free(ACCOUNT_SESSIONS, c, conn_is_relayed(c) ? RELAYED_SIZE : sizeof *c);
 }

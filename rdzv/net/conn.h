@@ -87,7 +87,6 @@ struct conn {
     struct listener *listener;
     struct engine_space *space;      /* the listener's, unless its protocol has another one */
     struct conn_backend *backend;    /* NULL: the plain socket */
-    SSL *tls;                        /* of the socket; NULL: it has plain text */
     const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
                                         session has ended */
     union {
@@ -108,19 +107,21 @@ struct conn {
     bool was_push : 1;  /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
     bool peer_left : 1; /* the peer's side has said that it ends: FIN or RST */
 
-    TAILQ_ENTRY(conn) entry;   /* in net->conns or net->closed */
-    TAILQ_ENTRY(conn) queued;  /* in net->queued, notified, bulk or uncommitted, as `output` says */
-    TAILQ_ENTRY(conn) stalled; /* in net->stalled, if stalled_ms is not 0 */
+    TAILQ_ENTRY(conn) entry;  /* in net->conns or net->closed */
+    TAILQ_ENTRY(conn) queued; /* in net->queued, notified, bulk or uncommitted, as `output` says */
     TAILQ_ENTRY(conn) deferred; /* in net->deferred or slow while INPUT_DEFERRED */
-    uint64_t stalled_ms;        /* owes us bytes, or does not read, since then: engine_lived_ms() */
 
     struct input *in; /* NULL while no received byte is kept, as for all idle peers */
     struct outq out;
     uint64_t watermark;  /* the batch that the output depends on, see engine_watermark() */
     uint32_t charged_in; /* the iteration that `charged` is about: its low bits */
     uint32_t charged;    /* conn_charge() */
-    struct event
-        event; /* of the socket. The last member: a relayed connection has no memory for it */
+
+    /* Of a socket: a relayed connection has no memory for the members from here on. */
+    struct event event;
+    SSL *tls;                  /* NULL: it has plain text */
+    TAILQ_ENTRY(conn) stalled; /* in net->stalled, if stalled_ms is not 0 */
+    uint64_t stalled_ms;       /* owes us bytes, or does not read, since then: engine_lived_ms() */
 };
 
 static inline struct net *conn_net(const struct conn *c)

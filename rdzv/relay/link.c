@@ -94,6 +94,7 @@ static void free_link(struct relay_link *link)
 {
     table_fini(&link->channels);
     blob_unref(link->name);
+    account_free(ACCOUNT_SESSIONS, link->label, sizeof *link->label);
     account_free(ACCOUNT_SESSIONS, link, sizeof *link);
 }
 
@@ -124,6 +125,7 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
     char version_why[HELLO_WHY_MAX], space_why[HELLO_SPACE_WHY_MAX], name[CONN_VIA_MAX];
     Rdzv__RelayHello *hello = NULL;
     uint32_t version;
+    bool has_label;
     const char *why;
 
     if (payload.len <= RELAY_MESSAGE_MAX)
@@ -132,13 +134,19 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
         return "the first frame is not HELLO";
     hello_text(hello->name, "a_relay", name, sizeof name);
     link->name = blob_new(ACCOUNT_SESSIONS, (struct slice){(uint8_t *)name, strlen(name) + 1});
-    hello_text(hello->domain, "", link->label.domain, sizeof link->label.domain);
-    link->label.index = hello->index;
+    has_label = hello->domain[0] != '\0' || hello->index != 0;
+    if (has_label)
+        link->label = account_request(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *link->label);
+    if (link->label != NULL) {
+        hello_text(hello->domain, "", link->label->domain, sizeof link->label->domain);
+        link->label->index = hello->index;
+    }
     link->shares = hello->shares;
     version = hello_version(hello, version_why);
-    why = link->name == NULL ? "the store has no memory for it, see --memory-limit"
-          : version == 0     ? version_why
-                             : link_choose_space(link, hello, space_why);
+    if (link->name == NULL || (has_label && link->label == NULL))
+        why = "the store has no memory for it, see --memory-limit";
+    else
+        why = version == 0 ? version_why : link_choose_space(link, hello, space_why);
     if (why != NULL)
         link_refuse(link, why);
     else if (hello->http)

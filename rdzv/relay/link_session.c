@@ -77,7 +77,7 @@ static void session_leave_channel(struct relay_session *s)
     struct relay_link *link = s->link;
 
     TAILQ_REMOVE(&link->sessions, s, entry);
-    table_remove(&link->channels, &s->by_channel);
+    table_remove(&link->channels, (struct table_node *)&s->by_channel);
     if (link->last == s)
         link->last = NULL;
     s->link = NULL;
@@ -89,8 +89,8 @@ void relay_session_free(struct relay_session *s)
     session_enter(s, RELAYED_NONE);
     if (s->link != NULL)
         session_leave_channel(s);
-    table_remove(&s->all->sessions, &s->by_id);
-    blob_unref(s->via);
+    table_remove(&s->all->sessions, (struct table_node *)&s->by_id);
+    blob_unref(s->backend.via);
     account_free(ACCOUNT_SESSIONS, s, sizeof *s);
 }
 
@@ -695,9 +695,8 @@ static void prepare_opened(struct relay_session *s)
 
 static void session_set_via(struct relay_session *s, struct relay_link *link)
 {
-    blob_unref(s->via);
-    s->via = blob_ref(link->name);
-    s->backend.via = relay_link_name(link);
+    blob_unref(s->backend.via);
+    s->backend.via = blob_ref(link->name);
 }
 
 static void session_attach(struct relay_session *s, struct relay_link *link, uint32_t channel)
@@ -705,11 +704,11 @@ static void session_attach(struct relay_session *s, struct relay_link *link, uin
     session_enter(s, RELAYED_OPENING);
     s->link = link;
     s->channel = channel;
-    s->by_channel.key = (struct slice){(const uint8_t *)&s->channel, sizeof s->channel};
-    table_add(&link->channels, &s->by_channel);
+    s->by_channel.near = TABLE_NEAR(sizeof s->by_channel, sizeof s->channel);
+    table_add(&link->channels, (struct table_node *)&s->by_channel);
     TAILQ_INSERT_TAIL(&link->sessions, s, entry);
     session_set_via(s, link);
-    s->backend.label = &link->label;
+    s->backend.label = link->label;
     s->backend.may_repeat = true;
     s->sent_reads = !link->shares;
     prepare_opened(s);
@@ -789,8 +788,8 @@ static struct relay_session *session_make(struct relay_link *link, const Rdzv__R
     s->key.id = open->session;
     s->key.space = link->space;
     s->backend.local = peer_from(open->local_host, open->local_port);
-    s->by_id.key = (struct slice){(const uint8_t *)&s->key, sizeof s->key};
-    table_add(&all->sessions, &s->by_id);
+    s->by_id.near = TABLE_NEAR(sizeof s->by_id, sizeof s->key);
+    table_add(&all->sessions, (struct table_node *)&s->by_id);
     c10d_begin_relayed(all->c10d, s->conn, (enum c10d_version)open->c10d_version, open->pings);
     return s;
 }

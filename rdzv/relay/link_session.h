@@ -89,12 +89,12 @@ struct relay_link {
     struct relay_session *last;        /* the session that the last frame was for; NULL: none */
     TAILQ_ENTRY(relay_link) waiting;   /* in all->waiting while it waits */
     bool waits;
-    uint64_t waits_since_ms;     /* engine_lived_ms() */
-    struct blob *name;           /* the relay's, and a zero byte; NULL: it has not said HELLO yet */
-    uint64_t lost_ms;            /* engine_lived_ms() */
-    bool peer_left;              /* the relay's side has closed it */
-    bool shares;                 /* its relay wants RELAY_READS */
-    struct topology_label label; /* of its nodes */
+    uint64_t waits_since_ms; /* engine_lived_ms() */
+    struct blob *name;       /* the relay's, and a zero byte; NULL: it has not said HELLO yet */
+    uint64_t lost_ms;        /* engine_lived_ms() */
+    bool peer_left;          /* the relay's side has closed it */
+    bool shares;             /* its relay wants RELAY_READS */
+    struct topology_label *label; /* of its nodes; NULL: the relay says none */
     struct restart_node *restart; /* of a relay with --exit-on-restart; NULL: of none */
 };
 
@@ -130,12 +130,20 @@ enum relay_session_record {
 
 struct relay_session {
     struct conn_backend backend; /* the first member; may_repeat until a request comes after OPEN */
-    struct table_node by_id;
-    struct table_node by_channel; /* while it is in a link */
+    struct table_near by_id;
     struct {
         uint64_t id;
         struct engine_space *space;
-    } key;                              /* of by_id */
+    } key;                        /* of by_id */
+    struct table_near by_channel; /* while it is in a link */
+    uint32_t channel;
+    uint8_t state;        /* enum relay_session_state */
+    uint8_t record;       /* enum relay_session_record */
+    uint8_t opened_flags; /* of RELAY_OPENED, while RELAYED_OPENING */
+    bool is_partial : 1;  /* the rest of a request comes in the next frame */
+    bool is_held : 1;     /* in all->held */
+    bool is_blocked : 1;  /* in link->blocked: it sends when it is the first there */
+    bool sent_reads : 1;  /* the relay has got RELAY_READS on this link, or wants none */
     TAILQ_ENTRY(relay_session) entry;   /* in link->sessions or all->detached */
     TAILQ_ENTRY(relay_session) waiting; /* in link->blocked */
     union {
@@ -145,17 +153,11 @@ struct relay_session {
     struct relay_links *all;
     struct relay_link *link; /* NULL: it has none */
     struct conn *conn;       /* NULL: it was dropped */
-    uint64_t detached_ms;    /* without a link since then; engine_lived_ms() */
-    uint64_t link_number;    /* the last link that has opened it; see struct RelayOpen */
-    uint32_t channel;
-    uint8_t state;        /* enum relay_session_state */
-    uint8_t record;       /* enum relay_session_record */
-    uint8_t opened_flags; /* of RELAY_OPENED, while RELAYED_OPENING */
-    bool is_partial : 1;  /* the rest of a request comes in the next frame */
-    bool is_held : 1;     /* in all->held */
-    bool is_blocked : 1;  /* in link->blocked: it sends when it is the first there */
-    bool sent_reads : 1;  /* the relay has got RELAY_READS on this link, or wants none */
-    struct blob *via;     /* the name of its last link */
+    union {
+        uint64_t detached_ms;   /* without a link: since then; engine_lived_ms() */
+        uint64_t opened_number; /* RELAYED_OPENING: the same of RELAY_OPENED as opened_flags */
+    };
+    uint64_t link_number; /* the last link that has opened it; see struct RelayOpen */
 
     /* Requests, by their numbers. The relay has sent all requests up to `received` since it opened
      * the session; the store has executed those up to `executed`. */
@@ -167,7 +169,6 @@ struct relay_session {
     uint64_t waits;    /* a WAIT or BARRIER that is open; 0: none */
     uint64_t stopped;  /* an answered WAIT or BARRIER that was the last request; 0: none */
     struct link_answer answers[2]; /* what is queued */
-    uint64_t opened_number;        /* the same of RELAY_OPENED as opened_flags */
 };
 
 /* The store may drop a session by itself, for example because memory is short. Perhaps its last

@@ -207,7 +207,7 @@ static bool same_relay(const struct conn *a, const struct conn *b)
 
     return x->local.port == y->local.port &&
            memcmp(x->local.address, y->local.address, sizeof x->local.address) == 0 &&
-           strcmp(x->via, y->via) == 0;
+           slice_equal(blob_slice(x->via), blob_slice(y->via));
 }
 
 static bool has_agent_at_relay(const struct run *run, const struct conn *c)

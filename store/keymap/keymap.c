@@ -44,8 +44,7 @@ static inline struct entry *entry_make(struct keymap *m, struct entry *e, struct
     size_t at = offsetof(struct entry, groups) + groups * sizeof e->groups[0];
 
     _Static_assert(sizeof *e + KEY_GROUPS_MAX * sizeof e->groups[0] < 256 * 8, "see table_near");
-    *e = (struct entry){.node = {.near = (uint32_t)(key.len << 8 | at / 8)},
-                        .group_count = groups & 7u};
+    *e = (struct entry){.node = {.near = TABLE_NEAR(at, key.len)}, .group_count = groups & 7u};
     if (key.len != 0)
         memcpy(&e->groups[groups], key.ptr, key.len);
     if (groups != 0)

@@ -21,13 +21,13 @@ struct wait_link {
 struct waiter {
     struct wake wake;
     TAILQ_ENTRY(waiter) entry;
-    uint64_t missing;  /* keys that have not counted yet, plus 1 while keymap_wait() adds more; 0:
+    uint32_t missing;  /* keys that have not counted yet, plus 1 while keymap_wait() adds more; 0:
                           fulfilled */
-    uint64_t count;    /* registrations there are */
-    uint64_t cap;      /* registrations there is room for */
+    uint32_t count;    /* registrations there are */
+    uint32_t cap;      /* registrations there is room for */
+    bool barrier;      /* waits in the barrier lists of its entries */
     uint64_t since_ms; /* the owner's: when it began to wait */
     int64_t size;      /* the same: of a BARRIER, how many are to come */
-    bool barrier;      /* waits in the barrier lists of its entries */
     struct wait_link links[];
 };
 

@@ -146,15 +146,15 @@ static size_t waiter_cost(uint64_t count)
     return sizeof(struct waiter) + count * sizeof(struct wait_link);
 }
 
-/* A waiter with room for `count` registrations. Only registrations that it has made count towards
- * the space's quota. */
+/* A waiter with room for `count` registrations, fewer than UINT32_MAX. Only registrations that it
+ * has made count towards the space's quota. */
 static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
 {
     struct waiter *w = account_request(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, waiter_cost(count));
 
     if (w == NULL)
         return NULL;
-    *w = (struct waiter){.wake = {.kind = WAKE_WAITER, .owner = owner}, .cap = count};
+    *w = (struct waiter){.wake = {.kind = WAKE_WAITER, .owner = owner}, .cap = (uint32_t)count};
     TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
     keymap_count_waiter(m, true);
     keymap_wait_bytes(m, waiter_cost(0), 0);

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#define FIRST_BUCKETS 64
+#define FIRST_BUCKETS 8
 
 /* Each added node moves this many buckets of the old array, so that all have moved long before the
  * new array is too small. In a nearly empty table each added or removed node moves more buckets, so

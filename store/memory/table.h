@@ -12,12 +12,15 @@ struct table_node {
     struct slice key; /* lives as long as the node is in the table */
 } __attribute__((may_alias));
 
-/* In place of a table_node, if the key lies behind it in the same struct. */
+/* In place of a table_node, if the key lies behind it in the same struct, at a multiple of 8 bytes
+ * below 2048. */
 struct table_near {
     struct table_node *next;
     uint32_t hash;
-    uint32_t near; /* the key's length, times 256; and how far it is, by 8 */
+    uint32_t near; /* TABLE_NEAR() */
 };
+
+#define TABLE_NEAR(distance, key_len) ((uint32_t)((key_len) << 8 | (distance) / 8))
 
 struct table {
     struct table_node **buckets;

@@ -108,7 +108,7 @@ static bool session_holds(const struct session *session, struct change *out)
 
     *out = (struct change){
         .kind = CHANGE_SNAPSHOT_HELD,
-        .put = {.key = session->node.key,
+        .put = {.key = key_of(&session->id),
                 .value = session->popped != NULL ? blob_slice(session->popped) : barrier},
     };
     return session->popped != NULL || !session_passed(session);
@@ -213,12 +213,12 @@ static struct session *session_new(struct sessions *s, uint64_t id)
         session = reserve_alloc(s->reserve, ACCOUNT_SESSIONS, SESSION_COST);
     memset(session, 0, SESSION_COST);
     session->id = id;
-    session->node.key = key_of(&session->id);
+    session->node.near = TABLE_NEAR(sizeof session->node, sizeof session->id);
     session->home = s;
     session->arrival.passes = note_passage;
     session->snapshot = s->moment == NULL ? 0 : s->moment->snapshot;
     TAILQ_INSERT_TAIL(&s->list, session, order);
-    table_add(&s->table, &session->node);
+    table_add(&s->table, (struct table_node *)&session->node);
     quota_keep(s->quota, &s->bytes, SESSION_COST, 0);
     return session;
 }
@@ -373,7 +373,7 @@ void session_end(struct sessions *s, struct session *session)
     count_use(session, false);
     quota_keep(s->quota, &s->bytes, 0, SESSION_COST);
     TAILQ_REMOVE(&s->list, session, order);
-    table_remove(&s->table, &session->node);
+    table_remove(&s->table, (struct table_node *)&session->node);
     account_free(ACCOUNT_SESSIONS, session, SESSION_COST);
 }
 

@@ -55,11 +55,11 @@ struct worker_stores;
 #define SESSION_HINT_MAX   1280u
 
 struct session {
-    struct table_node node; /* the id */
+    struct table_near node; /* the id */
+    uint64_t id;            /* the relay's; its bytes are the key */
     TAILQ_ENTRY(session) order;
     struct sessions *home;
     struct arrival arrival; /* at the barrier in which it stands */
-    uint64_t id;            /* the relay's; its bytes are the key */
     uint64_t number;        /* the last request that has changed anything; 0: none */
     uint64_t worker_store;  /* whose keys it uses; 0: the space's own */
     struct blob *popped;    /* the answer ends with it: its length in eight bytes, and the bytes */
