@@ -63,8 +63,10 @@ __attribute__((noinline)) static enum c10d_verdict ask_hooks(struct conn *c,
 
         if (s->role == C10D_UNBOUND)
             s->role = C10D_PLAIN;
-        if (hooks->bind != NULL && !stays)
-            hooks->bind(hooks->arg, c, key, req->op);
+        if (hooks->bind != NULL && !stays && !hooks->bind(hooks->arg, c, key, req->op)) {
+            s->role = C10D_UNBOUND;
+            return C10D_LATER;
+        }
         if (conn_is_open(c) && c->backend != NULL)
             relayed_keep_binding(c, key);
         if (!conn_is_open(c))
@@ -163,6 +165,10 @@ static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_r
     if (verdict == C10D_HELD) {
         charge_request(c, req, size, engine, before);
         return PROTOCOL_PARKED;
+    }
+    if (verdict == C10D_LATER) {
+        conn_wait_for_slice(c);
+        return PROTOCOL_DEFERRED;
     }
     engine->stats.c10d_requests[req->op]++;
     if (verdict == C10D_PROCEED && is_large(req, size))

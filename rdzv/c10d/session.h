@@ -50,6 +50,7 @@ struct c10d_session {
 enum c10d_verdict {
     C10D_PROCEED, /* executed like any other request */
     C10D_HELD,    /* it stays in the input, and is shown again after input_unpark() */
+    C10D_LATER,   /* the same, with its next slice */
     C10D_ANSWERED /* all that there is to do; or the connection has ended */
 };
 
@@ -64,8 +65,8 @@ enum c10d_presence {
 struct c10d_hooks {
     /* The first key that a session names: sets role and bound, or leaves C10D_PLAIN, which the
      * caller has set. After C10D_UNBOUND and C10D_RESUMED it is called again for the next one,
-     * unless the session waits for a key by then. */
-    void (*bind)(void *arg, struct conn *c, struct slice key, enum c10d_op op);
+     * unless the session waits for a key by then. False: for the same one, with its next slice. */
+    bool (*bind)(void *arg, struct conn *c, struct slice key, enum c10d_op op);
     /* A bound session ends. */
     void (*unbind)(void *arg, struct conn *c);
     /* A session that used that worker store before a start is here again: sets role and bound. */

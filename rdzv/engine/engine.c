@@ -8,7 +8,7 @@
  * extend all TTLs by it. */
 #define ALIVE_MS 5000u
 
-#define RANK_KEYS_MAX 65536u /* of engine_forget_ranks() */
+#define RANK_KEYS 256 /* are looked at in one call of engine_forget_ranks() */
 
 void engine_init(struct engine *e, const struct engine_options *options)
 {
@@ -296,31 +296,38 @@ void engine_forget_keys(struct engine *e, struct engine_space *space, const char
     log_forgotten(space, result.count, reason);
 }
 
-void engine_forget_ranks(struct engine *e, struct engine_space *space, struct slice prefix)
+/* False: it is still there. */
+static bool forget_key(struct engine *e, struct engine_space *space, struct slice key)
 {
-    const struct keymap *keys = &space->store->keys;
-    struct entry *at, *next;
-    uint64_t count = 0;
+    struct blob *copy = blob_new(ACCOUNT_INPUT, key); /* for the observer: the entry is gone then */
+    const struct command command = {.kind = COMMAND_KEY_DELETE, .key = blob_slice(copy)};
+    struct store_result result = {.status = STORE_NO_MEMORY};
 
-    space->has_ranks = false;
-    space->first_end = 0;
-    if (keys->present > RANK_KEYS_MAX)
-        return;
-    TAILQ_FOREACH_SAFE(at, &keys->entries, order, next) {
-        struct command command = {.kind = COMMAND_KEY_DELETE};
-        struct store_result result;
-        struct blob *key = NULL; /* the observer reads it when the entry is gone */
-
-        if (slice_starts_with(entry_key(at), prefix))
-            key = blob_new(ACCOUNT_INPUT, entry_key(at));
-        if (key == NULL)
-            continue;
-        command.key = blob_slice(key);
+    if (copy != NULL)
         engine_apply(e, space, &command, &result);
-        count += result.status == STORE_OK;
-        blob_unref(key);
+    blob_unref(copy);
+    return result.status == STORE_OK;
+}
+
+bool engine_forget_ranks(struct engine *e, struct engine_space *space, struct slice prefix)
+{
+    struct keymap *keys = &space->store->keys;
+    const struct entry *at;
+
+    if (space->has_ranks) {
+        space->has_ranks = false;
+        space->first_end = 0;
+        space->keys_forgotten = 0;
+        keymap_sweep(keys);
     }
-    log_forgotten(space, count, "all ranks of a job have gone");
+    for (int i = 0; i < RANK_KEYS && (at = keymap_sweep_next(keys)) != NULL; i++) {
+        if (slice_starts_with(entry_key(at), prefix))
+            space->keys_forgotten += forget_key(e, space, entry_key(at));
+    }
+    if (keys->sweep.next != NULL)
+        return false;
+    log_forgotten(space, space->keys_forgotten, "all ranks of a job have gone");
+    return true;
 }
 
 void engine_tick(struct engine *e)

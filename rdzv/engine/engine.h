@@ -82,6 +82,7 @@ struct engine_space {
                                             of that rank of torch's group of all ranks */
     uint32_t ranks_here;                 /* those of all ranks */
     bool has_ranks;                      /* there was one since the keys were forgotten */
+    uint64_t keys_forgotten;             /* by engine_forget_ranks() so far */
     uint32_t first_end;    /* the rank, plus 1, that ended first while others were here; 0: none */
     uint64_t first_end_ms; /* when */
     void *rendezvous;      /* what rendezvous/ keeps of this space; its own */
@@ -342,9 +343,9 @@ bool engine_next_expiry(struct engine *e, int64_t *at_ns);
 /* Forgets the c10d keys of a space, for that reason. */
 void engine_forget_keys(struct engine *e, struct engine_space *space, const char *reason);
 
-/* The same of the keys that begin with `prefix`, after the last rank has gone. One step looks at
- * all keys, so a space with more than 65536 keeps them. */
-void engine_forget_ranks(struct engine *e, struct engine_space *space, struct slice prefix);
+/* The same of the keys that begin with `prefix`, after the last rank has gone, in pieces. False:
+ * call it again. Keys that have come since the first call stay. */
+bool engine_forget_ranks(struct engine *e, struct engine_space *space, struct slice prefix);
 
 /* Once a second: a space without a c10d session for --space-idle-timeout forgets its c10d keys, and
  * what nobody reads any more is freed. */

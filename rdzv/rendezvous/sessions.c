@@ -155,21 +155,30 @@ static void note_reader(struct rendezvous_space *home, struct conn *c, struct sl
 
 /* A job without a rendezvous begins again, as each of its clients counts itself first. If all
  * clients of its last attempt have gone, so has torch's store with rank 0. If all ranks have gone,
- * agents of --rdzv-backend=static may be here: they read their own keys again. */
-static void forget_attempt(const struct rendezvous_space *home, struct slice key, enum c10d_op op)
+ * agents of --rdzv-backend=static may be here: they read their own keys again. False: more of the
+ * keys go with the next slice. */
+static bool forget_attempt(const struct rendezvous_space *home, struct conn *c, struct slice key,
+                           enum c10d_op op)
 {
     struct engine_space *space = home->space;
+    bool is_done = true;
 
-    if (op != C10D_ADD || !space->has_ranks || !slice_is(key, "init/") ||
-        space->sessions_missing > 0 || !TAILQ_EMPTY(&home->runs.list))
-        return;
-    if (space->c10d_sessions == 1 && space->old_keys > 0)
+    if (op != C10D_ADD || !slice_is(key, "init/") || space->sessions_missing > 0 ||
+        !(space->has_ranks || space->store->keys.sweep.next != NULL) ||
+        !TAILQ_EMPTY(&home->runs.list))
+        return true;
+    if (space->c10d_sessions == 1 && space->old_keys > 0) {
         engine_forget_keys(home->rdzv->engine, space, "all clients of a job have gone");
-    else if (space->ranks_here == 0)
-        engine_forget_ranks(home->rdzv->engine, space, slice_str("/" TORCH_DEFAULT_GROUP "/"));
+    } else if (space->ranks_here == 0) {
+        is_done =
+            conn_begin_slice(c) &&
+            engine_forget_ranks(home->rdzv->engine, space, slice_str("/" TORCH_DEFAULT_GROUP "/"));
+        conn_end_slice(c);
+    }
+    return is_done;
 }
 
-static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_op op)
+static bool bind_session(void *arg, struct conn *c, struct slice key, enum c10d_op op)
 {
     struct rendezvous_space *home = driver_space_of(arg, conn_space(c));
 
@@ -179,9 +188,11 @@ static void bind_session(void *arg, struct conn *c, struct slice key, enum c10d_
     else if (torch_key_is_agents(key))
         bind_agent(home, c, key, op == C10D_COMPARE_SET);
     else if (c10d_session(c)->role != C10D_RESUMED) {
-        forget_attempt(home, key, op);
+        if (!forget_attempt(home, c, key, op))
+            return false;
         bind_worker(home, c);
     }
+    return true;
 }
 
 static void unbind_session(void *arg, struct conn *c)

@@ -343,6 +343,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
     keymap_notify(m, e, KEYMAP_DELETED, blob_slice(old), (struct slice){0});
     if (m->list != NULL)
         keymap_list_goes(m, e);
+    key_cursor_loses(&m->sweep, e);
     m->changes++;
     if (e->pins != 0) {
         m->lookup_changes++;
@@ -618,6 +619,7 @@ static void forget_all(struct keymap *m)
         forgotten_keys_add(m->forgotten != NULL ? m->forgotten : &now, &m->entries, &m->queue_order,
                            m->bytes);
     m->present = m->present_bytes = 0;
+    m->sweep.next = NULL;
     keymap_keep_bytes(m, 0, m->bytes);
     m->changes++;
 }

@@ -196,6 +196,7 @@ struct keymap {
     struct key_list *list;        /* the answer to LIST_KEYS, being written or still valid; NULL:
                                      none */
     uint64_t list_askers;         /* clients that asked for a list and have not left */
+    struct key_cursor sweep;      /* of keymap_sweep_next() */
     uint64_t waiters;             /* open WAITs, BARRIERs and watches */
     size_t bytes;                 /* keys with a value, and queues */
     size_t waiting_bytes; /* of waiters, watches, and the entries of absent keys with waiters */
@@ -254,6 +255,11 @@ enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max
 
 /* Frees a list without readers. Called now and then. */
 void keymap_trim(struct keymap *m);
+
+/* Walks all keys that have a value now, in pieces: between two calls, clients may add and delete
+ * keys. A keymap has one such walk: the last that was begun. NULL: it is at its end. */
+void keymap_sweep(struct keymap *m);
+struct entry *keymap_sweep_next(struct keymap *m);
 
 /* --- Many keys at one moment: the request looks them up one by one, while other clients change
  * them.

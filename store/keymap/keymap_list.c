@@ -195,3 +195,17 @@ void keymap_trim(struct keymap *m)
         (l->chunk_count == 0 || l->chunks[l->chunk_count - 1]->refs == 1))
         keymap_forget_list(m);
 }
+
+void keymap_sweep(struct keymap *m)
+{
+    m->sweep = key_cursor_begin(m);
+}
+
+struct entry *keymap_sweep_next(struct keymap *m)
+{
+    struct entry *e = m->sweep.next;
+
+    if (e != NULL)
+        key_cursor_move(&m->sweep, TAILQ_NEXT(e, order));
+    return e;
+}

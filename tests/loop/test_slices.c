@@ -246,6 +246,67 @@ static void make_runs(int count)
     free(text);
 }
 
+/* --- A job without a rendezvous that begins again. --- */
+
+#define COUNT_ME "\x04\5\0\0\0\0\0\0\0init/\1\0\0\0\0\0\0\0"
+#define RANK_KEY "\x17\0\0\0\0\0\0\0/default_pg/0//cpu//0/0"
+#define NEW_KEY  "\x0f\0\0\0\0\0\0\0/default_pg/new"
+
+static void apply_key(enum command_kind kind, struct slice key)
+{
+    struct command c = {.kind = kind, .key = key, .value = slice_str("v")};
+    struct store_result r;
+
+    engine_apply(&loop.server.engine, TAILQ_FIRST(&loop.server.engine.spaces), &c, &r);
+    assert_int_equal(r.status, STORE_OK);
+}
+
+/* Its first client is answered when all old keys are gone; others are answered before. Keys that
+ * come meanwhile stay, and the key at which the walk stands may go. */
+static void keys_of_ranks_go_over_several_iterations(void **state)
+{
+    enum { KEYS = 20000 };
+    struct keymap *keys;
+    struct blob *at;
+    int stays, rank, again;
+
+    (void)state;
+    open_loop(NULL);
+    keys = keys_of_loop();
+    stays = loop_connect_modern(&loop);
+    loop_send(&loop, stays, TEXT(COUNT_ME));
+    loop_expect(&loop, stays, "\1\0\0\0\0\0\0\0", 8);
+    rank = loop_connect_modern(&loop);
+    loop_send(&loop, rank, TEXT("\1" RANK_KEY ONE_MORE_V));
+    loop_send(&loop, rank, TEXT(PING));
+    loop_expect(&loop, rank, "abcd", 4);
+    for (int i = 0; i < KEYS; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "%s/%d", i % 4 == 3 ? "/other" : "/default_pg", i);
+        apply_key(COMMAND_KEY_SET, slice_str(name));
+    }
+    loop_leave(&loop, rank);
+    again = loop_connect_modern(&loop);
+    tell(again, TEXT(COUNT_ME));
+    LOOP_UNTIL(&loop, keys->sweep.next != NULL);
+    assert_false(has_answer(again));
+    at = blob_new(ACCOUNT_INPUT, entry_key(keys->sweep.next));
+    apply_key(COMMAND_KEY_DELETE, blob_slice(at));
+    blob_unref(at);
+    tell(stays, TEXT("\1" NEW_KEY ONE_MORE_V));
+    tell(stays, TEXT(PING));
+    loop_expect(&loop, stays, "abcd", 4);
+    assert_in_range(keys->present, KEYS / 2, KEYS);
+    assert_false(has_answer(again));
+    loop_expect(&loop, again, "\2\0\0\0\0\0\0\0", 8);
+    assert_null(keys->sweep.next);
+    assert_in_range(keys->present, KEYS / 4 + 1, KEYS / 4 + 2); /* and "init/", and the new key */
+    assert_non_null(keymap_get(keys, slice_str("/default_pg/new")));
+    assert_null(keymap_get(keys, slice_str("/default_pg/0//cpu//0/0")));
+    loop_close(&loop);
+}
+
 static size_t count_due(void)
 {
     const struct live_run *run;
@@ -298,6 +359,7 @@ int main(void)
         cmocka_unit_test(a_request_with_many_keys_takes_several_iterations),
         cmocka_unit_test(a_request_with_many_keys_may_be_left),
         cmocka_unit_test(a_tick_takes_several_iterations),
+        cmocka_unit_test(keys_of_ranks_go_over_several_iterations),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

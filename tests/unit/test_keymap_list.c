@@ -307,9 +307,43 @@ static void without_memory_there_is_no_list(void **state)
     fixture_fini(&w);
 }
 
+/* Keys go while it stands before them, at them, and behind them; one comes again. */
+static void a_sweep_shows_the_keys_that_stay(void **state)
+{
+    static const char *const shown[] = {"/key/000000", "/key/000002", "/key/000003", "/key/000005"};
+    const struct entry *e;
+    struct fixture w;
+
+    (void)state;
+    fixture_init(&w, SIZE_MAX);
+    for (unsigned i = 0; i < 10; i++)
+        set_number(&w, i);
+    keymap_sweep(&w.m);
+    for (unsigned i = 0; i < 4; i++) {
+        e = keymap_sweep_next(&w.m);
+        assert_non_null(e);
+        assert_true(slice_is(entry_key(e), shown[i]));
+        if (i == 0)
+            delete_number(&w, 1); /* the next one */
+        if (i == 1)
+            delete_number(&w, 2); /* the present one */
+        if (i == 2)
+            assert_true(delete_number(&w, 4) && delete_number(&w, 7));
+    }
+    set_number(&w, 7); /* it came later */
+    for (unsigned i = 6; i < 10; i += i == 6 ? 2 : 1)
+        assert_true(delete_number(&w, i));
+    assert_null(keymap_sweep_next(&w.m));
+    keymap_sweep(&w.m);
+    keymap_clear(&w.m);
+    assert_null(keymap_sweep_next(&w.m));
+    fixture_fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sweep_shows_the_keys_that_stay),
         cmocka_unit_test(a_list_is_of_one_moment_since_it_was_asked_for),
         cmocka_unit_test(keys_that_go_meanwhile_are_there_and_those_that_come_are_not),
         cmocka_unit_test(who_asks_later_waits_for_the_next_list),
