@@ -160,6 +160,7 @@ struct agent {
     int64_t finished_round;  /* its workers have ended well in that round; or ROUND_NONE */
     uint64_t joins_since_ms; /* since then its node takes part or waits */
     bool gave_up;            /* its join has timed out */
+    bool has_place;          /* that a node of the last round has left: steering.c */
     bool ends;               /* by an order, when its node leaves the round: steering.c */
     uint64_t max_least;      /* MAX of its torchrun is that at least, as measured: steering.c */
     uint64_t max_most;       /* the same at most; 0: not known */

@@ -25,6 +25,7 @@ static void note_node(struct step *s, struct agent *a, const struct torch_node *
     if (agent_has_node(a) && torch_node_compare(own, &a->node) == 0)
         return;
     run_remember_node(s->run, a, own);
+    s->run->places_at_ms = 0;
     resume_hint_keep(s, a);
     if (a->origin == ORIGIN_UNNAMED) /* it has asked for the key before a start */
         agent_set_origin(a, ORIGIN_AGENT);

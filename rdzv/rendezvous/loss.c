@@ -211,6 +211,8 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
     const struct torch_state *state = &s->run->view.state;
     struct torch_state *next;
 
+    if (!round_is_new(s->run, &gone->node))
+        s->run->lost_label = gone->label;
     if (!agent_has_node(gone) || is_there_otherwise(s->run, gone) ||
         !s->run->settings->drop_disconnected || !step_is_open(s) || s->run->ending ||
         (torch_state_find(state, &gone->node) == NULL &&

@@ -133,8 +133,9 @@ struct run {
     struct run_rules rules;   /* the same: those of the settings, or its own */
     bool
         is_shut; /* the rules have no place for more nodes; of an open round, for any: steering.c */
-    bool keeps_places;     /* the nodes of the last round come back, and leave no place */
+    bool keeps_places;     /* there are more nodes than places, and each place is a node's */
     uint64_t places_at_ms; /* when that was found out, as policy_now.lived_ms */
+    struct topology_label lost_label; /* of the last lost node that had a place */
 
     struct agent_list agents;
     struct agent_list rejoining; /* STANDING_REJOINS: they are not counted */

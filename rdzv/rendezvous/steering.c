@@ -24,10 +24,12 @@
  * spare with the write by which it asks to wait, so no node meets for it. An open round is shut
  * while too few nodes are there. Growth needs MAX: more nodes than that cause no meeting.
  *
- * Places: when the nodes of a round of MAX nodes meet again, torch takes those that join first, so
- * a spare would get the place of a node whose workers end late. So while all these nodes take part,
- * or their agents are about to join, all others are kept out. An agent that has left the round
- * polls once a second; if nothing comes of it for HERE_MS, its place is free. */
+ * Places: when the nodes of a round meet again and there are more than MAX, torch takes those that
+ * join first, so a spare would get the place of a node whose workers end late. So a node of the
+ * last round has its place while it takes part or its agent is about to join. An agent that has
+ * left the round polls once a second; if nothing comes of it for HERE_MS, its place is free. Free
+ * places are for as many others: first those that wait or have joined, then those whose domain is
+ * nearest to that of the lost node. All further nodes are kept out. */
 #include "rdzv/config/topology.h"
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
@@ -48,7 +50,10 @@ bool run_keeps_out(const struct run *run, const struct torch_node *node)
 
 bool steering_lacks_place(const struct run *run, const struct torch_node *node)
 {
-    return run->is_shut || (run->keeps_places && round_is_new(run, node));
+    const struct agent *a = run->keeps_places ? run_agent_of(run, node) : NULL;
+
+    return run->is_shut ||
+           (run->keeps_places && round_is_new(run, node) && (a == NULL || !a->has_place));
 }
 
 static bool has_no_place(const struct run *run, const struct torch_node *node)
@@ -234,19 +239,19 @@ static bool is_shut(struct step *s)
 
 #define PLACES_MS 500 /* all nodes are searched no more often */
 
-/* The last round had MAX nodes, which meet again or are about to, and there are more agents. */
+/* The nodes of the last round meet again, or are about to, and there are more agents than MAX. */
 static bool may_keep_places(const struct run *run)
 {
     const struct run_view *v = &run->view;
 
-    return run->max_nodes != 0 && v->completed_participants == run->max_nodes &&
-           run->room_for <= run->max_nodes && run->agent_count > run->max_nodes &&
-           v->state.has_redundancy && !v->state.closed && !v->unread && run->start == START_OVER &&
+    return v->completed_participants != 0 && v->completed_participants <= run->max_nodes &&
+           run->room_for <= run->max_nodes && run->agent_count > run->max_nodes && !run->is_shut &&
+           v->state.has_redundancy && !v->state.closed && !v->unread &&
            !(v->state.complete && v->participants == run->max_nodes);
 }
 
-/* The node takes part, or its agent is about to ask for its place. */
-static bool comes_back(const struct step *s, const struct torch_node *was)
+/* The node takes part, or its agent may be about to ask for a place. */
+static bool may_take_part(const struct step *s, const struct torch_node *was)
 {
     const struct torch_node *node = torch_state_find(&s->run->view.state, was);
     const struct agent *a = run_agent_of(s->run, was);
@@ -255,15 +260,66 @@ static bool comes_back(const struct step *s, const struct torch_node *was)
            ((node != NULL && node->participant) || (a != NULL && !a->closes && polls(s, a)));
 }
 
-static bool do_all_come_back(const struct step *s)
+static struct slice domain_of(const struct run *run, const struct torch_node *node)
+{
+    const struct agent *a = run_agent_of(run, node);
+
+    return topology_find(run->settings->topology, node->addr,
+                         a == NULL ? &run->lost_label : &a->label)
+        .domain;
+}
+
+/* The number of outermost domains that both have. */
+static size_t count_common(struct slice a, struct slice b)
+{
+    size_t at = 0, common = 0;
+
+    for (; at < a.len && at < b.len && a.ptr[at] == b.ptr[at]; at++)
+        common += a.ptr[at] == '/';
+    return common +
+           (at != 0 && (at == a.len || a.ptr[at] == '/') && (at == b.len || b.ptr[at] == '/'));
+}
+
+/* Gives a free place, of a node of that domain, to another node. False: there is none. */
+static bool give_place(struct step *s, struct slice domain)
+{
+    struct agent *a, *best = NULL;
+    size_t most = 0;
+
+    TAILQ_FOREACH(a, &s->run->agents, entry) {
+        const struct torch_node *node = run_node_of(s->run, a);
+        bool asks = node != NULL && (node->participant || node->waiting);
+        size_t score;
+
+        if (a->naming != NAMING_LISTED || a->has_place || !round_is_new(s->run, &a->node) ||
+            !may_take_part(s, &a->node))
+            continue;
+        score = 1 + count_common(domain, domain_of(s->run, &a->node)) + asks * TOPOLOGY_NAME_MAX;
+        best = score > most ? a : best;
+        most = score > most ? score : most;
+    }
+    if (best != NULL)
+        best->has_place = true;
+    return best != NULL;
+}
+
+/* False: there are places for all. */
+static bool share_places(struct step *s)
 {
     const struct torch_state *then = &s->run->view.last_completed;
+    uint64_t unused = s->run->max_nodes - s->run->view.completed_participants;
+    struct agent *a;
 
+    TAILQ_FOREACH(a, &s->run->agents, entry)
+        a->has_place = false;
     for (size_t i = 0; i < then->count; i++) {
-        if (then->nodes[i].participant && !comes_back(s, &then->nodes[i]))
+        if (then->nodes[i].participant && !may_take_part(s, &then->nodes[i]) &&
+            !give_place(s, domain_of(s->run, &then->nodes[i])))
             return false;
     }
-    return true;
+    while (unused > 0 && give_place(s, (struct slice){0}))
+        unused--;
+    return unused == 0;
 }
 
 static void note_places(struct step *s)
@@ -273,7 +329,7 @@ static void note_places(struct step *s)
 
     if (!is_over && clock_elapsed_ms(run->places_at_ms, s->now->lived_ms) < PLACES_MS)
         return;
-    run->keeps_places = !is_over && do_all_come_back(s);
+    run->keeps_places = !is_over && share_places(s);
     run->places_at_ms = is_over ? 0 : s->now->lived_ms;
 }
 

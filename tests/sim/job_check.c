@@ -254,25 +254,22 @@ static bool is_back(const struct pod *p)
            !run_keeps_out(&p->job->run->run, &(struct torch_node){.addr = slice_str(p->name)});
 }
 
-/* No spare takes the place of a node of the last round, which had MAX nodes, if all of them are
- * back. */
+/* No new node takes the place of a node of the last round that is back. */
 static void check_places(struct job *job, const int64_t before[PODS])
 {
     const struct run_view *v = &job->run->run.view;
     const struct pod *left = NULL;
-    size_t nodes = 0;
+    bool is_any_new = false;
 
     for (size_t i = 0; i < job->pod_count; i++) {
-        if (before[i] >= 0 && !is_back(&job->pods[i]))
-            return;
-        nodes += before[i] >= 0;
-        if (before[i] >= 0 && job->ranks[i] < 0)
+        if (before[i] >= 0 && job->ranks[i] < 0 && is_back(&job->pods[i]))
             left = &job->pods[i];
+        is_any_new = is_any_new || (before[i] < 0 && job->ranks[i] >= 0);
     }
-    if (left != NULL && nodes == job->settings.max_nodes && nodes == job->max_known &&
-        nodes == torch_state_participants(&v->last_completed) && v->state.has_redundancy &&
+    if (left != NULL && is_any_new && job->max_known == job->settings.max_nodes &&
+        job->max_known == torch_state_participants(&v->last_completed) && v->state.has_redundancy &&
         v->completions == job->completions + 1 && job->run->incarnation == job->incarnation)
-        sim_fail("a spare has the place of %s", left->name);
+        sim_fail("a new node has the place of %s", left->name);
 }
 
 /* A node waits for the complete round, and that has lost none; rdzvd has no other cause either. */

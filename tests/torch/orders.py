@@ -289,7 +289,7 @@ def size(job):
 
 
 def places(job):
-    """Torch 2.3 and later, nnodes 2:2 and a spare. The workers of 12 end late each second time."""
+    """Torch 2.3 and later, nnodes 2:2 and spares. The workers of 12 end late each second time; 12 and 14 are in one rack."""
     for name in ("9", "12"):
         job.start_agent(name)
     job.await_world(2, 0, "9", "12")
@@ -312,13 +312,14 @@ def places(job):
     job.order("release", "job")
     job.await_world(2, mark, "9", "12")
     job.await_roles("after the hold, too", participant=["9", "12"], spare=["13"])
+    job.start_agent("14")
+    job.await_roles("there are two spares", participant=["9", "12"], spare=["13", "14"])
     mark = job.mark()
     job.order("evict", "127.0.0.12", "--yes")
-    job.await_world(2, mark, "9", "13")
+    job.await_world(2, mark, "9", "14")
     mark = job.mark()
-    job.kill_agent("13")
-    job.order("uncordon", "127.0.0.12")
-    job.await_world(2, mark, "9", "12")
+    job.kill_agent("14")
+    job.await_world(2, mark, "9", "13")
 
 
 class FailingJob(SizeJob):
@@ -424,7 +425,7 @@ def close(job):
     job.tell("all agents have ended, and the run stays closed")
 
 
-RACKS = "127.0.0.1[13] rack1\n127.0.0.1[24] rack2\n"
+RACKS = "127.0.0.9 rack0\n127.0.0.1[13] rack1\n127.0.0.1[24] rack2\n"
 
 # Of each case, the job, its --nnodes, flags of rdzvd, and what happens.
 CASES = {"orders": (OrderJob, "2:3", [], steer),
@@ -445,7 +446,7 @@ def run_case(options, torch, name):
 
     flags = ["--listen=unix:" + os.path.join(folder, "sock"), "--data-dir=" + os.path.join(folder, "data")]
     kind, nnodes, more, happens = CASES[name]
-    if name == "failures":
+    if name in ("failures", "places"):
         flags.append("--topology-file=" + os.path.join(folder, "racks"))
         with open(os.path.join(folder, "racks"), "w", encoding="utf-8") as f:
             f.write(RACKS)

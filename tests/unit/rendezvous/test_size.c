@@ -309,16 +309,75 @@ static void nodes_of_the_last_round_keep_their_places(void **state)
     }
 }
 
-static void a_lost_node_leaves_its_place_to_a_spare(void **state)
+/* "d" has come first, and "e" is in the block of the lost node. */
+static void a_lost_node_leaves_its_place_to_a_spare_of_its_domain(void **state)
+{
+    struct scene *s = *state;
+    const struct {
+        const char *lost, *d, *e, *train;
+    } cases[] = {
+        {"", "", "", "acd"},
+        {"", "row1/rack2", "row1/rack1", "acd"},
+        {"row1/rack2", "row1/rack1", "row1/rack2", "ace"},
+        {"row1/rack2", "row2/rack2", "row1/rack3", "ace"},
+        {"row1", "row11", "row1/rack3", "ace"},
+        {"row1/rack2", "row1/rack1", "row1", "acd"},
+    };
+
+    for (size_t i = 0; i < 2 * COUNT(cases); i++) { /* or the node is kept out */
+        char *host = (char[]){"b"};
+        struct cordons cordons = {1, &host};
+
+        begin_full(s, 3);
+        strcpy(s->agents[1].label.domain, cases[i / 2].lost);
+        strcpy(s->agents[3].label.domain, cases[i / 2].d);
+        strcpy(s->agents[4].label.domain, cases[i / 2].e);
+        if (i % 2 == 0) {
+            scene_disconnect(s, &s->agents[1]);
+        } else {
+            s->run.orders.cordons = &cordons;
+            order(s);
+        }
+        pass(s, 6);
+        assert_nodes(s, 3, 1 + i % 2, 2);
+        assert_trains(s, cases[i / 2].train);
+        s->run.orders.cordons = NULL;
+        scene_renew(s);
+    }
+}
+
+/* Nothing comes of the one that has been chosen. */
+static void a_silent_spare_leaves_the_place_to_another_one(void **state)
+{
+    struct scene *s = *state;
+    uint16_t port;
+
+    begin_full(s, 3);
+    port = s->agents[3].local_port;
+    s->agents[3].local_port = 0;
+    pass(s, 6);
+    scene_disconnect(s, &s->agents[1]);
+    pass(s, 8);
+    s->agents[3].local_port = port;
+    assert_int_equal(s->run.view.completions, 2);
+    assert_trains(s, "ace");
+}
+
+/* A round of two of three: one of two new nodes joins. */
+static void a_place_that_no_node_has_had_is_for_a_new_node(void **state)
 {
     struct scene *s = *state;
 
-    begin_full(s, 3);
-    scene_disconnect(s, &s->agents[3]);
-    scene_disconnect(s, &s->agents[1]);
-    pass(s, 6);
-    assert_nodes(s, 3, 0, 2);
-    assert_trains(s, "ace");
+    begin(s, (struct run_rules){0}, 2);
+    max_nodes = 3;
+    pass(s, 10);
+    assert_nodes(s, 2, 0, 1);
+    s->run.max_nodes = 3;
+    come(s);
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 3, 1, 2);
+    assert_trains(s, "ab");
 }
 
 int main(void)
@@ -331,7 +390,9 @@ int main(void)
         TEST(a_round_grows_after_the_interval_or_with_a_loss),
         TEST(a_start_begins_the_interval_anew),
         TEST(nodes_of_the_last_round_keep_their_places),
-        TEST(a_lost_node_leaves_its_place_to_a_spare),
+        TEST(a_lost_node_leaves_its_place_to_a_spare_of_its_domain),
+        TEST(a_silent_spare_leaves_the_place_to_another_one),
+        TEST(a_place_that_no_node_has_had_is_for_a_new_node),
         TEST(a_hold_ends_when_so_many_nodes_are_there),
         TEST(a_first_round_begins_when_its_hold_ends),
     };
