@@ -172,10 +172,10 @@ def complete_round(state):
         state.participants[node] = rank
 
 
-def meet(port, run, names, **kwargs):
-    """Agents who have completed round 0, in the order of their ranks."""
+def meet(port, run, names, full=True, **kwargs):
+    """Agents who have completed round 0, in the order of their ranks. `full`: they are MAX, else the last call was over."""
     agents = [Agent(port, run, name, **kwargs) for name in sorted(names)]
-    rejoin(agents)
+    rejoin(agents, full)
     return agents
 
 
@@ -186,10 +186,12 @@ def read_together(agents):
     return [a.end_reading() for a in agents]
 
 
-def rejoin(agents):
+def rejoin(agents, full=True):
     """All of them join the round that has begun, and the last one completes it."""
     for a in agents:
-        state = a.join(complete=a is agents[-1])
+        state = a.join(complete=full and a is agents[-1])
+    if not full:
+        agents[-1].write(complete_round)
     for a in agents:
         a.read()
     return state

@@ -120,7 +120,7 @@ def a_waiting_node_is_answered_when_it_is_admitted():
 @case
 def a_node_that_is_in_no_round_closes_nothing():
     with daemon() as server:
-        a, b = meet(server.port, "job", ["a", "b"])
+        a, b = meet(server.port, "job", ["a", "b"], full=False)
         prune(b, a)
         other = Agent(server.port, "job", "c")
         other.wait_in_line()
@@ -401,7 +401,7 @@ def a_node_presumed_dead_waits_after_a_smaller_round_has_begun():
 def a_node_presumed_dead_waits_if_the_new_round_was_not_full():
     """The last call was over before max nodes had met, so the round has free places."""
     with daemon() as server:
-        a, b = meet(server.port, "job", ["a", "b"])
+        a, b = meet(server.port, "job", ["a", "b"], full=False)
         prune(b, a)
 
         def anew(state):
@@ -419,7 +419,7 @@ def a_node_presumed_dead_waits_if_the_new_round_was_not_full():
 @case
 def a_replaced_node_loses_its_connection():
     with daemon() as server:
-        a, b = meet(server.port, "job", ["a", "b"])
+        a, b = meet(server.port, "job", ["a", "b"], full=False)
         prune(b, a)
         b.leave()
         c = Agent(server.port, "job", "c")
@@ -558,8 +558,9 @@ def a_finished_agent_does_not_wait_for_a_lost_node():
 
 
 def meet_with_spare(server):
-    """MAX is 2. The workers of a fail; while a is out of the round, c asks for its place: a becomes the spare of b and c."""
-    a, b = meet(server.port, "job", "ab")
+    """MAX is 2, which rdzvd learns in the second round. The workers of a fail; while a is out of the round, c asks for its
+    place: a becomes the spare of b and c."""
+    a, b = meet(server.port, "job", "ab", full=False)
     c = Agent(server.port, "job", "c")
     a.step_out()
     c.wait_in_line()
