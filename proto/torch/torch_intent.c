@@ -49,6 +49,8 @@ static bool same_others(const struct intent *in)
     struct node_pairs pairs = {.before = &in->from, .now = &in->to};
     const struct torch_node *before, *now;
 
+    if (in->from.unnamed != in->to.unnamed)
+        return false;
     while (node_pairs_next(&pairs, &before, &now)) {
         if (torch_node_compare(before != NULL ? before : now, &in->own) == 0)
             continue;
@@ -165,8 +167,8 @@ static bool read_behind_front(const struct torch_front *front, size_t others, st
 static bool read_whole(struct slice shown, struct slice wanted, struct intent *in)
 {
     return (slice_is(shown, TORCH_RUN_SENTINEL) ||
-            torch_state_read(shown, &in->from) == TORCH_STATE_OK) &&
-           torch_state_read(wanted, &in->to) == TORCH_STATE_OK;
+            torch_state_read_view(shown, &in->from) == TORCH_STATE_OK) &&
+           torch_state_read_view(wanted, &in->to) == TORCH_STATE_OK;
 }
 
 void intent_read(const struct torch_front *front, size_t others, const struct torch_node *known,

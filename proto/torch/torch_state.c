@@ -202,7 +202,7 @@ bool torch_state_insert(struct torch_state *s, const struct torch_node *who, str
 
 size_t torch_state_participants(const struct torch_state *s)
 {
-    size_t n = 0;
+    size_t n = s->unnamed;
 
     for (size_t i = 0; i < s->count; i++)
         n += s->nodes[i].participant ? 1 : 0;

@@ -40,6 +40,7 @@ struct torch_state {
 
     struct torch_node *nodes; /* named anywhere; in torch_node_compare()'s order, each once */
     size_t count;
+    size_t unnamed; /* so many more participants: see torch_state_read_view() */
 
     size_t
         inserted; /* number of nodes inserted since the state, or the state that it copies, was read
@@ -67,6 +68,11 @@ enum torch_state_status {
 /* Reads a value into *out, which keeps nothing of `value` and ends with torch_state_free(). Takes
  * time and memory in proportion to the value. It refuses the text that means "no state yet". */
 enum torch_state_status torch_state_read(struct slice value, struct torch_state *out);
+
+/* The same of a view, the text that one agent is shown: it may have participants without names, as
+ * `dict.fromkeys(range(COUNT))`. An agent that only counts its peers needs no more, and reads no
+ * thousands of names. If an agent writes such a state, their names are 0, 1, ... */
+enum torch_state_status torch_state_read_view(struct slice value, struct torch_state *out);
 
 /* Reads the one time in which `wanted` differs from `shown`, a text of torch_state_write(), without
  * reading the rest. False: the two texts are equal, or differ in more than this time. */

@@ -34,6 +34,7 @@ struct reading {
     struct torch_node *nodes; /* one for each object; several may name the same node */
     size_t count;
     size_t cap;
+    size_t unnamed;
     bool fqdn;
     bool naive;                    /* some time carries no UTC */
     bool aware;                    /* some time does */
@@ -192,11 +193,24 @@ static bool read_time(struct reading *r, int64_t *us)
 
 /* --- Lists of nodes. If a list names a node twice, the state is refused. --- */
 
+/* Its name is the next number, and it has no rank. */
+static bool read_unnamed(struct reading *r)
+{
+    int64_t number;
+
+    return pickle_int(&r->pickle, &number) && number == (int64_t)r->unnamed++ &&
+           pass_op(r, PICKLE_NONE);
+}
+
 static bool read_item(struct reading *r, enum torch_list list)
 {
+    int next = pickle_peek(&r->pickle);
     struct torch_node *node;
     bool *is_in;
 
+    if (list == TORCH_PARTICIPANTS &&
+        (next == PICKLE_BININT1 || next == PICKLE_BININT2 || next == PICKLE_BININT))
+        return read_unnamed(r);
     if (!read_node_desc(r, &node))
         return false;
     is_in = (bool *)((char *)node + torch_list_flags[list]);
@@ -227,10 +241,27 @@ static bool read_batches(struct reading *r, enum torch_list list, enum pickle_op
     return true;
 }
 
+/* dict.fromkeys(range(COUNT)). */
+static bool read_counted(struct reading *r)
+{
+    int64_t count;
+
+    if (!read_attribute(r, "builtins") || !read_attribute(r, "dict.fromkeys") ||
+        !pass_op(r, PICKLE_STACK_GLOBAL) || !read_attribute(r, "builtins") ||
+        !read_attribute(r, "range") || !pass_op(r, PICKLE_STACK_GLOBAL) ||
+        !pickle_int(&r->pickle, &count) || count <= 0 || count > UINT32_MAX)
+        return false;
+    r->unnamed = (size_t)count;
+    return pass_op(r, PICKLE_TUPLE1) && pass_op(r, PICKLE_REDUCE) && pass_op(r, PICKLE_TUPLE1) &&
+           pass_op(r, PICKLE_REDUCE) && read_batches(r, TORCH_PARTICIPANTS, PICKLE_SETITEMS);
+}
+
 static bool read_dict(struct reading *r, enum torch_list list)
 {
-    int next;
+    int next = pickle_peek(&r->pickle);
 
+    if (list == TORCH_PARTICIPANTS && next == PICKLE_SHORT_BINUNICODE)
+        return read_counted(r);
     if (!pass_op(r, PICKLE_EMPTY_DICT) || !memoize_part(r, KIND_PLAIN, 0))
         return false;
     /* A single item has no mark. It starts with a reference (to a node, the class, or the module's
@@ -345,6 +376,7 @@ static bool end_reading(struct reading *r, struct torch_state *s)
     s->nodes = r->nodes;
     s->count = r->count;
     s->cap = r->cap;
+    s->unnamed = r->unnamed;
     return true;
 }
 
@@ -404,7 +436,7 @@ static enum torch_state_status give(struct reading *r, struct torch_block *block
     return no_memory ? TORCH_STATE_NO_MEMORY : TORCH_STATE_NOT_MINE;
 }
 
-enum torch_state_status torch_state_read(struct slice value, struct torch_state *out)
+static enum torch_state_status read_text(struct slice value, bool is_view, struct torch_state *out)
 {
     struct reading r = {0};
     struct torch_state s = {0};
@@ -418,8 +450,18 @@ enum torch_state_status torch_state_read(struct slice value, struct torch_state 
         return TORCH_STATE_NO_MEMORY;
     r.pickle.in.ptr = block->bytes;
     if (base64_decode(value, true, block->bytes, &r.pickle.in.len))
-        done = read_pickle(&r, &s) && end_reading(&r, &s);
+        done = read_pickle(&r, &s) && end_reading(&r, &s) && (is_view || s.unnamed == 0);
     return give(&r, block, done ? &s : NULL, out);
+}
+
+enum torch_state_status torch_state_read(struct slice value, struct torch_state *out)
+{
+    return read_text(value, false, out);
+}
+
+enum torch_state_status torch_state_read_view(struct slice value, struct torch_state *out)
+{
+    return read_text(value, true, out);
 }
 
 /* A quad of base64 may begin in front of the time, or behind its first bytes, which seldom change.

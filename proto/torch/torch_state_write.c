@@ -191,6 +191,23 @@ static void put_batches(struct writing *w, enum torch_list list, enum pickle_op 
     write_opcode(w, end);
 }
 
+/* dict.fromkeys(range(count)). */
+static void put_counted(struct writing *w, size_t count)
+{
+    uint32_t builtins = pickle_put_string(&w->pickle, slice_str("builtins"));
+
+    pickle_put_string(&w->pickle, slice_str("dict.fromkeys"));
+    write_opcode(w, PICKLE_STACK_GLOBAL);
+    pickle_reference(&w->pickle, builtins);
+    pickle_put_string(&w->pickle, slice_str("range"));
+    write_opcode(w, PICKLE_STACK_GLOBAL);
+    pickle_put_int(&w->pickle, (int64_t)count);
+    for (int i = 0; i < 2; i++) {
+        write_opcode(w, PICKLE_TUPLE1);
+        write_opcode(w, PICKLE_REDUCE);
+    }
+}
+
 static void put_list(struct writing *w, enum torch_list list)
 {
     static const char *const names[TORCH_LISTS] = {"participants", "wait_list", "redundancy_list",
@@ -198,6 +215,7 @@ static void put_list(struct writing *w, enum torch_list list)
     const struct torch_state *s = w->state;
     bool dict = list == TORCH_PARTICIPANTS || list == TORCH_LAST_HEARTBEATS;
     size_t count = 0, last = 0;
+    bool counts;
 
     for (size_t i = 0; i < s->count; i++) {
         if (is_in_list(&s->nodes[i], list)) {
@@ -206,9 +224,14 @@ static void put_list(struct writing *w, enum torch_list list)
         }
     }
     pickle_put_string(&w->pickle, slice_str(names[list]));
-    pickle_put_op(&w->pickle, dict ? PICKLE_EMPTY_DICT : PICKLE_EMPTY_SET);
-    pickle_number(&w->pickle);
-    if (dict && count == 1) {
+    counts = list == TORCH_PARTICIPANTS && s->unnamed != 0;
+    if (counts) {
+        put_counted(w, s->unnamed);
+    } else {
+        pickle_put_op(&w->pickle, dict ? PICKLE_EMPTY_DICT : PICKLE_EMPTY_SET);
+        pickle_number(&w->pickle);
+    }
+    if (dict && count == 1 && !counts) {
         put_item(w, list, last);
         write_opcode(w, PICKLE_SETITEM);
     } else if (count > 0) {

@@ -68,7 +68,8 @@ class _Reader(pickle._Unpickler):
     one in C writes complaints of its own about some broken pickles.)"""
 
     ALLOWED = {(MODULE, "_NodeDesc"), (MODULE, "_RendezvousState"), ("datetime", "datetime"),
-               ("datetime", "timezone"), ("datetime", "timedelta")}
+               ("datetime", "timezone"), ("datetime", "timedelta"),
+               ("builtins", "dict.fromkeys"), ("builtins", "range")}  # participants that are only counted
 
     def find_class(self, module, name):
         if (module, name) not in self.ALLOWED:

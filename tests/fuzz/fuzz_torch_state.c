@@ -64,7 +64,8 @@ static uint8_t *write_and_read(const struct torch_state *s, size_t *len)
     uint8_t *text;
 
     CHECK(torch_state_write(s, &text, len));
-    CHECK(torch_state_read((struct slice){text, *len}, &again) == TORCH_STATE_OK);
+    CHECK(torch_state_read_view((struct slice){text, *len}, &again) == TORCH_STATE_OK);
+    CHECK(again.unnamed == s->unnamed);
     check_state(&again);
     check_same(s, &again);
     torch_state_free(&again);
@@ -97,12 +98,15 @@ static void change(struct torch_state *s, size_t read, size_t size)
 
 static void try_value(struct slice value, size_t size)
 {
-    struct torch_state s;
+    struct torch_state s, plain;
     uint8_t *text, *same;
     size_t len, same_len;
 
-    if (torch_state_read(value, &s) != TORCH_STATE_OK)
+    if (torch_state_read_view(value, &s) != TORCH_STATE_OK)
         return;
+    CHECK((torch_state_read(value, &plain) == TORCH_STATE_OK) == (s.unnamed == 0));
+    if (s.unnamed == 0)
+        torch_state_free(&plain);
     check_state(&s);
     text = write_and_read(&s, &len);
     CHECK(len <= TORCH_STATE_GROWTH(value.len));

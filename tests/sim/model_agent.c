@@ -574,7 +574,7 @@ static bool read_state(struct model_agent *a, struct slice value)
     memcpy(a->token, value.ptr, value.len);
     a->token_len = value.len;
     a->state = (struct torch_state){.aware = true, .has_redundancy = true, .protocol = 4};
-    return slice_is(value, SENTINEL) || torch_state_read(value, &a->state) == TORCH_STATE_OK;
+    return slice_is(value, SENTINEL) || torch_state_read_view(value, &a->state) == TORCH_STATE_OK;
 }
 
 static void take_state(struct model_agent *a, struct slice value, uint64_t now_ms, int64_t now_us)

@@ -99,6 +99,18 @@ class Tally:
             print("FAIL %s: %.600s" % (what, fault), flush=True)
 
 
+def check_views(torch, tool, one, tally):
+    """Participants that a view only counts: torch knows how many they are, and writes them as numbers."""
+    counts = 1, 2, 255, 256, 999, 1000, 1001, 65535, 131071
+    views = ask(tool, ["count %d %s" % (count, one) for count in counts])
+    for count, value, known in zip(counts, views, run_torch(torch, "view", lines=views)):
+        said = ask(tool, ["show " + value, "counted " + value, "counted " + known["value"], "show " + known["value"]])
+        if said != ["not mine", str(count), str(count), "not mine"]:
+            tally.note("a view that counts %d, torch %s" % (count, torch.name), "the tool says %s" % said)
+        tally.note("a view that counts %d, torch %s" % (count, torch.name),
+                   None if known["world"] == count + 1 and known["rank"] == 0 else "torch knows %s" % known)
+
+
 def run(torch, tool, seed, tally):
     started = time.monotonic()
     cases = run_torch(torch, "make", str(seed))
@@ -125,6 +137,7 @@ def run(torch, tool, seed, tally):
             fault = "%d characters, torch needs %d" % (len(case["value"]), case["limit"])
         tally.note("%s of torch %s, seed %d" % (case["name"], torch.name, seed), fault)
 
+    check_views(torch, tool, next(c["value"] for c in cases if c["name"].startswith("1 nodes")), tally)
     thousand = next(c["value"] for c in cases if c["name"].startswith("1000 nodes"))
     timing = ask(tool, ["time 100 " + thousand])[0].split()
     print("torch %s: %d states, %d of them none, %d rewritten; 1000 nodes in %d characters: "

@@ -5,6 +5,7 @@ release. What a state says is told as state_tool.c tells it.
                                    content (`null`: the tool must reject the value)
     state.py check                 reads lines of name, value and what it should say; prints one for
                                    each
+    state.py view                  reads lines of views; prints what torch knows and writes of each
     state.py corpus DIR RELEASE    small states for the fuzzer, one file each
 """
 
@@ -302,6 +303,16 @@ def check():
         print(json.dumps({"name": case["name"], "fault": check_one(case)}), flush=True)
 
 
+def view():
+    """An agent reads its rank and the size of its world, and may send a heartbeat."""
+    for line in sys.stdin:
+        state = pickle.loads(base64.b64decode(json.loads(line), validate=True))
+        own = next(iter(state.last_heartbeats))
+        state.last_heartbeats[own] += datetime.timedelta(seconds=5)
+        print(json.dumps({"rank": state.participants[own], "world": len(state.participants),
+                          "value": encode(pickle.dumps(state))}))
+
+
 def corpus(folder, release):
     rng = random.Random(1)
     small = {
@@ -320,5 +331,5 @@ def corpus(folder, release):
 
 
 if __name__ == "__main__":
-    {"make": lambda: make(int(sys.argv[2])), "check": check,
+    {"make": lambda: make(int(sys.argv[2])), "check": check, "view": view,
      "corpus": lambda: corpus(sys.argv[2], sys.argv[3])}[sys.argv[1]]()

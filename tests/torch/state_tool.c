@@ -5,6 +5,8 @@
  *   write VALUE                          the value, read and written
  *   shift US VALUE                       with all times moved on
  *   beat ADDR PID LOCAL_ID US VALUE      with that node's heartbeat set; it is added if need be
+ *   count N VALUE                        the value as a view with N more participants
+ *   counted VALUE                        how many participants the view VALUE only counts
  *   time N VALUE                         microseconds of CPU for a reading and for a writing, of N
  *
  * The answer to a value that is no state is `not mine`. ADDR is in hex. */
@@ -163,9 +165,10 @@ static void measure(struct slice value, int64_t count)
 /* Carries out one request; `arguments` is the text between its name and its value. */
 static void answer(const char *name, char *arguments, struct slice value)
 {
+    bool is_view = strcmp(name, "counted") == 0;
     struct torch_state s;
 
-    switch (torch_state_read(value, &s)) {
+    switch (is_view ? torch_state_read_view(value, &s) : torch_state_read(value, &s)) {
     case TORCH_STATE_NOT_MINE:
         printf("not mine\n");
         return;
@@ -184,6 +187,11 @@ static void answer(const char *name, char *arguments, struct slice value)
     } else if (strcmp(name, "beat") == 0) {
         beat(&s, &arguments);
         print_value(&s);
+    } else if (strcmp(name, "count") == 0) {
+        s.unnamed = (size_t)number(arguments);
+        print_value(&s);
+    } else if (is_view) {
+        printf("%zu\n", s.unnamed);
     } else if (strcmp(name, "time") == 0) {
         measure(value, number(arguments));
     } else {
