@@ -311,7 +311,7 @@ bool http_shows_daemon(const struct http_request *r, bool all_spaces)
 /* Up to the first colon, behind an address in brackets if there is one. */
 static struct slice host_without_port(struct slice host)
 {
-    const uint8_t *bracket = host.len == 0 ? NULL : memrchr(host.ptr, ']', host.len), *colon;
+    const uint8_t *bracket = host.ptr == NULL ? NULL : memrchr(host.ptr, ']', host.len), *colon;
     size_t start = bracket == NULL ? 0 : (size_t)(bracket + 1 - host.ptr);
 
     colon = start == host.len ? NULL : memchr(host.ptr + start, ':', host.len - start);
