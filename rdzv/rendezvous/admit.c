@@ -78,7 +78,8 @@ static bool are_all_here(const struct step *s, size_t nodes)
         if (!node->participant && !node->waiting)
             continue;
         a = run_agent_of(run, node);
-        if (a == NULL || (node->waiting && !may_be_admitted(s, a, node)))
+        if (a == NULL || (node->waiting && !may_be_admitted(s, a, node)) ||
+            (node->participant && presence_is_lost(s, node, 0)))
             return false;
         have_room = have_room || a->room_for >= nodes;
     }
@@ -97,8 +98,7 @@ bool admit_waiting(struct step *s, uint64_t wanted)
     waiting = torch_state_waiting(&v->state);
     nodes = v->participants + waiting;
     if (nodes < wanted || run->enough == 0 || nodes < run->enough || nodes > run->room_for ||
-        run_size(run, nodes) == 0 || !are_all_here(s, nodes) || presence_is_participant_lost(s) ||
-        (next = step_edit(s)) == NULL)
+        run_size(run, nodes) == 0 || !are_all_here(s, nodes) || (next = step_edit(s)) == NULL)
         return false;
     round_decide(run, ROUND_ADMITS, next);
     /* Ranks are written for each node, and times in another order, which makes a longer text. */

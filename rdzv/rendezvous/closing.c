@@ -127,17 +127,6 @@ static bool may_still_finish(const struct run *run, const struct torch_node *the
                      : !has_finished(run, a);
 }
 
-static bool may_any_finish(const struct run *run)
-{
-    const struct torch_state *then = &run->view.last_completed;
-
-    for (size_t i = 0; i < then->count; i++) {
-        if (may_still_finish(run, &then->nodes[i]))
-            return true;
-    }
-    return false;
-}
-
 /* The other agents meet, or have met, without the finished ones. */
 static bool is_round_over(const struct run *run)
 {
@@ -147,8 +136,15 @@ static bool is_round_over(const struct run *run)
 
 static bool are_others_lost(const struct run *run)
 {
-    return run->view.last_completed.round == run->finishing.round && run->start == START_OVER &&
-           !may_any_finish(run);
+    const struct torch_state *then = &run->view.last_completed;
+
+    if (then->round != run->finishing.round || run->start != START_OVER)
+        return false;
+    for (size_t i = 0; i < then->count; i++) {
+        if (may_still_finish(run, &then->nodes[i]))
+            return false;
+    }
+    return true;
 }
 
 /* If all have finished, the last one has written the key. */
@@ -193,23 +189,17 @@ void closing_note_failed(struct step *s, const struct agent *a)
 
 /* --- What waits. --- */
 
-static void keep_close(struct step *s, const struct agent *a)
-{
-    if (may_close(s->run, a))
-        s->run->close_kept = CLOSE_KEPT_MEMBER;
-    else if (s->run->close_kept == CLOSE_NOT_KEPT)
-        s->run->close_kept = CLOSE_KEPT_OTHER;
-}
-
 bool closing_ask(struct step *s, struct agent *a)
 {
-    bool asked = a->closes;
+    bool is_new = !a->closes;
     enum close_verdict verdict;
 
     a->closes = true;
     verdict = closing_judge(s, a);
-    if (verdict == CLOSE_WAITS && !asked)
-        keep_close(s, a);
+    if (verdict == CLOSE_WAITS && is_new && may_close(s->run, a))
+        s->run->close_kept = CLOSE_KEPT_MEMBER;
+    else if (verdict == CLOSE_WAITS && is_new && s->run->close_kept == CLOSE_NOT_KEPT)
+        s->run->close_kept = CLOSE_KEPT_OTHER;
     return verdict == CLOSE_COUNTS;
 }
 

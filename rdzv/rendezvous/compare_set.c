@@ -93,17 +93,11 @@ static bool change_own(const struct agent *a, const struct intent *in, struct to
 static bool change(const struct run *run, const struct agent *a, const struct intent *in,
                    struct torch_state *next)
 {
-    switch (in->kind) {
-    case INTENT_CLOSE:
+    if (in->kind == INTENT_CLOSE)
         next->closed = true;
-        return true;
-    case INTENT_COMPLETE:
+    else if (in->kind == INTENT_COMPLETE)
         round_decide(run, ROUND_CALL_OVER, next);
-        return true;
-    default:
-        break;
-    }
-    if (!change_own(a, in, next))
+    else if (!change_own(a, in, next))
         return false;
     if (in->kind == INTENT_JOIN && in->to.has_deadline && !in->from.has_deadline) {
         next->has_deadline = true;
@@ -165,16 +159,11 @@ static enum outcome beat(struct step *s, struct agent *a, const struct intent *i
 static enum outcome join(struct step *s, struct agent *a, const struct intent *in)
 {
     bool tells = in->to.complete || (in->to.has_deadline && !in->from.has_deadline);
+    enum number_verdict verdict = numbers_judge(s, a, in->number, tells);
     enum outcome outcome;
 
-    switch (numbers_judge(s, a, in->number, tells)) {
-    case NUMBER_LATER:
-        return OUTCOME_LATER;
-    case NUMBER_REFUSED:
-        return OUTCOME_REFUSED;
-    case NUMBER_COUNTS:
-        break;
-    }
+    if (verdict != NUMBER_COUNTS)
+        return verdict == NUMBER_LATER ? OUTCOME_LATER : OUTCOME_REFUSED;
     outcome = put(s, a, in);
     if (outcome != OUTCOME_DONE)
         return outcome;
@@ -252,12 +241,6 @@ static bool should_hold_late(struct step *s, struct agent *a)
         return false;
     agent_hold(s, a, HELD_LATE);
     return true;
-}
-
-void compare_set_check(struct step *s)
-{
-    if (s->run->view.late == 0)
-        agent_release_all(s, HELD_LATE, SIZE_MAX);
 }
 
 static void answer_intent(struct step *s, const struct policy_event *event, const struct intent *in)

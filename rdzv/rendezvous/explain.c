@@ -156,16 +156,6 @@ void explain_change(struct step *s, const struct agent *by)
         explain_close(s, NOTE_RUN_ENDED, by);
 }
 
-static const char *why_not_closed(const struct run *run, enum note_kind kind)
-{
-    if (kind == NOTE_CLOSE_WAITS)
-        return "since rdzvd was started, not all agents are back that may come back: the close "
-               "counts when it is known that it may";
-    return run->settings->close_needs_all
-               ? "other nodes are still in the run, see --close-needs-all"
-               : "its workers are in no round, and others go on";
-}
-
 /* An agent whose join has timed out leaves the open round, or the wait list, and then closes the
  * run. */
 static void explain_end(struct step *s, struct note *note, const struct agent *by)
@@ -204,8 +194,13 @@ void explain_close(struct step *s, enum note_kind kind, const struct agent *by)
     note->by_node = explain_agent(s, by);
     if (kind == NOTE_RUN_ENDED)
         explain_end(s, note, by);
+    else if (kind == NOTE_CLOSE_WAITS)
+        note->reason = "since rdzvd was started, not all agents are back that may come back: the "
+                       "close counts when it is known that it may";
     else
-        note->reason = why_not_closed(s->run, kind);
+        note->reason = s->run->settings->close_needs_all
+                           ? "other nodes are still in the run, see --close-needs-all"
+                           : "its workers are in no round, and others go on";
 }
 
 /* Long before torch's 15 s are over, and only here, it is known that an agent is gone. */

@@ -13,12 +13,9 @@
  * Invariant: no participant is shown a node that waits before the meeting is open. Without it, an
  * agent would learn of that node by the answer to its heartbeat, and act before the others.
  *
- * A hold has a bound: the meeting opens when the slowest agent has had its usual time between two
- * polls, half of that again, SLACK_MS, and START_MS if an agent may still start its workers. An
- * agent that has not polled by then sees the node at its next poll. If the workers of a node have
- * ended well, the workers of the others are about to end, so the node that waits stays hidden: the
- * others would repeat their last steps without the finished node. In a run that has failed nothing
- * is held, since all agents must end (closing.c).
+ * A hold has a bound, see README.md. If the workers of a node have ended well, the node that waits
+ * stays hidden: the others would repeat their last steps without the finished node. In a run that
+ * has failed nothing is held, since all agents must end (closing.c).
  *
  * A node that an operator takes out of the round (steering.c) ends its workers in the same moment,
  * so it stays a participant until the meeting is open.

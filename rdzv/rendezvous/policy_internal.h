@@ -19,8 +19,6 @@ void agent_release_all(struct step *s, enum agent_held why, size_t most);
 
 /* Answers AGENT_COMPARE_SET. `is_done`: its answer was held, and the write is done. */
 void compare_set(struct step *s, const struct policy_event *event, bool is_done);
-/* Answers writes whose text is put by now. */
-void compare_set_check(struct step *s);
 
 /* --- round_content.c --- */
 
@@ -162,9 +160,8 @@ void presence_heard(struct step *s, struct agent *a, bool waits);
  * is not, or waits. */
 uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node);
 /* The node is silent beyond its limit and for at least `least_ms`, or has no agent and an old
- * heartbeat; the second: a participant is. */
+ * heartbeat. */
 bool presence_is_lost(const struct step *s, const struct torch_node *node, uint64_t least_ms);
-bool presence_is_participant_lost(const struct step *s);
 
 /* --- loss.c --- */
 

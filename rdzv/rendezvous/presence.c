@@ -13,22 +13,17 @@ static bool waits_for_reply(const struct step *s, const struct agent *a)
             (a->waits && clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < TORCH_READ_TIMEOUT_MS));
 }
 
-/* How long the agent is silent at most, of late: 30 s if its job has a keep_alive_interval of that.
- */
-static void note_silence(struct step *s, struct agent *a)
-{
-    uint64_t ms = clock_elapsed_ms(a->heard_ms, s->now->lived_ms);
-
-    if (a->silence_ms < ms)
-        a->silence_ms = ms;
-    else
-        a->silence_ms -= (a->silence_ms - ms) / 8;
-}
-
+/* Notes how long the agent is silent at most, of late: 30 s if its job has a keep_alive_interval of
+ * that. */
 void presence_heard(struct step *s, struct agent *a, bool waits)
 {
-    if (a->heard_ms != 0 && a->held == HELD_NONE && !waits_for_reply(s, a))
-        note_silence(s, a);
+    uint64_t ms = clock_elapsed_ms(a->heard_ms, s->now->lived_ms);
+    bool counts = a->heard_ms != 0 && a->held == HELD_NONE && !waits_for_reply(s, a);
+
+    if (counts && a->silence_ms < ms)
+        a->silence_ms = ms;
+    else if (counts)
+        a->silence_ms -= (a->silence_ms - ms) / 8;
     a->heard_ms = s->now->lived_ms;
     a->waits = waits;
 }
@@ -59,15 +54,4 @@ bool presence_is_lost(const struct step *s, const struct torch_node *node, uint6
         return presence_silent_ms(s, node) >= most_ms;
     return s->run->start == START_OVER && node->has_heartbeat &&
            node->heartbeat_us < s->now->wall_ns / 1000 - (int64_t)most_ms * 1000;
-}
-
-bool presence_is_participant_lost(const struct step *s)
-{
-    const struct torch_state *state = &s->run->view.state;
-
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].participant && presence_is_lost(s, &state->nodes[i], 0))
-            return true;
-    }
-    return false;
 }

@@ -64,15 +64,6 @@ static struct node_facts look_at_agent(const struct run_facts *f, const struct t
                                .ahead_us = a->clock.ahead_us};
 }
 
-/* Two agents live with one node: another agent counts for the node of `a`, and `a` began as torch's
- * agents begin, and sent a request within TORCH_DEAD_MS. A clone of a connection, or an agent that
- * was replaced, does not. */
-static bool is_shadowed_and_lives(const struct agent *a, uint64_t lived_ms)
-{
-    return a->naming == NAMING_SHADOWED && agent_is_introduced(a) &&
-           clock_elapsed_ms(a->heard_ms, lived_ms) < TORCH_DEAD_MS;
-}
-
 /* The log says which relay serves several runs: to look for that here would compare all agents. */
 static bool is_elsewhere(const struct agent *a, const struct run *run)
 {
@@ -84,14 +75,17 @@ static bool is_elsewhere(const struct agent *a, const struct run *run)
 }
 
 /* Counts unnamed agents, and finds an example of an agent that is elsewhere, and one of two agents
- * with one node. */
+ * that live with one node: another agent counts for the node of `a`, and `a` began as torch's
+ * agents begin, and sent a request within TORCH_DEAD_MS. A clone of a connection, or an agent that
+ * was replaced, does not. */
 static void look_at_all_agents(const struct run *run, uint64_t lived_ms, struct run_facts *out)
 {
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
-        const struct agent *listed =
-            is_shadowed_and_lives(a, lived_ms) ? run_agent_of(run, &a->node) : NULL;
+        bool lives = a->naming == NAMING_SHADOWED && agent_is_introduced(a) &&
+                     clock_elapsed_ms(a->heard_ms, lived_ms) < TORCH_DEAD_MS;
+        const struct agent *listed = lives ? run_agent_of(run, &a->node) : NULL;
 
         out->agents_unnamed += a->origin == ORIGIN_UNNAMED;
         if (is_elsewhere(a, run))

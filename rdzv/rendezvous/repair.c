@@ -2,18 +2,6 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
-static void note_repaired(struct step *s, const struct agent *a, const char *action,
-                          const char *reason)
-{
-    struct note *note = explain_note(s, NOTE_NODE_REPAIRED, 0, reason);
-
-    s->out->counters.runs_repaired++;
-    note->agent = a;
-    note->node = explain_node(s, &a->node);
-    note->round = a->round;
-    note->action = action;
-}
-
 enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };
 
 /* Where a node belongs that was presumed dead. Its round goes on without it: in there, with the
@@ -46,6 +34,7 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
     struct torch_state *next = step_edit(s);
     struct torch_node *at;
     struct slice addr;
+    struct note *note;
 
     if (next == NULL || !torch_state_insert(next, back, &at))
         return;
@@ -58,8 +47,12 @@ static void put_back(struct step *s, struct agent *a, const struct torch_node *b
         return;
     agent_set_line(a, back->waiting ? LINE_PUT : LINE_NONE);
     steering_check(s); /* before its request may be held for a meeting */
-    note_repaired(s, a, back->participant ? "is a participant again" : "waits to be admitted",
-                  "other nodes presumed it dead, and it lives");
+    s->out->counters.runs_repaired++;
+    note = explain_note(s, NOTE_NODE_REPAIRED, 0, "other nodes presumed it dead, and it lives");
+    note->agent = a;
+    note->node = explain_node(s, &a->node);
+    note->round = a->round;
+    note->action = back->participant ? "is a participant again" : "waits to be admitted";
 }
 
 bool repair_restore(struct step *s, struct agent *a)
@@ -69,20 +62,16 @@ bool repair_restore(struct step *s, struct agent *a)
                               .local_id = a->node.local_id,
                               .has_heartbeat = true,
                               .heartbeat_us = s->now->wall_ns / 1000};
+    enum place place;
 
     if (!step_is_open(s) || !agent_has_node(a) ||
         torch_state_find(&s->run->view.state, &a->node) != NULL)
         return true;
-    switch (find_place(s->run, a, &back)) {
-    case PLACE_NONE:
-        break;
-    case PLACE_FOUND:
+    place = find_place(s->run, a, &back);
+    if (place == PLACE_FOUND)
         put_back(s, a, &back);
-        break;
-    case PLACE_TAKEN:
+    else if (place == PLACE_TAKEN)
         step_close(s, a, "presumed dead and replaced while it was away; start it again",
                    a->node.addr);
-        return false;
-    }
-    return true;
+    return place != PLACE_TAKEN;
 }

@@ -78,20 +78,14 @@ static const struct live_run *run_of_relayed(const struct rendezvous_space *home
     return count == 1 ? run : NULL;
 }
 
-/* The run that owns the port, or whose agents use the same relay, or else the run that has the
- * agents' port. */
-static const struct live_run *run_of_worker(const struct rendezvous_space *home, struct conn *c)
-{
-    return c->listener->temporary ? c->listener->owner
-           : conn_is_relayed(c)   ? run_of_relayed(home, c)
-                                  : home->shared;
-}
-
-/* Not if no agent of the run is here, nor may come back after a start, nor do its workers go on:
- * the agents' port has other clients as well. */
+/* To the run that owns the port, or whose agents use the same relay, or else the run that has the
+ * agents' port. Not if no agent of the run is here, nor may come back after a start, nor do its
+ * workers go on: the agents' port has other clients as well. */
 static void bind_worker(const struct rendezvous_space *home, struct conn *c)
 {
-    const struct live_run *run = run_of_worker(home, c);
+    const struct live_run *run = c->listener->temporary ? c->listener->owner
+                                 : conn_is_relayed(c)   ? run_of_relayed(home, c)
+                                                        : home->shared;
     struct worker_store *w = run == NULL ? NULL : live_run_worker_store(run);
 
     if (w != NULL && (c->listener->temporary || run->run.agent_count > 0 ||
