@@ -289,8 +289,8 @@ void loss_set_aside(struct step *s, bool meets)
         struct torch_node *node = &next->nodes[i];
 
         if (loss_is_mark(node) || !(node->waiting || (node->participant && !trains)) ||
-            !(run_keeps_out(s->run, node) ||
-              (steering_lacks_place(s->run, node) && !(node->participant && next->complete))))
+            !(node->participant && next->complete ? run_keeps_out(s->run, node)
+                                                  : steering_lacks_place(s->run, node)))
             continue;
         missed = missed || s->run->must_meet || s->run->meets_on_order ||
                  (node->participant && next->complete) || is_missed(s->run, next, node);

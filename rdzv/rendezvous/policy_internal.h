@@ -217,7 +217,7 @@ enum steering_verdict {
 enum steering_verdict steering_judge(struct step *s, struct agent *a, const struct intent *in);
 /* The first agent of a run is kept out: puts the state without it. */
 void steering_begin_empty(struct step *s, struct agent *a, const struct intent *in);
-/* The rules, or the nodes of the last round that come back, leave the node no place. */
+/* An operator, the rules, or the nodes of the last round leave the node no place. */
 bool steering_lacks_place(const struct run *run, const struct torch_node *node);
 /* An agent takes so many nodes for MAX. */
 void steering_note_max(struct run *run, uint64_t nodes);

@@ -52,13 +52,8 @@ bool steering_lacks_place(const struct run *run, const struct torch_node *node)
 {
     const struct agent *a = run->keeps_places ? run_agent_of(run, node) : NULL;
 
-    return run->is_shut ||
-           (run->keeps_places && round_is_new(run, node) && (a == NULL || !a->has_place));
-}
-
-static bool has_no_place(const struct run *run, const struct torch_node *node)
-{
-    return steering_lacks_place(run, node) || run_keeps_out(run, node);
+    return run->is_shut || run_keeps_out(run, node) ||
+           (a != NULL && !a->has_place && round_is_new(run, node));
 }
 
 static bool is_outside(const struct agent *a, const struct torch_node *own)
@@ -68,7 +63,7 @@ static bool is_outside(const struct agent *a, const struct torch_node *own)
 
 bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own)
 {
-    return is_outside(a, own) && has_no_place(run, &a->node);
+    return is_outside(a, own) && steering_lacks_place(run, &a->node);
 }
 
 static bool is_any_kept_out(const struct run *run)
@@ -247,6 +242,7 @@ static bool may_keep_places(const struct run *run)
     return v->completed_participants != 0 && v->completed_participants <= run->max_nodes &&
            run->room_for <= run->max_nodes && run->agent_count > run->max_nodes && !run->is_shut &&
            v->state.has_redundancy && !v->state.closed && !v->unread &&
+           run->orders.word != ORDER_HOLD &&
            !(v->state.complete && v->participants == run->max_nodes);
 }
 
@@ -284,23 +280,18 @@ static size_t count_common(struct slice a, struct slice b)
 static bool give_place(struct step *s, struct slice domain)
 {
     struct agent *a, *best = NULL;
-    size_t most = 0;
+    size_t most = 0, common;
 
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        const struct torch_node *node = run_node_of(s->run, a);
-        bool asks = node != NULL && (node->participant || node->waiting);
-        size_t score;
-
         if (a->naming != NAMING_LISTED || a->has_place || !round_is_new(s->run, &a->node) ||
             !may_take_part(s, &a->node))
             continue;
-        score = 1 + count_common(domain, domain_of(s->run, &a->node)) + asks * TOPOLOGY_NAME_MAX;
-        best = score > most ? a : best;
-        most = score > most ? score : most;
+        common = 1 + count_common(domain, domain_of(s->run, &a->node)) +
+                 (is_outside(a, run_node_of(s->run, a)) ? 0 : TOPOLOGY_NAME_MAX);
+        best = common > most ? a : best;
+        most = common > most ? common : most;
     }
-    if (best != NULL)
-        best->has_place = true;
-    return best != NULL;
+    return best != NULL && (best->has_place = true);
 }
 
 /* False: there are places for all. */
@@ -337,10 +328,8 @@ void steering_note(struct step *s)
 {
     struct run_orders *orders = &s->run->orders;
 
-    if (orders->word == ORDER_HOLD && orders->until != 0 && count_here(s) >= orders->until) {
+    if (orders->word == ORDER_HOLD && orders->until != 0 && count_here(s) >= orders->until)
         orders->word = ORDER_NONE;
-        s->run->places_at_ms = 0;
-    }
     s->run->is_shut = is_shut(s);
     note_places(s);
 }
@@ -358,10 +347,10 @@ void steering_check(struct step *s)
 
 enum steering_verdict steering_judge(struct step *s, struct agent *a, const struct intent *in)
 {
-    if (in->kind == INTENT_SPARE && in->shown == s->run->view.participants)
+    if (in->kind == INTENT_SPARE)
         steering_note_max(s->run, in->shown);
     steering_note(s); /* with this node */
-    if (!has_no_place(s->run, &in->own))
+    if (!steering_lacks_place(s->run, &in->own))
         return STEERING_IS_FREE;
     switch (in->kind) {
     case INTENT_HEARTBEAT:
@@ -375,7 +364,7 @@ enum steering_verdict steering_judge(struct step *s, struct agent *a, const stru
         if (!note_max_is_at_most(s->run, a, in->shown))
             return STEERING_REFUSES;
         steering_note(s); /* with its MAX */
-        return has_no_place(s->run, &in->own) ? STEERING_ALLOWS : STEERING_REFUSES;
+        return steering_lacks_place(s->run, &in->own) ? STEERING_ALLOWS : STEERING_REFUSES;
     case INTENT_WAIT:
         note_max_is_above(s, a, in->shown);
         return STEERING_REFUSES;
