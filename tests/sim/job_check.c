@@ -16,7 +16,7 @@
 /* So long after a fault, nodes may meet again for it. */
 #define AFTERMATH_MS 45000
 #define VAIN_MOST    2    /* meetings */
-#define PLACE_MS     3000 /* how long an agent is in reach before rdzvd counts on it */
+#define PLACE_MS     3000 /* an agent in reach asks so soon, and after its interval */
 #define QUEUED_MS    8000 /* how long a request is held by the queue, at most */
 
 /* --- Worlds. --- */
@@ -249,8 +249,8 @@ static void check_size(struct job *job, const int64_t before[PODS])
 static bool is_back(const struct pod *p)
 {
     return model_agent_is_alive(&p->agent) && p->started_ms < p->job->completed_ms &&
-           net_is_reachable(p) && net_reachable_for(p) >= PLACE_MS && p->link != NULL &&
-           !p->link->agent.closes &&
+           net_is_reachable(p) && net_reachable_for(p) >= PLACE_MS + p->settings.monitor_ms &&
+           p->link != NULL && !p->link->agent.closes &&
            !run_keeps_out(&p->job->run->run, &(struct torch_node){.addr = slice_str(p->name)});
 }
 
