@@ -45,13 +45,6 @@ struct note *explain_note_node(struct step *s, enum note_kind kind, const struct
     return note;
 }
 
-/* Torch's first step is to leave the round it may still be in. A container that was started again
- * has the name and the pid that it had before, and so it takes its own place there away. */
-static bool is_replaced(const struct agent *by, const struct torch_node *old, int64_t age_us)
-{
-    return !agent_has_node(by) && old->has_heartbeat && age_us < TORCH_DEAD_MS * 1000;
-}
-
 static int64_t heartbeat_age_us(const struct step *s, const struct torch_node *node)
 {
     int64_t age_us = s->now->wall_ns / 1000;
@@ -59,16 +52,19 @@ static int64_t heartbeat_age_us(const struct step *s, const struct torch_node *n
     return __builtin_sub_overflow(age_us, node->heartbeat_us, &age_us) ? INT64_MAX : age_us;
 }
 
-/* It left by itself, was started again, or another agent has not heard of it for torch's 15 s. */
+/* It left by itself, was started again, or another agent has not heard of it for torch's 15 s.
+ * Torch's first step is to leave the round it may still be in: a container that was started again
+ * has the name and the pid that it had before, and so it takes its own place there away. */
 static void note_departure(struct step *s, const struct torch_node *old, const struct agent *by)
 {
     const struct run_view *v = &s->run->view;
     int64_t age_us = heartbeat_age_us(s, old);
     bool itself = agent_has_node(by) && torch_node_compare(&by->node, old) == 0;
     bool has_no_place = old->waiting && v->state.complete && !v->before.complete;
-    enum note_kind kind = itself || has_no_place         ? NOTE_NODE_LEFT
-                          : is_replaced(by, old, age_us) ? NOTE_NODE_REPLACED
-                                                         : NOTE_NODE_PRESUMED_DEAD;
+    bool is_new = !agent_has_node(by) && old->has_heartbeat && age_us < TORCH_DEAD_MS * 1000;
+    enum note_kind kind = itself || has_no_place ? NOTE_NODE_LEFT
+                          : is_new               ? NOTE_NODE_REPLACED
+                                                 : NOTE_NODE_PRESUMED_DEAD;
     struct note *note = explain_note_node(s, kind, old);
 
     if (itself)

@@ -41,19 +41,13 @@ static bool agent_zero_reads_all(const struct run *run)
     return run->view.state.has_redundancy;
 }
 
-/* The workers of agent 0 listen themselves, as before 2.5: agents without PING are left alone. */
-static bool worker_zero_listens(const struct run *run)
-{
-    const struct agent *a = TAILQ_FIRST(&run->agents);
-
-    return run->view.record.placement == WORKER_STORE_WORKER0 || (a != NULL && !a->pings);
-}
-
-/* Agents whose workers listen read where in each round, and get a place that is none. The others
- * read it once in their life. */
+/* Agents whose workers listen themselves, such as agents without PING, read where in each round,
+ * and get a place that is none. The others read it once in their life. */
 static void owe_place(struct step *s, int64_t round)
 {
-    if (!worker_zero_listens(s->run)) {
+    const struct agent *a = TAILQ_FIRST(&s->run->agents);
+
+    if (s->run->view.record.placement != WORKER_STORE_WORKER0 && (a == NULL || a->pings)) {
         worker_store_owe_place(s);
         return;
     }

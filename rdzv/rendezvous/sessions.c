@@ -259,16 +259,6 @@ static enum c10d_verdict on_compare_set(struct conn_agent *a, const struct c10d_
     return C10D_ANSWERED;
 }
 
-/* What the request is to the policy if its key is one of a round of the agent's own run. A GET of a
- * key without a value waits, so it counts as any other request. */
-static enum policy_event_kind round_key_event(enum c10d_op op, bool exists)
-{
-    return op == C10D_SET             ? AGENT_SET_ROUND_KEY
-           : op == C10D_ADD           ? AGENT_ADD_ROUND_KEY
-           : op == C10D_GET && exists ? AGENT_GET_ROUND_KEY
-                                      : AGENT_ASKED;
-}
-
 /* Workers of this agent do not find their store at the address that it has come to. */
 static void note_elsewhere(const struct conn_agent *a)
 {
@@ -303,7 +293,7 @@ static enum c10d_verdict reply_round_key(struct conn_agent *a, const struct poli
     return C10D_ANSWERED;
 }
 
-/* Any other request. */
+/* Any other request. A GET of a key without a value waits, so it is no event of its own. */
 static enum c10d_verdict on_other(struct conn_agent *a, const struct c10d_request *req,
                                   struct slice key)
 {
@@ -317,7 +307,10 @@ static enum c10d_verdict on_other(struct conn_agent *a, const struct c10d_reques
     if (run_views_find_round(&home->runs, key, &event.round, &event.round_key) ==
         &a->run->run.view) {
         event.exists = keymap_get(&home->space->store->keys, key) != NULL;
-        event.kind = round_key_event(req->op, event.exists);
+        event.kind = req->op == C10D_SET                   ? AGENT_SET_ROUND_KEY
+                     : req->op == C10D_ADD                 ? AGENT_ADD_ROUND_KEY
+                     : req->op == C10D_GET && event.exists ? AGENT_GET_ROUND_KEY
+                                                           : AGENT_ASKED;
     } else {
         event.round_key = (struct slice){0};
     }
