@@ -271,6 +271,8 @@ COMMANDS = [
     Command("rules", "RUN [RULE,...]", 1, 2, "runs", "reason", "the rules of a run",
             """With nodes-multiple=COUNT, each round has a multiple of COUNT nodes; the other nodes wait as spares. With
             grow-interval=DURATION, the nodes do not meet only for more nodes until that time is over since they met.
+            With group=COLUMN, nodes whose domains in the table of the store begin with the same COLUMN names take part
+            together, or wait as spares.
             With restart-budget=COUNT/DURATION, the run is closed when more than COUNT failures of workers or nodes have
             ended its rounds within that time. With no-progress=COUNT/DURATION, the run is closed after COUNT failures in a
             row, if no round of them took so long, or had a higher number in the key rdzvd/progress. With
@@ -278,6 +280,7 @@ COMMANDS = [
             These rules replace those of the run. Without a RULE, the run has the rules of the store
             again (rdzvd --rules).""" + FOR_OPERATORS,
             ("rules JOB nodes-multiple=4,grow-interval=30m", "4, 8, 12 nodes, and growth twice an hour"),
+            ("rules JOB group=2", "whole racks, where the table has row1/rack1"),
             ("rules JOB", "those of the store")),
     Command("close", "RUN", 1, 1, "runs", "reason yes", "end a run for all its agents",
             """All agents end with RendezvousClosedError and exit code 1. Agents that start again find the run closed,

@@ -644,18 +644,25 @@ enum ctl_exit print_ranks(const struct ctl_view *view)
     size_t count;
     struct shown_run *runs = all_runs(view, "runs", &count);
     const cJSON *run = runs[0].run;
-    cJSON *nodes = ranked_nodes(run);
+    cJSON *nodes = ranked_nodes(run), *node;
     int edges = mark_edges(nodes), size = cJSON_GetArraySize(nodes);
     enum ctl_exit code = size > 0 ? CTL_FINE : CTL_MISSING;
+    bool is_text = true;
 
     free(runs);
     if (member_number(run, "nodes_left_out") > 0)
         code = ctl_say(CTL_FAILED, "the store lists the ranks of 512 nodes at most");
     else if (size == 0)
         ctl_say(code, "%s has no ranks: its round is not complete", member_text(run, "id"));
-    else if (print_listing(view, nodes, nodes, &listing))
+    else if ((is_text = print_listing(view, nodes, nodes, &listing)))
         printf("round %ld, --rank-order=%s: %d of %d edges of the ring cross domains\n",
                member_number(run, "round"), member_text(run, "rank_order"), edges, size);
+    cJSON_ArrayForEach(node, member_item(run, "nodes"))
+    {
+        if (is_text && member_item(node, "why_spare") != NULL)
+            ctl_say(code, "%s is a spare: %s", member_text(node, "addr"),
+                    member_text(node, "why_spare"));
+    }
     cJSON_Delete(nodes);
     return code;
 }

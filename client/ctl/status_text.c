@@ -294,11 +294,14 @@ static enum text_style style_of_node(const cJSON *node)
 
 static void cell_role(struct table *t, const cJSON *node, const char *member)
 {
-    table_printf(t, "%s%s%s", member_text(node, member), is_silent(node) ? ", silent" : "",
+    const char *why = member_text(node, "why_spare");
+
+    table_printf(t, "%s%s%s%s%s", member_text(node, member), is_silent(node) ? ", silent" : "",
                  cJSON_IsTrue(member_item(node, "draining"))   ? ", draining"
                  : cJSON_IsTrue(member_item(node, "kept_out")) ? ", kept out"
                  : cJSON_IsTrue(member_item(node, "surplus"))  ? ", surplus"
-                                                               : "");
+                                                               : "",
+                 why[0] == '\0' ? "" : ", ", why);
 }
 
 /* The nodes of one role, in short; silent nodes are listed as silent only. */

@@ -218,7 +218,7 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
         add_absent(f, &out->missing);
     out->missing_count = out->missing.count;
     raise_to(&out->missing_count, f->expected, there + out->spares);
-    if (f->run != NULL && f->run->is_shut)
+    if (f->run != NULL && (f->run->is_shut || f->run->lacks_groups))
         there += out->spares;
     if (!v->state.complete)
         raise_to(&out->missing_count, f->history->min, there);
@@ -324,12 +324,13 @@ static void hint_rules(const struct run_facts *f, struct hints *h)
 {
     const struct torch_state *state = &f->view->state;
 
-    if (f->run == NULL || !f->run->is_shut || agents_of(f) <= f->view->participants)
+    if (f->run == NULL || !(f->run->is_shut || f->run->lacks_groups) ||
+        agents_of(f) <= f->view->participants)
         return;
     run_status_hint(
         h,
         "agents without a place: %zu; the nodes meet for them when the rules of the run "
-        "allow it (nodes-multiple, grow-interval)%s",
+        "allow it (nodes-multiple, grow-interval, group)%s",
         agents_of(f) - f->view->participants,
         !f->view->is_state || state->has_redundancy
             ? ""

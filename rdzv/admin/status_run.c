@@ -133,10 +133,10 @@ static void write_peer(struct writer *w, const struct run_facts *f, const struct
         json_member_str(w, "peer", peer);
 }
 
-static void write_domain(struct writer *w, const struct run_facts *f, const struct torch_node *node)
+static void write_domain(struct writer *w, const struct run_facts *f, const struct torch_node *node,
+                         const struct agent *a)
 {
     const struct topology *table = f->settings == NULL ? NULL : f->settings->topology;
-    const struct agent *a = f->run == NULL ? NULL : run_agent_of(f->run, node);
     struct slice domain = topology_find(table, node->addr, a == NULL ? NULL : &a->label).domain;
 
     if (domain.len > 0)
@@ -146,11 +146,13 @@ static void write_domain(struct writer *w, const struct run_facts *f, const stru
 void status_node_write(struct writer *w, const struct run_facts *f, const struct torch_node *node,
                        const struct status_form *form)
 {
+    const struct agent *a = f->run == NULL ? NULL : run_agent_of(f->run, node);
+
     write_name(w, node);
     json_member_str(w, "role", node_role_text(node));
     if (node->participant && f->view->state.complete)
         json_member_i64(w, "rank", node->rank);
-    write_domain(w, f, node);
+    write_domain(w, f, node, a);
     json_member_known(w, "since", f->look(f, node).joined_us);
     if (node->has_heartbeat && !form->streamed)
         json_member_time(w, "heartbeat", node->heartbeat_us);
@@ -158,6 +160,8 @@ void status_node_write(struct writer *w, const struct run_facts *f, const struct
         writer_str(w, ",\"silent\":true");
     if (f->run != NULL && run_keeps_out(f->run, node))
         writer_str(w, ",\"kept_out\":true");
+    else if (a != NULL && a->lacks_group != NULL && !node->participant)
+        json_member_str(w, "why_spare", a->lacks_group);
     else if (f->run != NULL && f->run->is_shut && node->redundant)
         writer_str(w, ",\"surplus\":true");
     if (f->run != NULL && node->participant && cordons_have(f->run->orders.drains, node->addr))
@@ -351,6 +355,8 @@ static void write_numbers(struct writer *w, const struct run_facts *f, const str
         json_member_u64(w, "nodes_multiple", f->run->rules.nodes_multiple);
     if (f->run != NULL && f->run->rules.grow_interval_ms != 0)
         json_member_seconds(w, "grow_interval", (int64_t)f->run->rules.grow_interval_ms * 1000);
+    if (f->run != NULL && f->run->rules.group != 0)
+        json_member_u64(w, "group", f->run->rules.group);
     json_member_u64(w, "participants", s->participants);
     json_member_u64(w, "waiting", s->waiting);
     json_member_u64(w, "spares", s->spares);

@@ -46,6 +46,8 @@ static bool read_rule(const char *rule, struct run_rules *out, char **rank_zero)
         return slice_to_u64(slice_str(value), UINT16_MAX, &out->nodes_multiple);
     if (slice_is(name, "grow-interval"))
         return units_parse_duration(value, &out->grow_interval_ms) == UNITS_OK;
+    if (slice_is(name, "group"))
+        return slice_to_u64(slice_str(value), UINT8_MAX, &out->group);
     if (slice_is(name, "restart-budget"))
         return read_limit(value, &out->restart_budget);
     if (slice_is(name, "cordon-after"))
@@ -70,7 +72,7 @@ const char *run_rules_read(const char *text, struct run_rules *out, char **rank_
         ok = ok && read_rule(items.items[i], &rules, rank_zero);
     string_list_free(&items);
     if (!ok)
-        return "write RULE[,RULE...]: nodes-multiple=COUNT, grow-interval=DURATION, "
+        return "write RULE[,RULE...]: nodes-multiple=COUNT, grow-interval=DURATION, group=COLUMN, "
                "restart-budget=COUNT/DURATION, cordon-after=COUNT/DURATION, "
                "no-progress=COUNT/DURATION";
     *out = rules;
@@ -150,7 +152,10 @@ void config_finish_elastic(struct config *c)
     if (e->rank_zero != NULL && (!e->fixes || e->rank_order == RANKS_TORCH))
         config_note(c, CONFIG_NOTE_IGNORED, "--rules=rank-zero",
                     "--elastic-fixes is off, or --rank-order is torch");
-    if (e->topology_file != NULL && (!e->fixes || e->rank_order < RANKS_KEEP))
+    if (e->rules.group != 0 && e->topology_file == NULL)
+        config_note(c, CONFIG_NOTE_IGNORED, "--rules=group", "there is no --topology-file");
+    if (e->topology_file != NULL &&
+        (!e->fixes || (e->rank_order < RANKS_KEEP && e->rules.group == 0)))
         config_note(c, CONFIG_NOTE_IGNORED, "--topology-file",
                     "--elastic-fixes is off, or --rank-order is torch or natural");
     if (!e->fixes || e->closed_run_wait_ms == 0)

@@ -32,6 +32,7 @@ struct rule_limit {
 struct run_rules {
     uint64_t nodes_multiple;   /* a round has a multiple of so many nodes */
     uint64_t grow_interval_ms; /* so long after a meeting, nodes do not meet for more nodes */
+    uint64_t group; /* nodes whose domains begin with the same so many names take part together */
     struct rule_limit restart_budget; /* after more failures, the run is closed */
     struct rule_limit cordon_after;   /* so many failures of one node cordon it */
     struct rule_limit no_progress;    /* so many failures in a row close the run, if no round took

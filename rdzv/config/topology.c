@@ -17,12 +17,14 @@ struct line {
     struct slice name; /* with a NUL behind it */
     struct topology_place place;
     size_t number; /* in the file, from 1 */
+    size_t at;     /* in by_domain */
 };
 
 struct topology {
     char *text;         /* the file; its words end with a NUL each */
     struct line *lines; /* first whole names, in the order of their bytes; then patterns */
     size_t names, count;
+    struct line **by_domain; /* the whole names */
 };
 
 void topology_free(struct topology *t)
@@ -31,6 +33,7 @@ void topology_free(struct topology *t)
         return;
     free(t->text);
     free(t->lines);
+    free(t->by_domain);
     free(t);
 }
 
@@ -91,6 +94,30 @@ static const char *read_line(char *text, struct line *out, char **at)
     return count > 3 ? "a line has a node, a domain and an index" : NULL;
 }
 
+/* Its domain with a `/` behind it: a domain and those in it stand together. */
+static struct slice path_of(const struct line *line)
+{
+    return (struct slice){line->place.domain.ptr, line->place.domain.len + 1};
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+    return slice_compare(path_of(*(struct line *const *)a), path_of(*(struct line *const *)b));
+}
+
+static struct topology *sort_domains(struct topology *t)
+{
+    t->by_domain = xcalloc(t->names + 1, sizeof *t->by_domain);
+    for (size_t i = 0; i < t->names; i++) {
+        t->by_domain[i] = &t->lines[i];
+        ((uint8_t *)(uintptr_t)path_of(&t->lines[i]).ptr)[t->lines[i].place.domain.len] = '/';
+    }
+    qsort(t->by_domain, t->names, sizeof *t->by_domain, compare_paths);
+    for (size_t i = 0; i < t->names; i++)
+        t->by_domain[i]->at = i;
+    return t;
+}
+
 /* NULL: each name is there once, and patterns are few. */
 static const char *sort_lines(struct topology *t, size_t *number)
 {
@@ -131,7 +158,7 @@ struct topology *topology_parse(struct slice text, char error[TOPOLOGY_ERROR_MAX
     else if ((why = sort_lines(t, &number)) != NULL)
         column = 1;
     if (why == NULL)
-        return t;
+        return sort_domains(t);
     snprintf(error, TOPOLOGY_ERROR_MAX, "%zu:%zu: %s", number, column, why);
     topology_free(t);
     return NULL;
@@ -172,14 +199,18 @@ static int compare_name(const void *name, const void *line)
     return slice_compare(*(const struct slice *)name, ((const struct line *)line)->name);
 }
 
+/* The line with that whole name, or NULL. */
+static const struct line *find_name(const struct topology *t, struct slice name)
+{
+    return t == NULL ? NULL : bsearch(&name, t->lines, t->names, sizeof *t->lines, compare_name);
+}
+
 struct topology_place topology_find(const struct topology *t, struct slice name,
                                     const struct topology_label *label)
 {
     static const struct topology_label none;
-    const struct line *line = NULL;
+    const struct line *line = find_name(t, name);
 
-    if (t != NULL && t->names > 0)
-        line = bsearch(&name, t->lines, t->names, sizeof *line, compare_name);
     for (size_t i = t == NULL ? 0 : t->names; t != NULL && line == NULL && i < t->count; i++) {
         if (topology_matches((const char *)t->lines[i].name.ptr, name))
             line = &t->lines[i];
@@ -187,4 +218,96 @@ struct topology_place topology_find(const struct topology *t, struct slice name,
     label = label == NULL ? &none : label;
     return line != NULL ? line->place
                         : (struct topology_place){slice_str(label->domain), label->index - 1};
+}
+
+struct topology_group topology_group(const struct topology *t, struct slice name, uint64_t column)
+{
+    const struct line *line = column == 0 ? NULL : find_name(t, name);
+    struct slice path = line == NULL ? (struct slice){0} : path_of(line);
+    size_t len = 0, first, end;
+
+    for (; column > 0 && len < path.len; len++)
+        column -= path.ptr[len] == '/';
+    if (line == NULL || column > 0)
+        return (struct topology_group){0};
+    path.len = len;
+    for (first = line->at; first > 0 && slice_starts_with(path_of(t->by_domain[first - 1]), path);)
+        first--;
+    for (end = line->at; end < t->names && slice_starts_with(path_of(t->by_domain[end]), path);)
+        end++;
+    return (struct topology_group){line->at, first, end - first};
+}
+
+const char *topology_choose(const struct topology_group *group, uint32_t *needs, uint64_t *room)
+{
+    uint64_t places = 0;
+
+    if (needs[group->first] == UINT32_MAX)
+        return NULL;
+    for (size_t i = group->first; i < group->first + group->count; i++) {
+        if (needs[i] == 0)
+            return "its group is not whole";
+        places += needs[i] - 1;
+    }
+    if (places > *room)
+        return "its group has no place";
+    *room -= places;
+    needs[group->first] = UINT32_MAX;
+    return NULL;
+}
+
+/* --- Names and domains. --- */
+
+bool cordons_have(const struct cordons *cordons, struct slice host)
+{
+    for (size_t i = 0; cordons != NULL && i < cordons->count; i++) {
+        if (topology_matches(cordons->patterns[i], host))
+            return true;
+    }
+    return false;
+}
+
+static bool is_digit(struct slice s, size_t at)
+{
+    return at < s.len && s.ptr[at] >= '0' && s.ptr[at] <= '9';
+}
+
+/* The digits at that place, without zeros in front. */
+static struct slice number_at(struct slice s, size_t at)
+{
+    size_t end;
+
+    while (at < s.len && s.ptr[at] == '0')
+        at++;
+    for (end = at; is_digit(s, end);)
+        end++;
+    return (struct slice){s.ptr + at, end - at};
+}
+
+int topology_compare(struct slice a, struct slice b)
+{
+    struct slice x, y;
+    size_t at = 0;
+
+    while (at < a.len && at < b.len && a.ptr[at] == b.ptr[at])
+        at++;
+    while (at > 0 && is_digit(a, at - 1))
+        at--;
+    if (!is_digit(a, at) || !is_digit(b, at))
+        return slice_compare(a, b);
+    x = number_at(a, at);
+    y = number_at(b, at);
+    if (x.len != y.len)
+        return x.len < y.len ? -1 : 1;
+    return slice_equal(x, y) ? slice_compare(a, b) : slice_compare(x, y);
+}
+
+size_t topology_common(struct slice a, struct slice b)
+{
+    size_t at = 0, common = 0;
+
+    for (; at < a.len && at < b.len && a.ptr[at] == b.ptr[at]; at++)
+        common += a.ptr[at] == '/';
+    return common +
+           (at != 0 && (at == a.len || a.ptr[at] == '/') && (at == b.len || b.ptr[at] == '/'));
 }

@@ -22,6 +22,12 @@ struct topology_place {
     uint64_t index;      /* UINT64_MAX: the line has none */
 };
 
+/* Nodes with lines of their own whose domains begin with the same names: `first` and those behind
+ * it. Numbers count all nodes with lines of their own. */
+struct topology_group {
+    size_t own, first, count; /* count 0: the node has no group */
+};
+
 /* What a relay says of its nodes: --node-label. */
 struct topology_label {
     char domain[TOPOLOGY_LABEL_MAX]; /* "": it has none */
@@ -44,5 +50,28 @@ size_t topology_lines(const struct topology *t);
 struct topology_place topology_find(const struct topology *t, struct slice name,
                                     const struct topology_label *label);
 
+/* The group by the first `column` names of domains. A node without a line of its own, or with a
+ * shorter domain, has none, and no node has if `t` is NULL or `column` 0. */
+struct topology_group topology_group(const struct topology *t, struct slice name, uint64_t column);
+
+/* Gives a whole group its places, once. Returns NULL, or why it has none. `needs` has a number for
+ * each node: 0 if the node is not there, else how many places it needs and 1 more. `room`: the
+ * places that are left. */
+const char *topology_choose(const struct topology_group *group, uint32_t *needs, uint64_t *room);
+
 /* The name matches the pattern, or is the same. */
 bool topology_matches(const char *pattern, struct slice name);
+
+/* Patterns of hosts, as fnmatch(3) reads them. */
+struct cordons {
+    size_t count;
+    char **patterns;
+};
+
+/* One of the patterns fits the host. */
+bool cordons_have(const struct cordons *cordons, struct slice host);
+
+/* The order of names: by bytes, except that digits count as numbers: worker-2 before worker-10. */
+int topology_compare(struct slice a, struct slice b);
+/* The number of outermost domains that both have. */
+size_t topology_common(struct slice a, struct slice b);

@@ -161,9 +161,11 @@ struct agent {
     uint64_t joins_since_ms; /* since then its node takes part or waits */
     bool gave_up;            /* its join has timed out */
     bool has_place;          /* that a node of the last round has left: steering.c */
-    bool ends;               /* by an order, when its node leaves the round: steering.c */
-    uint64_t max_least;      /* MAX of its torchrun is that at least, as measured: steering.c */
-    uint64_t max_most;       /* the same at most; 0: not known */
+    const char *lacks_group; /* why its group has no place: steering.c; NULL: it has, or no group */
+    struct topology_group group; /* by the rules */
+    bool ends;                   /* by an order, when its node leaves the round: steering.c */
+    uint64_t max_least;          /* MAX of its torchrun is that at least, as measured: steering.c */
+    uint64_t max_most;           /* the same at most; 0: not known */
 
     /* What it is shown of the state: agent_view.c. */
     uint64_t has_ranks_of; /* a completed round, by view.completions: it has read who it is in

@@ -64,8 +64,7 @@ static bool is_completer(struct step *s, const struct agent *a)
 {
     struct completer *c = &s->run->completer;
 
-    if (!last_call_is_over(s, 0) || s->run->view.state.closed ||
-        run_size(s->run, s->run->view.participants) == 0)
+    if (!last_call_is_over(s, 0) || s->run->view.state.closed || !steering_may_begin(s->run))
         return false;
     if (c->agent == NULL || clock_elapsed_ms(c->since_ms, s->now->ms) >= COMPLETER_MS)
         *c = (struct completer){a, s->now->ms};

@@ -27,6 +27,7 @@ static void note_node(struct step *s, struct agent *a, const struct torch_node *
     run_remember_node(s->run, a, own);
     s->run->places_at_ms = 0;
     resume_hint_keep(s, a);
+    steering_note_groups(s, false);
     if (a->origin == ORIGIN_UNNAMED) /* it has asked for the key before a start */
         agent_set_origin(a, ORIGIN_AGENT);
 }
@@ -66,7 +67,7 @@ static bool is_current(const struct step *s, const struct intent *in)
     if (in->kind == INTENT_WAIT || in->kind == INTENT_SPARE)
         return in->shown == 0 || in->shown == v->participants;
     return in->kind != INTENT_COMPLETE ||
-           (in->shown <= v->participants && run_size(s->run, v->participants) != 0);
+           (in->shown <= v->participants && steering_may_begin(s->run));
 }
 
 static bool change_own(const struct agent *a, const struct intent *in, struct torch_state *next)
@@ -164,6 +165,8 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
 
     if (verdict != NUMBER_COUNTS)
         return verdict == NUMBER_LATER ? OUTCOME_LATER : OUTCOME_REFUSED;
+    if (in->to.complete && !steering_may_complete(s, in))
+        return OUTCOME_REFUSED;
     outcome = put(s, a, in);
     if (outcome != OUTCOME_DONE)
         return outcome;

@@ -419,7 +419,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         if (!history_is_of_round(note))
             break;
         goodput_enter(&h->goodput, GOODPUT_ORDER, now_us);
-        history_add_reason(h, REASON_ALSO, "an operator has taken %s out", note->node);
+        history_add_reason(h, REASON_ALSO, "%s is set aside: %s", note->node, note->reason);
         break;
     case NOTE_NODE_DISCONNECTED:
     case NOTE_NODE_SILENT:

@@ -72,7 +72,7 @@ static void end_now(struct step *s, uint64_t wanted)
     size_t participants = s->run->view.participants;
 
     if (last_call_is_over(s, 0) || participants < wanted ||
-        steering_agents(s->run) > participants || steering_is_any_outside(s->run) ||
+        steering_agents(s->run) > participants || steering_is_any_outside(s->run, false) ||
         !put_deadline(s, now_us)) /* an agent is about to join */
         return;
     explain_note(s, NOTE_LAST_CALL_ENDED, participants,
@@ -109,7 +109,7 @@ static bool does_any_wait(const struct run *run)
     for (size_t i = 0; i < state->count; i++) {
         const struct torch_node *node = &state->nodes[i];
 
-        if ((node->waiting || node->redundant) && !run_keeps_out(run, node))
+        if ((node->waiting || node->redundant) && !steering_keeps_out(run, node))
             return true;
     }
     return false;

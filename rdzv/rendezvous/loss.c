@@ -261,8 +261,9 @@ static void set_aside(struct step *s, struct torch_state *next, struct torch_nod
     struct agent *a = run_agent_of(s->run, node);
     bool has_heartbeat = node->has_heartbeat, is_ordered = run_keeps_out(s->run, node);
 
-    note->reason = is_ordered        ? "an operator keeps it out"
-                   : s->run->is_shut ? "by --rules it has no place yet"
+    note->reason = is_ordered                            ? "an operator keeps it out"
+                   : a != NULL && a->lacks_group != NULL ? a->lacks_group
+                   : s->run->is_shut                     ? "by --rules it has no place yet"
                                      : "the nodes of the last round have its place";
     if (a != NULL && (node->participant || a->line == LINE_PUT)) /* it may still train */
         a->has_left = s->run->view.completions;
@@ -289,7 +290,7 @@ void loss_set_aside(struct step *s, bool meets)
         struct torch_node *node = &next->nodes[i];
 
         if (loss_is_mark(node) || !(node->waiting || (node->participant && !trains)) ||
-            !(node->participant && next->complete ? run_keeps_out(s->run, node)
+            !(node->participant && next->complete ? steering_keeps_out(s->run, node)
                                                   : steering_lacks_place(s->run, node)))
             continue;
         missed = missed || s->run->must_meet || s->run->meets_on_order ||
@@ -303,8 +304,9 @@ void loss_set_aside(struct step *s, bool meets)
     }
     if (moved != 0)
         put_without(s, missed,
-                    s->run->is_shut ? "one of them is lost, and too few others are there"
-                                    : "an operator has taken a node out");
+                    s->run->is_shut || s->run->lacks_groups
+                        ? "one of them is lost, and too few others are there"
+                        : "an operator has taken a node out");
 }
 
 /* --- All of them. --- */
@@ -376,7 +378,7 @@ void loss_on_restore(struct step *s)
 static uint64_t patience_ms(const struct run *run)
 {
     if (run->settings->silent_node_ms != 0 || !run->view.state.complete || run->view.waiting != 0 ||
-        steering_is_any_outside(run))
+        steering_is_any_outside(run, false))
         return 0;
     return run->settings->restart_on_loss == RESTART_WHEN_SILENT ? run->settings->silent_restart_ms
                                                                  : UINT64_MAX;

@@ -303,6 +303,8 @@ void policy_step(struct run *run, const struct policy_event *event, const struct
     if (event->kind < RUN_RESTORED) /* else the view may be out of date */
         steering_check(&s);
     answers[event->kind](&s, event);
+    if (event->kind >= RUN_RESTORED)
+        steering_note_groups(&s, event->kind >= RUN_TICK);
     steering_check(&s);
     last_call_note(&s);
     long_poll_check(&s);

@@ -196,14 +196,18 @@ void loss_set_aside(struct step *s, bool meets);
 
 /* --- steering.c --- */
 
+/* An operator keeps the node out, or its group has no place. */
+bool steering_keeps_out(const struct run *run, const struct torch_node *node);
+/* Finds which groups have a place. `again`: the table, the rules or the cordons may be others. */
+void steering_note_groups(struct step *s, bool again);
 /* The node of the agent is kept out, by an operator, a rule or the nodes of the last round, and is
  * neither in the round nor waits. `own`: as run_node_of(). */
 bool steering_is_aside(const struct run *run, const struct agent *a, const struct torch_node *own);
 /* The number of connected agents that are not aside. */
 size_t steering_agents(const struct run *run);
-/* True if an agent has no node among the participants, and no operator keeps its node out. */
-bool steering_is_any_outside(const struct run *run);
-/* The number of nodes of the last complete round that no operator keeps out. */
+/* True if an agent has no node among the participants, and its node is not kept out. */
+bool steering_is_any_outside(const struct run *run, bool with_group);
+/* The number of nodes of the last complete round that are not kept out. */
 size_t steering_wanted(const struct run *run);
 /* So many others are shown to an agent that is aside: MAX, as far as is known. */
 size_t steering_others(const struct run *run, const struct agent *a);
@@ -215,6 +219,10 @@ enum steering_verdict {
     STEERING_REFUSES,
 };
 enum steering_verdict steering_judge(struct step *s, struct agent *a, const struct intent *in);
+/* An agent joins as number MAX. False: groups of other nodes that have joined have no place. */
+bool steering_may_complete(struct step *s, const struct intent *in);
+/* False: by the rules, the nodes that have joined must wait for others. */
+bool steering_may_begin(const struct run *run);
 /* The first agent of a run is kept out: puts the state without it. */
 void steering_begin_empty(struct step *s, struct agent *a, const struct intent *in);
 /* An operator, the rules, or the nodes of the last round leave the node no place. */

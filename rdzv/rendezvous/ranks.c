@@ -151,42 +151,6 @@ static void keep_ranks(struct ranking *r, const struct torch_state *next, struct
 
 /* --- The base order: domains together, then the index, then the name. --- */
 
-static bool is_digit(struct slice s, size_t at)
-{
-    return at < s.len && s.ptr[at] >= '0' && s.ptr[at] <= '9';
-}
-
-/* The digits at that place, without zeros in front. */
-static struct slice number_at(struct slice s, size_t at)
-{
-    size_t end;
-
-    while (at < s.len && s.ptr[at] == '0')
-        at++;
-    for (end = at; is_digit(s, end);)
-        end++;
-    return (struct slice){s.ptr + at, end - at};
-}
-
-/* By bytes, except that digits count as numbers: worker-2 before worker-10. */
-static int compare_names(struct slice a, struct slice b)
-{
-    struct slice x, y;
-    size_t at = 0;
-
-    while (at < a.len && at < b.len && a.ptr[at] == b.ptr[at])
-        at++;
-    while (at > 0 && is_digit(a, at - 1))
-        at--;
-    if (!is_digit(a, at) || !is_digit(b, at))
-        return slice_compare(a, b);
-    x = number_at(a, at);
-    y = number_at(b, at);
-    if (x.len != y.len)
-        return x.len < y.len ? -1 : 1;
-    return slice_equal(x, y) ? slice_compare(a, b) : slice_compare(x, y);
-}
-
 /* Nodes without a domain come last. */
 static int compare_seats(const void *a, const void *b)
 {
@@ -194,11 +158,11 @@ static int compare_seats(const void *a, const void *b)
     int order = (x->place.domain.len == 0) - (y->place.domain.len == 0);
 
     if (order == 0)
-        order = compare_names(x->place.domain, y->place.domain);
+        order = topology_compare(x->place.domain, y->place.domain);
     if (order == 0)
         order = (x->place.index > y->place.index) - (x->place.index < y->place.index);
     if (order == 0)
-        order = compare_names(x->node->addr, y->node->addr);
+        order = topology_compare(x->node->addr, y->node->addr);
     return order != 0 ? order : torch_node_compare(x->node, y->node);
 }
 

@@ -80,6 +80,9 @@ static void completed(struct step *s, struct agent *by, enum round_way way)
 
 void round_end_last_call(struct step *s, struct agent *by)
 {
+    steering_note_groups(s, false);
+    if (s->run->lacks_groups)
+        loss_set_aside(s, false);
     if (!last_call_end(s))
         return;
     if (by == NULL)

@@ -57,11 +57,12 @@ uint64_t run_due_ms(const struct run *run)
     return ttl_ms > UINT64_MAX - run->idle_since_ms ? UINT64_MAX : run->idle_since_ms + ttl_ms;
 }
 
-/* A job of fewer nodes is free of the rule. */
+/* A job of fewer nodes is free of the rule, and so is one of groups. */
 uint64_t run_size(const struct run *run, uint64_t nodes)
 {
     uint64_t multiple = run->rules.nodes_multiple;
-    bool is_free = multiple == 0 || (run->max_nodes != 0 && run->max_nodes < multiple);
+    bool is_free = multiple == 0 || run->rules.group != 0 ||
+                   (run->max_nodes != 0 && run->max_nodes < multiple);
 
     return is_free ? nodes : nodes - nodes % multiple;
 }

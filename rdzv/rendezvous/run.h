@@ -105,15 +105,6 @@ struct last_call {
     uint64_t ends_ms;    /* the same, as policy_now.lived_ms */
 };
 
-/* Patterns of hosts, as fnmatch(3) reads them. */
-struct cordons {
-    size_t count;
-    char **patterns;
-};
-
-/* One of the patterns fits the host. */
-bool cordons_have(const struct cordons *cordons, struct slice host);
-
 /* Orders of operators that hold until they are taken back: steering.c. */
 struct run_orders {
     enum {
@@ -136,6 +127,7 @@ struct run {
     bool keeps_places;     /* there are more nodes than places, and each place is a node's */
     uint64_t places_at_ms; /* when that was found out, as policy_now.lived_ms */
     struct topology_label lost_label; /* of the last lost node that had a place */
+    bool lacks_groups;                /* an agent lacks its group */
 
     struct agent_list agents;
     struct agent_list rejoining; /* STANDING_REJOINS: they are not counted */

@@ -29,30 +29,31 @@
  * last round has its place while it takes part or its agent is about to join. An agent that has
  * left the round polls once a second; if nothing comes of it for HERE_MS, its place is free. Free
  * places are for as many others: first those that wait or have joined, then those whose domain is
- * nearest to that of the lost node. All further nodes are kept out. */
+ * nearest to that of the lost node. All further nodes are kept out.
+ *
+ * Groups: a node is kept out while its group lacks a node, or MAX has no room for all of it. So a
+ * group leaves when the nodes meet without one of its nodes, and comes as a whole. */
 #include "rdzv/config/topology.h"
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
-
-bool cordons_have(const struct cordons *cordons, struct slice host)
-{
-    for (size_t i = 0; cordons != NULL && i < cordons->count; i++) {
-        if (topology_matches(cordons->patterns[i], host))
-            return true;
-    }
-    return false;
-}
 
 bool run_keeps_out(const struct run *run, const struct torch_node *node)
 {
     return run->orders.word == ORDER_HOLD || cordons_have(run->orders.cordons, node->addr);
 }
 
+bool steering_keeps_out(const struct run *run, const struct torch_node *node)
+{
+    const struct agent *a = run->lacks_groups ? run_agent_of(run, node) : NULL;
+
+    return run_keeps_out(run, node) || (a != NULL && a->lacks_group != NULL);
+}
+
 bool steering_lacks_place(const struct run *run, const struct torch_node *node)
 {
     const struct agent *a = run->keeps_places ? run_agent_of(run, node) : NULL;
 
-    return run->is_shut || run_keeps_out(run, node) ||
+    return run->is_shut || steering_keeps_out(run, node) ||
            (a != NULL && !a->has_place && round_is_new(run, node));
 }
 
@@ -68,7 +69,7 @@ bool steering_is_aside(const struct run *run, const struct agent *a, const struc
 
 static bool is_any_kept_out(const struct run *run)
 {
-    return run->is_shut || run->orders.word == ORDER_HOLD ||
+    return run->is_shut || run->lacks_groups || run->orders.word == ORDER_HOLD ||
            (run->orders.cordons != NULL && run->orders.cordons->count != 0);
 }
 
@@ -86,15 +87,15 @@ size_t steering_agents(const struct run *run)
     return run->agent_count - aside;
 }
 
-bool steering_is_any_outside(const struct run *run)
+bool steering_is_any_outside(const struct run *run, bool with_group)
 {
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
         const struct torch_node *node = run_node_of(run, a);
 
-        if ((node == NULL || !node->participant) &&
-            !(is_outside(a, node) && run_keeps_out(run, &a->node)))
+        if ((node == NULL || !node->participant) && (a->group.count != 0 || !with_group) &&
+            !(is_outside(a, node) && steering_keeps_out(run, &a->node)))
             return true;
     }
     return false;
@@ -106,7 +107,7 @@ static size_t count_kept_out(const struct run *run, const struct torch_state *st
     size_t count = 0;
 
     for (size_t i = 0; is_any_kept_out(run) && i < state->count; i++)
-        count += state->nodes[i].participant && run_keeps_out(run, &state->nodes[i]);
+        count += state->nodes[i].participant && steering_keeps_out(run, &state->nodes[i]);
     return count;
 }
 
@@ -172,29 +173,104 @@ void steering_note_max(struct run *run, uint64_t nodes)
 
 #define HERE_MS 5000 /* an agent outside a round polls once a second */
 
+static bool trains(const struct run *run, const struct agent *a)
+{
+    return a->nodes != 0 && a->round == run->view.state.round;
+}
+
 static bool polls(const struct step *s, const struct agent *a)
 {
     return agent_is_held(a) || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < HERE_MS;
 }
 
-/* Nodes that no operator keeps out, and whose agents poll. One of them may know MAX. */
+/* No operator keeps its node out, and its agent polls. */
+static bool is_here(const struct step *s, const struct agent *a)
+{
+    return a->naming == NAMING_LISTED && a->link == LINK_HERE &&
+           (trains(s->run, a) || polls(s, a)) &&
+           !cordons_have(s->run->orders.cordons, a->node.addr);
+}
+
+static void learn_max(struct run *run, const struct agent *a)
+{
+    if (run->max_nodes == 0 && a->max_most != 0 && least_of(run, a) == a->max_most)
+        run->max_nodes = a->max_most;
+}
+
+/* Nodes that are here, and have a place for their groups. One of them may know MAX. */
 static uint64_t count_here(struct step *s)
 {
     const struct agent *a;
     uint64_t here = 0;
 
     TAILQ_FOREACH(a, &s->run->agents, entry) {
-        if (s->run->max_nodes == 0 && a->max_most != 0 && least_of(s->run, a) == a->max_most)
-            s->run->max_nodes = a->max_most;
-        here += a->naming == NAMING_LISTED && a->link == LINK_HERE &&
-                ((a->nodes != 0 && a->round == s->run->view.state.round) || polls(s, a)) &&
-                !cordons_have(s->run->orders.cordons, a->node.addr);
+        learn_max(s->run, a);
+        here += is_here(s, a) && a->lacks_group == NULL;
     }
     return here;
 }
 
+/* Gives the group of the agent, or its node, a place. Returns why not, or NULL. */
+static const char *choose(struct step *s, const struct agent *a, uint32_t *needs, uint64_t *room)
+{
+    if (a->group.count != 0)
+        return topology_choose(&a->group, needs, room);
+    if (trains(s->run, a))
+        return NULL;
+    if (*room == 0)
+        return "whole groups have all places";
+    *room -= is_here(s, a);
+    return NULL;
+}
+
+/* Whole groups have a place first, and those in the round before others. A node of the complete
+ * round is there until it is taken out. After a start, agents may not be back. */
+void steering_note_groups(struct step *s, bool again)
+{
+    struct run *run = s->run;
+    const struct topology *table = run->start == START_OVER ? run->settings->topology : NULL;
+    size_t lines = 0;
+    uint32_t *needs;
+    struct agent *a;
+    uint64_t room;
+
+    if (run->rules.group == 0 && !run->lacks_groups)
+        return;
+    run->lacks_groups = false;
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        learn_max(run, a);
+        a->lacks_group = NULL;
+        if (again || a->group.count == 0)
+            a->group = topology_group(table, a->node.addr, run->rules.group);
+        if (lines < a->group.first + a->group.count)
+            lines = a->group.first + a->group.count;
+    }
+    needs = lines == 0 ? NULL : (uint32_t *)(void *)step_alloc(s, lines * sizeof *needs);
+    if (needs == NULL)
+        return;
+    memset(needs, 0, lines * sizeof *needs);
+    room = run->max_nodes == 0 ? UINT64_MAX : run->max_nodes;
+    TAILQ_FOREACH(a, &run->agents, entry) {
+        uint32_t in = trains(run, a);
+
+        room -= in && room != 0;
+        if (a->group.count != 0 && (is_here(s, a) || (a->link == LINK_AWAY && in != 0)))
+            needs[a->group.own] += (needs[a->group.own] == 0 ? 2 : 1) - in;
+    }
+    for (int pass = 0; pass < 4; pass++) {
+        TAILQ_FOREACH(a, &run->agents, entry) {
+            if (!agent_has_node(a) || (a->group.count == 0) != (pass >= 2) ||
+                round_is_new(run, &a->node) != (pass % 2 == 1))
+                continue;
+            a->lacks_group = choose(s, a, needs, &room);
+            run->lacks_groups = run->lacks_groups || a->lacks_group != NULL;
+        }
+    }
+}
+
 bool policy_can_spare(const struct run *run, struct slice host)
 {
+    struct topology_group group = topology_group(run->settings->topology, host, run->rules.group);
     uint64_t least = run->enough, here = 0;
     const struct agent *a;
 
@@ -202,7 +278,8 @@ bool policy_can_spare(const struct run *run, struct slice host)
         least = run->view.completed_participants;
     TAILQ_FOREACH(a, &run->agents, entry)
         here += a->naming == NAMING_LISTED && a->link == LINK_HERE && !a->closes &&
-                !run_keeps_out(run, &a->node) && !slice_equal(a->node.addr, host);
+                !steering_keeps_out(run, &a->node) && !slice_equal(a->node.addr, host) &&
+                (group.count == 0 || a->group.count == 0 || a->group.first != group.first);
     return here >= least;
 }
 
@@ -239,10 +316,10 @@ static bool may_keep_places(const struct run *run)
 {
     const struct run_view *v = &run->view;
 
-    return v->completed_participants != 0 && v->completed_participants <= run->max_nodes &&
-           run->room_for <= run->max_nodes && run->agent_count > run->max_nodes && !run->is_shut &&
-           v->state.has_redundancy && !v->state.closed && !v->unread &&
-           run->orders.word != ORDER_HOLD &&
+    return run->rules.group == 0 && v->completed_participants != 0 &&
+           v->completed_participants <= run->max_nodes && run->room_for <= run->max_nodes &&
+           run->agent_count > run->max_nodes && !run->is_shut && v->state.has_redundancy &&
+           !v->state.closed && !v->unread && run->orders.word != ORDER_HOLD &&
            !(v->state.complete && v->participants == run->max_nodes);
 }
 
@@ -252,7 +329,7 @@ static bool may_take_part(const struct step *s, const struct torch_node *was)
     const struct torch_node *node = torch_state_find(&s->run->view.state, was);
     const struct agent *a = run_agent_of(s->run, was);
 
-    return !run_keeps_out(s->run, was) &&
+    return !steering_keeps_out(s->run, was) &&
            ((node != NULL && node->participant) || (a != NULL && !a->closes && polls(s, a)));
 }
 
@@ -265,17 +342,6 @@ static struct slice domain_of(const struct run *run, const struct torch_node *no
         .domain;
 }
 
-/* The number of outermost domains that both have. */
-static size_t count_common(struct slice a, struct slice b)
-{
-    size_t at = 0, common = 0;
-
-    for (; at < a.len && at < b.len && a.ptr[at] == b.ptr[at]; at++)
-        common += a.ptr[at] == '/';
-    return common +
-           (at != 0 && (at == a.len || a.ptr[at] == '/') && (at == b.len || b.ptr[at] == '/'));
-}
-
 /* Gives a free place, of a node of that domain, to another node. False: there is none. */
 static bool give_place(struct step *s, struct slice domain)
 {
@@ -286,7 +352,7 @@ static bool give_place(struct step *s, struct slice domain)
         if (a->naming != NAMING_LISTED || a->has_place || !round_is_new(s->run, &a->node) ||
             !may_take_part(s, &a->node))
             continue;
-        common = 1 + count_common(domain, domain_of(s->run, &a->node)) +
+        common = 1 + topology_common(domain, domain_of(s->run, &a->node)) +
                  (is_outside(a, run_node_of(s->run, a)) ? 0 : TOPOLOGY_NAME_MAX);
         best = common > most ? a : best;
         most = common > most ? common : most;
@@ -339,7 +405,7 @@ void steering_check(struct step *s)
     const struct run_view *v = &s->run->view;
 
     steering_note(s);
-    if ((s->run->is_shut ||
+    if ((s->run->is_shut || s->run->lacks_groups ||
          (s->run->keeps_places && s->run->places_at_ms == s->now->lived_ms)) && /* just found out */
         (v->waiting != 0 || (!v->state.complete && v->participants != 0)))
         loss_set_aside(s, false);
@@ -371,6 +437,21 @@ enum steering_verdict steering_judge(struct step *s, struct agent *a, const stru
     default:
         return STEERING_REFUSES;
     }
+}
+
+bool steering_may_begin(const struct run *run)
+{
+    return run_size(run, run->view.participants) != 0 &&
+           (run->rules.group == 0 || !steering_is_any_outside(run, true));
+}
+
+bool steering_may_complete(struct step *s, const struct intent *in)
+{
+    if (s->run->max_nodes < in->number)
+        s->run->max_nodes = in->number;
+    steering_note_groups(s, false);
+    return !s->run->lacks_groups || (!steering_keeps_out(s->run, &in->own) &&
+                                     count_kept_out(s->run, &s->run->view.state) == 0);
 }
 
 /* --- Orders. --- */
@@ -416,6 +497,7 @@ static void end_agents(struct step *s, const char *pattern)
 void steering_on_order(struct step *s, const struct policy_event *event)
 {
     s->run->places_at_ms = 0;
+    steering_note_groups(s, true);
     steering_note(s); /* a hold may be over at once */
     switch (event->order) {
     case RUN_ORDER_RESTART:

@@ -4,6 +4,8 @@ agents make of them.
 
 import http.client
 import json
+import os
+import signal
 import tempfile
 
 import c10d
@@ -330,6 +332,64 @@ def decides(agent, most):
         agent.beat(state)
     agent.try_write(ts.dumps(state))
     return True
+
+
+def places(server):
+    return {n["addr"]: n.get("why_spare", "kept out" if n.get("kept_out") else n["role"])
+            for n in status_of(server.port)[0]["nodes"]}
+
+
+def settle(agents, most):
+    for agent in agents:
+        agent.read()
+        for _ in range(40):
+            if agent.state().complete and not decides(agent, most):
+                break
+
+
+@case
+def groups_of_the_table_take_part_as_a_whole():
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "table")
+        with open(table, "w", encoding="utf-8") as f:
+            f.write("a row/r1\nb row/r1\nc row/r2\nd row/r2\n")
+        with daemon("--topology-file=" + table) as server:
+            a, b, c, d = meet(server.port, "job", ["a", "b", "c", "d"])
+            gives(server, "runs/job", "rules", "&rules=group=2")
+            same(status_of(server.port)[0]["group"], 2, "the rule")
+            b.close()
+            for agent in a, c, d:
+                agent.begin_to_read()
+            for agent in a, c, d:
+                check(agent.end_reading().wait_list, "all meet in the same moment")
+                agent.step_out()
+            for agent in c, d:
+                agent.read()
+            rejoin([c, d])  # so MAX is 2
+            broken = "its group is not whole"
+            same(places(server), {"a": broken, "c": "participant", "d": "participant"}, "b is lost")
+            settle([a], 2)
+            b = Agent(server.port, "job", "b", pid=101)
+            settle([b, a], 2)
+            check(not c.read().wait_list, "no node meets for a group that has no place")
+            same(places(server), {"a": "its group has no place", "b": "its group has no place", "c": "participant",
+                                  "d": "participant"}, "MAX is smaller than all groups")
+            gives(server, "nodes/c", "evict")
+            for agent in read_together([c, d]):
+                check(agent.wait_list, "the evicted node meets with its group")
+            for agent in c, d:
+                agent.step_out()
+            await_space(server.port, lambda space: places(server)["a"] == "spare")
+            for agent in a, b:
+                agent.read()
+                agent.write(lambda state, node=agent.node: state.redundancy_list.discard(node))
+                agent.read()
+            rejoin([a, b])
+            same(places(server), {"a": "participant", "b": "participant", "c": "kept out", "d": broken}, "c is evicted")
+            with open(table, "w", encoding="utf-8") as f:
+                f.write("a row/r1\nb row/r1\nd row\n")
+            server.process.send_signal(signal.SIGHUP)
+            await_space(server.port, lambda space: places(server)["d"] == "whole groups have all places")
 
 
 @case

@@ -233,7 +233,7 @@ static void check_size(struct job *job, const int64_t before[PODS])
     int more = count_more(job, before);
     bool grows = job->grows && v->completions == job->completions + 1 &&
                  job->run->incarnation == job->incarnation && more >= 0 &&
-                 (rules->nodes_multiple != 0 || rules->grow_interval_ms != 0);
+                 (rules->nodes_multiple != 0 || rules->group != 0 || rules->grow_interval_ms != 0);
 
     if (job_size(job, nodes) != nodes)
         sim_fail("%" PRIu64 " nodes are no multiple of %" PRIu64, nodes, rules->nodes_multiple);
@@ -266,7 +266,8 @@ static void check_places(struct job *job, const int64_t before[PODS])
             left = &job->pods[i];
         is_any_new = is_any_new || (before[i] < 0 && job->ranks[i] >= 0);
     }
-    if (left != NULL && is_any_new && job->max_known == job->settings.max_nodes &&
+    if (left != NULL && is_any_new && job->run->run.rules.group == 0 &&
+        job->max_known == job->settings.max_nodes &&
         job->max_known == torch_state_participants(&v->last_completed) && v->state.has_redundancy &&
         v->completions == job->completions + 1 && job->run->incarnation == job->incarnation)
         sim_fail("a new node has the place of %s", left->name);
@@ -285,6 +286,44 @@ static void note_growth(struct job *job)
     job->grows = job->grows || (v->waiting != 0 && !job->shrinks);
 }
 
+static bool is_in(const struct torch_state *s, struct slice name)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->nodes[i].participant && slice_equal(s->nodes[i].addr, name))
+            return true;
+    }
+    return false;
+}
+
+static struct topology_group group_of(const struct job *job, struct slice name)
+{
+    return topology_group(sim.space.settings.topology, name, job->run->run.rules.group);
+}
+
+static bool are_together(const struct job *job, struct slice a, struct slice b)
+{
+    struct topology_group x = group_of(job, a), y = group_of(job, b);
+
+    return x.count != 0 && y.count != 0 && x.first == y.first;
+}
+
+/* A round has no part of a group. */
+static void check_groups(const struct job *job)
+{
+    const struct torch_state *s = &job->run->run.view.last_completed;
+
+    for (size_t i = 0; job->run->run.start == START_OVER && i < s->count; i++) {
+        bool lives = run_agent_of(&job->run->run, &s->nodes[i]) != NULL;
+
+        for (size_t k = 0; lives && s->nodes[i].participant && k < PODS; k++) {
+            struct slice name = slice_str(job->pods[k].name);
+
+            if (are_together(job, s->nodes[i].addr, name) && !is_in(s, name))
+                sim_fail("a round has no %s, and another node of its group", job->pods[k].name);
+        }
+    }
+}
+
 static void check_completed(struct job *job)
 {
     const struct run_view *v = &job->run->run.view;
@@ -297,6 +336,7 @@ static void check_completed(struct job *job)
         check_kept_ranks(job);
         check_size(job, before);
         check_places(job, before);
+        check_groups(job);
     }
     check_spares(job);
     memmove(job->completed_at + 1, job->completed_at, BUDGET_MAX * sizeof *job->completed_at);
@@ -337,6 +377,45 @@ void check_job(struct job *job)
 
 /* --- At rest. --- */
 
+/* How many agents of the group of a node are alive and outside of the round: all of its own, and
+ * SIZE_MAX if the group is not whole. */
+static size_t count_outside(const struct job *job, const struct pod *of)
+{
+    size_t alive = 0, outside = 0;
+
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+
+        if (!model_agent_is_alive(&p->agent) ||
+            (p != of && !are_together(job, slice_str(of->name), slice_str(p->name))))
+            continue;
+        alive++;
+        outside += !is_in(&job->run->run.view.state, slice_str(p->name));
+    }
+    return alive < group_of(job, slice_str(of->name)).count ? SIZE_MAX : outside;
+}
+
+/* All whole groups take part, as MAX allows. */
+static bool is_settled_in_groups(const struct job *job, size_t in, size_t train)
+{
+    const struct torch_state *s = &job->run->run.view.state;
+    size_t free_nodes = 0, whole = 0, most = job->settings.max_nodes;
+    bool has_room = false;
+
+    for (size_t i = 0; i < job->pod_count; i++) {
+        const struct pod *p = &job->pods[i];
+        size_t outside = count_outside(job, p);
+
+        if (!model_agent_is_alive(&p->agent) || outside == SIZE_MAX)
+            continue;
+        *(group_of(job, slice_str(p->name)).count == 0 ? &free_nodes : &whole) += 1;
+        has_room = has_room || (outside != 0 && in + outside <= most);
+    }
+    whole = whole < most ? whole : most / 2 * 2;
+    has_room = has_room && whole + free_nodes >= job->settings.min_nodes;
+    return !has_room && (in == 0 ? train == 0 : in == torch_state_participants(s));
+}
+
 static bool is_settled(const struct job *job)
 {
     const struct torch_state *s = &job->run->run.view.state;
@@ -365,6 +444,8 @@ static bool is_settled(const struct job *job)
         return train == 0;
     if (sim.has_verbs && in > 0 && in >= job_size(job, alive)) /* a rule moves no node of a round */
         return in == torch_state_participants(s);
+    if (job->run->run.rules.group != 0)
+        return is_settled_in_groups(job, in, train);
     if (alive < job->settings.min_nodes || job_size(job, alive) == 0)
         return train == 0;
     return in == job_size(job, alive) && torch_state_participants(s) == in;

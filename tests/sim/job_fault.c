@@ -147,6 +147,7 @@ static void set_rules(struct job *job)
 
     run->has_rules = true;
     run->rules = (struct run_rules){.nodes_multiple = sim_draw(4),
+                                    .group = sim.space.settings.rules.group,
                                     .grow_interval_ms = sim_draw(3) == 0 ? sim_draw(10000) : 0};
     sim_tell("an operator gives %s the rules multiple %" PRIu64 ", grow %" PRIu64, run->key,
              run->rules.nodes_multiple, run->rules.grow_interval_ms);

@@ -18,7 +18,8 @@ uint64_t sim_draw(uint64_t n)
 
 uint64_t job_size(const struct job *job, uint64_t nodes)
 {
-    uint64_t multiple = job->run->run.rules.nodes_multiple;
+    const struct run_rules *rules = &job->run->run.rules;
+    uint64_t multiple = rules->group != 0 ? 0 : rules->nodes_multiple;
 
     if (nodes > job->settings.max_nodes)
         nodes = job->settings.max_nodes;

@@ -259,9 +259,11 @@ static void draw_settings(struct policy_settings *settings)
 }
 
 /* By the seed itself, so that all else is as without rules. */
-static void set_rules(struct run_rules *rules, uint64_t seed)
+static void set_rules(struct policy_settings *settings, uint64_t seed)
 {
     uint64_t mix = seed * 0x9e3779b97f4a7c15u >> 32;
+    struct run_rules *rules = &settings->rules;
+    char error[TOPOLOGY_ERROR_MAX];
 
     rules->nodes_multiple = mix % 4 == 0 ? 0 : 2 + mix / 4 % 2;
     rules->grow_interval_ms = mix % 4 <= 1 ? 3000 + mix / 16 % 20000 : 0;
@@ -269,6 +271,9 @@ static void set_rules(struct run_rules *rules, uint64_t seed)
         rules->restart_budget = (struct rule_limit){mix / 256 % (BUDGET_MAX + 1), 60000};
     if (mix / 1024 % 3 == 0)
         rules->cordon_after = (struct rule_limit){1 + mix / 4096 % 2, 60000};
+    rules->group = mix / 16384 % 3 == 0;
+    if (rules->group != 0)
+        settings->topology = topology_parse(slice_str("n0 a\nn1 a\nn2 b\nn3 b\n* c"), error);
 }
 
 /* Relays do not serve worker ports. And a restarted daemon does not know the node of a session
@@ -291,10 +296,10 @@ static void tell_settings(const struct policy_settings *s)
              s->closed_run_ttl_ms, s->closed_run_wait_ms, s->silent_node_ms, s->silent_restart_ms,
              s->regroup_wait_ms, s->expected_nodes);
     sim_tell("cordon_after %" PRIu64, s->rules.cordon_after.count);
-    sim_tell("nodes_multiple %" PRIu64 " grow_interval %" PRIu64 " restart_budget %" PRIu64
-             "/%" PRIu64,
-             s->rules.nodes_multiple, s->rules.grow_interval_ms, s->rules.restart_budget.count,
-             s->rules.restart_budget.ms);
+    sim_tell("nodes_multiple %" PRIu64 " group %" PRIu64 " grow_interval %" PRIu64
+             " restart_budget %" PRIu64 "/%" PRIu64,
+             s->rules.nodes_multiple, s->rules.group, s->rules.grow_interval_ms,
+             s->rules.restart_budget.count, s->rules.restart_budget.ms);
 }
 
 /* As the daemon has them, and without what ends torch's waits. */
@@ -340,7 +345,7 @@ static void begin(uint64_t seed)
     if (sim.has_operator) /* a node that was kept out must not begin the job again that has ended */
         sim.space.settings.ended_job_ttl_ms = 0;
     if (sim.has_rules)
-        set_rules(&sim.space.settings.rules, seed);
+        set_rules(&sim.space.settings, seed);
     tell_settings(&sim.space.settings);
     sim.jobs[0].relays_return = draw_relays_return(&sim.space.settings);
     for (size_t k = 0; k < sim.job_count; k++)
@@ -384,6 +389,7 @@ static void end(void)
     totals.sequences++;
     count_settled((sim.steady_since_ms != 0 ? sim.steady_since_ms : sim_now()) - sim.last_fault_ms);
     model_space_fini(&sim.space);
+    topology_free((struct topology *)(uintptr_t)sim.space.settings.topology);
 }
 
 static void run_sequence(uint64_t seed)

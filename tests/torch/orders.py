@@ -13,6 +13,7 @@ by which it grows later. A third one is held before its first round, and its nod
 fail until a rule cordons it, and then another worker until the restart budget is used up.
 A fourth one fails until a rule closes it, since it gets no further. A fifth one has a spare, and is started again and again:
 both nodes keep their places, though the workers of one of them end late.
+A sixth one is of two groups, which take part as a whole.
 """
 
 import argparse
@@ -322,6 +323,40 @@ def places(job):
     job.await_world(2, mark, "9", "13")
 
 
+def groups(job):
+    """Torch 2.3 and later, nnodes 2:4, by the rule group=2: 9 and 12 are a group, and 13 and 14."""
+    for name in ("9", "12", "13"):
+        job.start_agent(name)
+    job.await_world(2, 0)
+    job.await_roles("a group trains, a part of one waits", participant=["9", "12"], spare=["13"])
+    mark = job.mark()
+    job.start_agent("14")
+    job.await_world(4, mark)
+    job.await_size("both have met once", 4, 0, 2)
+
+    mark = job.mark()
+    job.kill_agent("12")
+    job.await_world(2, mark, "13", "14")
+    job.await_roles("one is lost: the other group trains", participant=["13", "14"], spare=["9"])
+    for words in ("ranks", "job"), ("status", "job", "-o", "wide"):
+        if "its group is not whole" not in job.ctl(*words, codes=(0, 1)):
+            raise JobFailed("rdzvctl %s does not say why 9 waits" % words[0])
+    job.sleep(JOIN_TIMEOUT_S + 4)
+    mark = job.mark()
+    job.start_agent("12")
+    job.await_world(4, mark)
+    job.await_size("its successor makes its group whole", 4, 0, 4)
+
+    mark = job.mark()
+    job.order("evict", "127.0.0.13", "--yes")
+    job.await_world(2, mark)
+    job.await_roles("a whole group is out", participant=["9", "12"], spare=["13", "14"])
+    mark = job.mark()
+    job.order("uncordon", "127.0.0.13")
+    job.await_world(4, mark)
+    job.await_size("it is back", 4, 0, 6)
+
+
 class FailingJob(SizeJob):
     max_restarts = 9
 
@@ -426,11 +461,13 @@ def close(job):
 
 
 RACKS = "127.0.0.9 rack0\n127.0.0.1[13] rack1\n127.0.0.1[24] rack2\n"
+GROUPS = "127.0.0.9 row/a\n127.0.0.12 row/a\n127.0.0.13 row/b\n127.0.0.14 row/b\n"
 
 # Of each case, the job, its --nnodes, flags of rdzvd, and what happens.
 CASES = {"orders": (OrderJob, "2:3", [], steer),
          "sizes": (SizeJob, "2:4", ["--rules=nodes-multiple=2", "--rank-order=natural"], size),
          "places": (SizeJob, "2:2", [], places),
+         "groups": (SizeJob, "2:4", ["--rules=group=2"], groups),
          "failures": (FailingJob, "2:3", ["--rules=cordon-after=2/1h,restart-budget=2/1h"], failures),
          "progress": (VainJob, "3:3", ["--rules=no-progress=2/1h"], vain)}
 
@@ -446,13 +483,13 @@ def run_case(options, torch, name):
 
     flags = ["--listen=unix:" + os.path.join(folder, "sock"), "--data-dir=" + os.path.join(folder, "data")]
     kind, nnodes, more, happens = CASES[name]
-    if name in ("failures", "places"):
+    if name in ("failures", "places", "groups"):
         flags.append("--topology-file=" + os.path.join(folder, "racks"))
         with open(os.path.join(folder, "racks"), "w", encoding="utf-8") as f:
-            f.write(RACKS)
+            f.write(GROUPS if name == "groups" else RACKS)
     with Rdzvd(*flags, *more) as server, Rdzvd("--upstream=127.0.0.1:%d" % server.port) as relay:
         try:
-            job = kind(torch, server, folder, nnodes, tell, relay if name == "orders" else None)
+            job = kind(torch, server, folder, nnodes, tell, relay if name in ("orders", "groups") else None)
             (steer_old if torch.is_1x else happens)(job)
         except Exception as error:  # reported, counted, and the next one runs
             out("failed  torch %s, %s (%.1f s): %s" % (torch.name, name, time.monotonic() - begin, error))

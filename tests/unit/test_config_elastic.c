@@ -108,8 +108,9 @@ static void rules_are_read_from_one_text(void **state)
     struct run_rules rules = {.nodes_multiple = 7};
 
     (void)state;
-    assert_null(
-        run_rules_read("restart-budget=0/90m,grow-interval=1s,cordon-after=3/10m", &rules, NULL));
+    assert_null(run_rules_read("restart-budget=0/90m,grow-interval=1s,cordon-after=3/10m,group=2",
+                               &rules, NULL));
+    assert_int_equal(rules.group, 2);
     assert_int_equal(rules.nodes_multiple, 7);
     assert_int_equal(rules.grow_interval_ms, 1000);
     assert_int_equal(rules.restart_budget.count, 0);

@@ -44,6 +44,40 @@ static void a_name_counts_before_patterns(void **state)
     topology_free(NULL);
 }
 
+static void a_group_has_the_nodes_whose_domains_begin_alike(void **state)
+{
+    static const struct {
+        const char *name, *members;
+        uint64_t column;
+    } rows[] = {
+        {"b", "abceh", 1}, {"b", "abe", 2}, {"a", "a", 3}, {"b", "", 3}, {"c", "c", 2},
+        {"d", "d", 1},     {"f", "f", 1},   {"g", "", 1},  {"?", "", 1}, {"a", "", 0},
+    };
+    char error[TOPOLOGY_ERROR_MAX];
+    struct topology *t = topology_parse(
+        slice_str("f r-1\nb r/x\na r/x/1 7\nd r0\nc r/x-1\ne r/x/2\n? r/x\nh r"), error);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct topology_group group = topology_group(t, slice_str(rows[i].name), rows[i].column);
+        char members[16] = "";
+
+        for (char name[2] = "a"; name[0] < 'i'; name[0]++) {
+            struct topology_group other = topology_group(t, slice_str(name), rows[i].column);
+
+            if (group.count == 0 || other.count == 0 || other.first != group.first)
+                continue;
+            snprintf(members + strlen(members), 2, "%s", name);
+            assert_in_range(other.own, group.first, group.first + group.count - 1);
+        }
+        assert_string_equal(members, rows[i].members);
+        assert_int_equal(group.count, strlen(members));
+    }
+    assert_int_equal(topology_group(NULL, slice_str("a"), 1).count, 0);
+    assert_true(slice_is(topology_find(t, slice_str("a"), NULL).domain, "r/x/1"));
+    topology_free(t);
+}
+
 static void a_wrong_line_is_named(void **state)
 {
     static const struct {
@@ -112,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_counts_before_patterns),
+        cmocka_unit_test(a_group_has_the_nodes_whose_domains_begin_alike),
         cmocka_unit_test(a_wrong_line_is_named),
         cmocka_unit_test(a_label_has_an_index_and_a_domain),
     };

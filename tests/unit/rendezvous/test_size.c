@@ -1,5 +1,6 @@
-/* The rules of a run about its nodes, nodes-multiple and grow-interval, and a hold that ends when
- * so many nodes are there. */
+/* The rules of a run about its nodes, nodes-multiple, grow-interval and group, and a hold that ends
+ * when so many nodes are there. */
+#include "rdzv/config/topology.h"
 #include "tests/unit/rendezvous/scene.h"
 
 #define MIN   2
@@ -380,6 +381,103 @@ static void a_place_that_no_node_has_had_is_for_a_new_node(void **state)
     assert_trains(s, "ab");
 }
 
+/* Another table, as after SIGHUP. */
+static void read_table(struct scene *s, const char *text)
+{
+    char error[TOPOLOGY_ERROR_MAX];
+
+    topology_free((struct topology *)(uintptr_t)s->settings.topology);
+    s->settings.topology = text == NULL ? NULL : topology_parse(slice_str(text), error);
+    assert_true(text == NULL || s->settings.topology != NULL);
+}
+
+static const char *lacks(const struct scene *s, size_t i)
+{
+    return s->agents[i].lacks_group == NULL ? "" : s->agents[i].lacks_group;
+}
+
+static void groups_take_part_as_a_whole(void **state)
+{
+    struct scene *s = *state;
+
+    read_table(s, "a r1/x\nb r1/y\nc r1-b\nd r1-b\n? r1");
+    begin(s, (struct run_rules){.group = 1}, 1);
+    pass(s, 10);
+    assert_nodes(s, 0, 1, 0);
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 2, 0, 1);
+    come(s);
+    pass(s, 20);
+    assert_nodes(s, 2, 1, 1); /* no node has met for a part of a group */
+    assert_string_equal(lacks(s, 2), "its group is not whole");
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 4, 0, 2);
+    scene_disconnect(s, &s->agents[1]);
+    pass(s, 10);
+    assert_nodes(s, 2, 1, 3);
+    assert_true(scene_node_now(s, "a").redundant);
+    read_table(s, "a r1\ne r1\nc r2\nd r2");
+    come(s);
+    pass(s, 10);
+    assert_nodes(s, 4, 0, 4);
+    read_table(s, "a r1\ne r1\nb r1\nc r2\nd r2");
+    pass(s, 10);
+    assert_nodes(s, 4, 0, 4); /* no table changes a round */
+    read_table(s, NULL);
+}
+
+static void max_bounds_the_groups(void **state)
+{
+    struct scene *s = *state;
+    uint64_t rounds;
+
+    read_table(s, "a r1\nb r1\nc r2\nd r2\ne r3\nf r3\ng r3");
+    begin(s, (struct run_rules){.group = 1}, 7);
+    max_nodes = 5;
+    pass(s, 20);
+    assert_int_equal(scene_participants(s), 4);
+    assert_int_equal(spares(s), 3);
+    assert_string_equal(lacks(s, 4), "its group has no place");
+    assert_true(s->run.view.completions <= 2); /* MAX was not known before the first round */
+    rounds = s->run.view.completions;
+    pass(s, 60);
+    assert_nodes(s, 4, 3, rounds);
+    scene_disconnect(s, &s->agents[2]);
+    pass(s, 20);
+    assert_nodes(s, 5, 1, rounds + 1);
+    assert_true(scene_node_now(s, "d").redundant);
+    read_table(s, NULL);
+}
+
+static void an_order_takes_the_whole_group_out(void **state)
+{
+    static char *b[] = {(char *)(uintptr_t) "b"};
+    static const struct cordons cordons = {.count = 1, .patterns = b};
+    struct scene *s = *state;
+
+    read_table(s, "a r1\nb r1\nc r2\nd r2");
+    begin(s, (struct run_rules){.group = 1}, 4);
+    pass(s, 10);
+    assert_int_equal(scene_participants(s), 4);
+    s->run.orders.cordons = &cordons;
+    scene_step(s, (struct policy_event){.kind = RUN_ORDERED, .order = RUN_ORDER_KEEP_OUT});
+    pass(s, 10);
+    assert_int_equal(scene_participants(s), 4); /* until they meet */
+    order(s);
+    pass(s, 4);
+    assert_int_equal(scene_participants(s), 2);
+    assert_true(scene_node_now(s, "a").redundant && scene_node_now(s, "b").redundant);
+    pass(s, 100);
+    assert_int_equal(scene_participants(s), 2);
+    s->run.orders.cordons = NULL;
+    scene_step(s, (struct policy_event){.kind = RUN_ORDERED, .order = RUN_ORDER_KEEP_OUT});
+    pass(s, 4);
+    assert_int_equal(scene_participants(s), 4);
+    read_table(s, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +493,9 @@ int main(void)
         TEST(a_place_that_no_node_has_had_is_for_a_new_node),
         TEST(a_hold_ends_when_so_many_nodes_are_there),
         TEST(a_first_round_begins_when_its_hold_ends),
+        TEST(groups_take_part_as_a_whole),
+        TEST(max_bounds_the_groups),
+        TEST(an_order_takes_the_whole_group_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
