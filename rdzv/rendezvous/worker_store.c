@@ -75,7 +75,7 @@ void worker_store_release(struct step *s)
 
 /* The two keys of that round; both or none. False: the space has no room. */
 static bool put_places(struct step *s, enum policy_output_kind kind, int64_t round,
-                       const struct slice places[PLACES])
+                       const struct slice *places)
 {
     size_t count = s->out->count, room = s->room;
 
