@@ -415,7 +415,7 @@ enum steering_verdict steering_judge(struct step *s, struct agent *a, const stru
 {
     if (in->kind == INTENT_SPARE)
         steering_note_max(s->run, in->shown);
-    steering_note(s); /* with this node */
+    steering_check(s); /* with this node */
     if (!steering_lacks_place(s->run, &in->own))
         return STEERING_IS_FREE;
     switch (in->kind) {
