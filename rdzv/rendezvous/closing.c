@@ -8,14 +8,11 @@
  * After a start, rdzvd does not know which agents go on until all are back. Until then rdzvd keeps
  * a close, and judges it afterwards.
  *
- * A run that is closed has ended well, or has failed. An agent whose workers have ended well says
- * so at torch's exit barrier, before it closes the run. If a participant closes the run without
- * that key, its workers have failed, and the agent has no restart left. The workers of the others
- * then hang in a collective with the failed ones, for 10 to 30 minutes. So the mark of loss.c makes
- * the others read the closed run: they end at once, and the run begins anew as soon as the last
- * agent has left it. Torch 2.3 and before goes to the exit barrier also after a failure, so there a
- * run never fails to rdzvd. Upstream: SimpleElasticAgent._invoke_run() and _exit_barrier()
- * (agent/server/api.py). */
+ * A run that is closed has ended well, or has failed: README.md has the difference. If it has
+ * failed, the mark of loss.c makes the others read the closed run: they end at once, and the run
+ * begins anew as soon as the last agent has left it. Torch 2.3 and before goes to the exit barrier
+ * also after a failure, so there a run never fails to rdzvd. Upstream:
+ * SimpleElasticAgent._invoke_run() and _exit_barrier() (agent/server/api.py). */
 #include "proto/torch/torch_keys.h"
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"

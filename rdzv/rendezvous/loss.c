@@ -1,16 +1,9 @@
-/* Takes lost nodes out of a run, and makes the other nodes meet again.
+/* Takes lost nodes out of a run, and makes the other nodes meet again: README.md says when and why.
  *
- * An agent of torch ends when its connection to the store ends (it never connects again), so its
- * node is dead at that moment, long before its heartbeat is 15 s old. It is taken out at once, as
- * torch's own pruning does it (dynamic_rendezvous.py, _sanitize).
- *
- * Torch tells no node that another one is lost: the workers that are left hang in their next
- * collective until that times out. Torch's agents check only whether a node waits for the next
- * round: then they end their workers and meet again. So a mark is set, a node of rdzvd's own in the
- * wait list, and taken away as soon as the round is over, before any agent counts it. No mark is
- * set when a node waits anyhow, as long as that one is there, nor once an agent's workers have
- * ended well: the others are about to. A run that has failed is closed and gets the mark as well,
- * so that its agents end (closing.c). */
+ * A mark makes them meet: a node of rdzvd's own in the wait list. It is taken away as soon as the
+ * round is over, before any agent counts it. No mark is set when a node waits anyhow, as long as
+ * that one is there, nor once an agent's workers have ended well: the others are about to. A run
+ * that has failed is closed and gets the mark as well, so that its agents end (closing.c). */
 #include <stdio.h>
 
 #include "rdzv/rendezvous/explain.h"

@@ -1,24 +1,13 @@
 /* Lets all nodes of a complete round end their workers in the same moment, when they have to meet.
- *
- * Problem: torch's agents poll the state once a second (1.13: each monitor interval). The agent
- * that sees a node on the wait list first ends its workers, which uses up no restart. The workers
- * of the other nodes, in a collective with the ended ones, fail at that moment. Their agents poll
- * their workers before they poll the state again, so each uses up one of --max-restarts; with
- * torch's default of 0 it closes the run for all nodes.
- *
- * Remedy: a node that waits is hidden from the participants at first. rdzvd holds the next poll of
- * each participant until every participant polls, and then answers all of them in one step. While
- * an agent waits for this answer, it does not poll its workers.
+ * README.md, "Meet together", has the problem, the steps, and how long a poll is held.
  *
  * Invariant: no participant is shown a node that waits before the meeting is open. Without it, an
  * agent would learn of that node by the answer to its heartbeat, and act before the others.
  *
- * A hold has a bound, see README.md. If the workers of a node have ended well, the node that waits
- * stays hidden: the others would repeat their last steps without the finished node. In a run that
- * has failed nothing is held, since all agents must end (closing.c).
- *
- * A node that an operator takes out of the round (steering.c) ends its workers in the same moment,
- * so it stays a participant until the meeting is open.
+ * If the workers of a node have ended well, the node that waits stays hidden: the others would
+ * repeat their last steps without the finished node. In a run that has failed nothing is held,
+ * since all agents must end (closing.c). A node that an operator takes out of the round
+ * (steering.c) stays a participant until the meeting is open.
  *
  * Upstream: SimpleElasticAgent._invoke_run() (agent/server/api.py), num_nodes_waiting()
  * (rendezvous/dynamic_rendezvous.py); the same in 1.13 to 2.14. */

@@ -1,14 +1,4 @@
-/* Numbers the agents that join an open round.
- *
- * Problem: MIN and MAX are in no message. Torch's agent counts the participants that it is shown,
- * and only the agent that joins as number MIN sets the deadline of the last call, and only the one
- * that joins as number MAX completes the round. If two agents are shown the same count, both join
- * as the same number. Torch's store refuses one of them, so a thousand agents that join together
- * are refused a thousand times each.
- *
- * Remedy: each agent that is about to join is shown one participant more than the agent before it,
- * as if that one had joined already. So each agent writes once, whatever the order in which the
- * writes come. A write that comes too early is held until the numbers before it have been tried.
+/* Numbers the agents that join an open round: POLICY.md has the problem and the remedy.
  *
  * Invariant: the round never has N participants before an agent has joined as number N, and has
  * neither begun the last call nor completed the round with that, unless it did so here as well.

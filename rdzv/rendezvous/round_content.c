@@ -6,15 +6,9 @@
  *
  * Size: a multiple, as the rules of the run say (steering.c). Surplus nodes become spares.
  *
- * Spares: nodes that wait when a round is complete with MAX nodes become spares.
- *
- * When the workers of one node fail, that node leaves its round, and a spare asks for the free
- * place: now MAX + 1 nodes wait or meet, and one stays on the wait list. But an agent of torch that
- * sees a node wait ends its workers and meets again (num_nodes_waiting() > 0), whether there is
- * room or not. In that next round another one stays behind, and so on. So those who still wait when
- * a round is complete with MAX nodes are put where torch puts a node that comes later: on the
- * redundancy list (2.3 and later) or on no list (before). The same write does it: no agent sees the
- * round without that. They leave that list by themselves when the round has fewer than MAX nodes.
+ * Spares: nodes that wait when a round is complete with MAX nodes become spares; README.md says
+ * why. The same write puts them where torch puts a node that comes later, so no agent sees the
+ * round without that: on the redundancy list (2.3 and later), or on no list (before).
  *
  * Left as they are: a node that rdzvd itself has put on the wait list (repair.c), whose agent may
  * still train, and has to learn that it waits; and the mark (loss.c). */

@@ -1,21 +1,15 @@
 /* Decides where the workers of a run find their store, and gives each round an empty one: rdzvd is
  * that store wherever the agents allow it.
  *
- * From torch 2.6 on, agent 0 starts a store in its first round and says where to all others, by the
- * keys MASTER_ADDR and MASTER_PORT of the round. No agent asks again in later rounds: an agent that
- * joins then waits for keys that no agent writes, and the workers of a new round find the keys of
- * the old one. So in every round, each agent reads there the address by which it has reached this
+ * README.md has the releases of torch, and says which port the workers of a run use. In every
+ * round, each agent reads in MASTER_ADDR and MASTER_PORT the address by which it has reached this
  * daemon, and each completed round gets a worker store of its own. That is exact: an agent ends its
  * workers before it leaves a round, and a round completes only after its participants have joined.
+ * A worker that comes through a relay is of the run whose agents use that relay.
  *
- * README.md says which port the workers of a run use. A worker that comes through a relay is of the
- * run whose agents use that relay.
- *
- * Two kinds of agents must be left alone. Those of torch 2.4 and before listen in worker 0, at a
- * new address each round: they do not send PING. Later agents with
- * TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 do the same and look like the others, but for one thing:
- * when agent 0 writes the address of its store, no process listens there yet. So the host of agent
- * 0 is asked. */
+ * Agents that do not send PING (torch 2.4 and before) are left alone, and those for which no
+ * process listens yet when agent 0 writes the address of its store: so the host of agent 0 is
+ * asked. */
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
