@@ -458,6 +458,9 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
     else if (f->expected > there && !f->view->state.complete)
         run_status_hint(h, "nodes that have joined: %llu of %llu (--expect)",
                         (unsigned long long)there, (unsigned long long)f->expected);
+    else if (f->expected == 0 && f->history->min > there && !f->view->state.complete)
+        run_status_hint(h, "nodes that have joined: %llu of %llu (MIN of --nnodes)",
+                        (unsigned long long)there, (unsigned long long)f->history->min);
     else if (f->expected == 0 && f->history->min == 0 && !f->view->state.complete)
         run_status_hint(
             h,

@@ -113,6 +113,7 @@ struct agent_view {
     size_t own;        /* its node in view.state then */
     size_t others;     /* so many others were in the last text, also if that is not kept */
     uint64_t until_ms; /* until then, if nothing has changed */
+    bool is_look;      /* the last text measured MIN or MAX: nothing based on it is done */
 };
 
 /* --- The agent. --- */

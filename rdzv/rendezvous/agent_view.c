@@ -39,7 +39,9 @@
 enum place {
     PLACE_JOINING,
     PLACE_JOINED,
-    PLACE_COMPLETING, /* the same, and it is to complete the round */
+    PLACE_LOOK_MAX, /* the same, and MIN and MAX are measured on it: steering.c */
+    PLACE_LOOK_MIN,
+    PLACE_COMPLETING, /* it has joined, and is to complete the round */
     PLACE_RANKED,     /* a participant that has not read its rank yet */
     PLACE_TRAINING,
     PLACE_WAITING,
@@ -74,8 +76,12 @@ static bool is_completer(struct step *s, const struct agent *a)
 static enum place place_in_open_round(struct step *s, const struct agent *a,
                                       const struct torch_node *own)
 {
+    bool in_round;
+
     if (own == NULL || !own->participant)
         return PLACE_JOINING;
+    if (steering_look(s->run, a, &in_round) != 0)
+        return in_round ? PLACE_LOOK_MIN : PLACE_LOOK_MAX;
     return is_completer(s, a) ? PLACE_COMPLETING : PLACE_JOINED;
 }
 
@@ -113,10 +119,14 @@ static size_t count_others(struct step *s, struct agent *a, enum place place,
                            const struct torch_node *own)
 {
     const struct run_view *v = &s->run->view;
+    bool in_round;
 
     switch (place) {
     case PLACE_JOINING:
         return v->state.closed ? 0 : (size_t)numbers_give(s, a) - 1;
+    case PLACE_LOOK_MAX:
+    case PLACE_LOOK_MIN:
+        return steering_look(s->run, a, &in_round) - (place == PLACE_LOOK_MIN);
     case PLACE_COMPLETING:
         return v->participants - 1;
     case PLACE_RANKED:
@@ -162,6 +172,10 @@ static void add_own(const struct step *s, const struct agent *a, enum place plac
     int64_t least_us = s->now->wall_ns / 1000 - (place == PLACE_RANKED ? 0 : OLD_US);
     struct torch_node node = *own;
 
+    if (place == PLACE_LOOK_MIN) { /* so that it sends a heartbeat at once */
+        node.heartbeat_us = least_us;
+        node.rank = LOOK_RANK;
+    }
     if (node.has_heartbeat)
         node.heartbeat_us =
             agent_clock_from_ours(a, node.heartbeat_us < least_us ? least_us : node.heartbeat_us);
@@ -171,8 +185,10 @@ static void add_own(const struct step *s, const struct agent *a, enum place plac
 /* Torch 1.13 wants a deadline, if MIN is 1. */
 static void set_deadline(const struct step *s, enum place place, struct torch_state *state)
 {
-    state->has_deadline = place == PLACE_JOINED || place == PLACE_COMPLETING;
-    state->deadline_us = s->now->wall_ns / 1000 + (place == PLACE_COMPLETING ? -FAR_US : FAR_US);
+    bool is_over = place == PLACE_COMPLETING || place == PLACE_LOOK_MIN;
+
+    state->has_deadline = place == PLACE_JOINED || is_over;
+    state->deadline_us = s->now->wall_ns / 1000 + (is_over ? -FAR_US : FAR_US);
 }
 
 /* The others, in a text for `like` that names at least as many. NULL: no memory. */
@@ -202,9 +218,10 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
 
     state.nodes = nodes;
     state.count = 0;
-    state.complete = state.complete || place == PLACE_STRANGER || place == PLACE_ASIDE;
+    state.complete = state.complete || place == PLACE_STRANGER || place == PLACE_ASIDE ||
+                     place == PLACE_LOOK_MAX;
     set_deadline(s, place, &state);
-    if (own != NULL)
+    if (own != NULL && place != PLACE_LOOK_MAX)
         add_own(s, a, place, own, &state);
     if (waiting != NULL)
         add(&state, &(struct torch_node){.addr = waiting->addr,
@@ -216,6 +233,7 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
         others = 0;
     }
     a->view.others = others;
+    a->view.is_look = place == PLACE_LOOK_MAX || place == PLACE_LOOK_MIN;
     if (others != 0 && (front = front_of(s->run, &state, others)) == NULL)
         return false;
     if (!(others == 0 ? torch_state_write(&state, &bytes, &text->len)

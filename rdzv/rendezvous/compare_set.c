@@ -171,6 +171,7 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
     if (outcome != OUTCOME_DONE)
         return outcome;
     numbers_joined(s, a, in->number);
+    steering_begin_looks(s, a, in->to.has_deadline);
     if (in->to.complete && s->run->max_nodes < in->number) { /* some of them are spares */
         s->run->max_nodes = in->number;
         s->run->fill = FILL_BELOW_MAX;
@@ -374,14 +375,17 @@ void compare_set(struct step *s, const struct policy_event *event, bool is_done)
     }
     agent_view_drop(a);
     read_intent(s, a, event, &in);
-    if (in.is != NULL && in.is->has_heartbeat)
+    /* who completes a round sends no new heartbeat */
+    if (in.is != NULL && in.is->has_heartbeat && in.kind != INTENT_COMPLETE)
         agent_clock_learn(s, a, in.is->heartbeat_us); /* also of one that takes itself for dead */
     /* An agent that takes itself for dead does not leave the round before it asks for a place. By
      * the answer it is a participant, so it goes on with the rank that the answer shows: torch 1.13
      * makes an IndexError of a rank that is not below the number of nodes. */
     if (in.kind != INTENT_HEARTBEAT && in.is != NULL)
         a->has_ranks_of = 0;
-    if (in.kind != INTENT_UNKNOWN) {
+    if (steering_take_look(s, a, &in)) {
+        agent_view_answer(s, a);
+    } else if (in.kind != INTENT_UNKNOWN) {
         answer_intent(s, event, &in);
     } else {
         step_catch_up(s);

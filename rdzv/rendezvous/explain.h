@@ -17,6 +17,7 @@ enum note_kind {
     NOTE_NODE_SET_ASIDE, /* an operator keeps it out */
     NOTE_NODES_RESTARTED,
     NOTE_NODES_LOST,
+    NOTE_SIZE_KNOWN,
     NOTE_LAST_CALL,
     NOTE_LAST_CALL_ENDED,
     NOTE_NODES_ADMITTED,
@@ -48,7 +49,8 @@ struct note {
     const char *end;  /* of a run, as API.md has the words */
     const char *text; /* ranks, an address */
     int64_t round;
-    uint64_t number;   /* nodes, participants, agents, keys, a port, max_wait_ms */
+    uint64_t number;   /* nodes, participants, agents, keys, a port, max_wait_ms, MIN */
+    uint64_t max;      /* 0: not known */
     uint64_t admitted; /* so many of them waited */
     uint64_t late;     /* so many have not polled */
     int64_t ms;        /* heartbeat_age_ms, ends_in_ms, shifted, held_ms */

@@ -46,7 +46,9 @@ struct line {
 #define LATE         FIELD(COUNT, "late", late)
 #define LOST         FIELD(COUNT, "lost", number)
 #define LOST_NODES   FIELD(TEXT, "lost", text)
+#define MAX_NODES    FIELD(COUNT, "max", max)
 #define MAX_WAIT     FIELD(COUNT, "max_wait_ms", number)
+#define MIN_NODES    FIELD(COUNT, "min", number)
 #define NODE         FIELD(TEXT, "node", node)
 #define NODES        FIELD(COUNT, "nodes", number)
 #define PARTICIPANTS FIELD(COUNT, "participants", number)
@@ -78,6 +80,7 @@ static const struct line lines[NOTE_KINDS] = {
                               "nodes_restarted",
                               {ROUND, LOST_NODES, NODES, ACTION, REASON}},
     [NOTE_NODES_LOST] = {LOG_WARN, "nodes_lost", {ROUND, NODES, REASON}},
+    [NOTE_SIZE_KNOWN] = {LOG_INFO, "size_known", {ROUND, MIN_NODES, MAX_NODES}},
     [NOTE_LAST_CALL] = {LOG_INFO, "last_call", {ROUND, PARTICIPANTS, ENDS_IN}},
     [NOTE_LAST_CALL_ENDED] = {LOG_INFO, "last_call_ended", {ROUND, PARTICIPANTS, REASON}},
     [NOTE_NODES_ADMITTED] = {LOG_INFO, "nodes_admitted", {ROUND, ADMITTED, PARTICIPANTS, REASON}},

@@ -449,6 +449,10 @@ void history_note(struct history *h, const struct run *run, const struct note *n
                            "%llu nodes did not come back after rdzvd was started again",
                            (unsigned long long)note->number);
         break;
+    case NOTE_SIZE_KNOWN:
+        h->min = note->number;
+        h->max = note->max;
+        break;
     case NOTE_LAST_CALL:
         history_reach(h, note->round, now_us);
         history_last_call(h, note->number);

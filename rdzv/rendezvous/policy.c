@@ -19,6 +19,8 @@ static void let_go(struct run *run, struct agent *a)
     drop_request(run, a);
     if (run->completer.agent == a)
         run->completer.agent = NULL;
+    if (run->looks.agent == a)
+        run->looks = (struct looks){0};
     if (run->endpoint.asked == a)
         run->endpoint.asked = NULL;
 }
@@ -142,6 +144,7 @@ static void asked(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, event->waits);
     agent_note_asked(s->run, event->agent, false, s->now->ms);
+    steering_end_looks(s, event->agent); /* a look is answered by a write */
     if (event->round_key.ptr != NULL)
         agent_view_note_asked(s, event->agent, event->round);
 }

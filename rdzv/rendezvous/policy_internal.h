@@ -211,6 +211,16 @@ bool steering_is_any_outside(const struct run *run, bool with_group);
 size_t steering_wanted(const struct run *run);
 /* So many others are shown to an agent that is aside: MAX, as far as is known. */
 size_t steering_others(const struct run *run, const struct agent *a);
+/* The agent has joined; `is_min`: as number MIN. If it is the first one, measures MIN and MAX on
+ * it by looks, which it is shown instead of its view. */
+void steering_begin_looks(struct step *s, struct agent *a, bool is_min);
+void steering_end_looks(struct step *s, struct agent *a);
+/* True: the agent has written the answer to a look, and nothing of it must be done. */
+bool steering_take_look(struct step *s, struct agent *a, const struct intent *in);
+/* So many participants are in the look; *in_round: the agent is one of them. 0: it has no look. */
+size_t steering_look(const struct run *run, const struct agent *a, bool *in_round);
+#define LOOK_RANK 1 /* of the agent in a look */
+
 /* What an operator's orders say about an intent. An agent that is aside bases it on a round that it
  * has been shown complete. */
 enum steering_verdict {

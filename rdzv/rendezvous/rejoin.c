@@ -1,17 +1,13 @@
 /* Agents that come for a run that is closed already, or have written nothing when it closes.
  *
- * Torch would tell them so: they end, are started anew, and learn the same. With 1,000 pods
- * retrying, one is always connected, so the closed run would never be idle for long enough to be
- * forgotten. Therefore they are not counted among its agents. Their next request is held, as a
- * slow network might hold it, until the run is forgotten: then they begin the next one. After
- * closed_run_wait_ms, which should be shorter than torch's own patience (read_timeout, 60 s), they
- * learn what torch would have told them.
+ * Torch would tell them so: they end, are started anew, and learn the same. With 1,000 pods, one is
+ * always connected, so the closed run would never be forgotten. Therefore they are not counted
+ * among its agents. Their next request is held until the run is forgotten: then they begin the next
+ * one. After closed_run_wait_ms (below torch's read_timeout, 60 s) they learn that the run is
+ * closed.
  *
- * A job that has ended well stays ended for its other hosts for ended_job_ttl_ms: a spare, a lost
- * node, and their containers that start again would train it once more, alone. Until such an agent
- * writes, its host is not known. Its first write is held in the same way, until a host that has
- * ended well, or a host that was not in the job, begins the next run; else the agent learns that
- * the run is closed.
+ * A job that has ended well stays ended for its other hosts, as README.md says. Until such an agent
+ * writes, its host is not known, so its first write is held in the same way.
  *
  * An agent that its relay brings back over a start, and that has written the state before, was in
  * the run (resume_hint.c); another one had come for the next one. */
@@ -62,7 +58,8 @@ void rejoin_leave(struct step *s, struct agent *a)
     if (!counts || --run->agent_count > 0)
         return;
     run->idle_since_ms = s->now->ms;
-    run->enough = run->max_nodes = run->room_for = 0; /* those who come may have other limits */
+    /* those who come may have other limits */
+    run->enough = run->max_nodes = run->room_for = run->looks.since_ms = 0;
 }
 
 void rejoin_set_aside(struct step *s, struct agent *a)

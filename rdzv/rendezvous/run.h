@@ -72,6 +72,13 @@ struct completer {
     uint64_t since_ms;
 };
 
+/* MIN and MAX are measured on the first agent that joins: see steering.c. */
+struct looks {
+    const struct agent *agent;    /* NULL: not begun, or over */
+    uint64_t since_ms;            /* 0: not begun */
+    uint64_t min_least, min_most; /* MIN is between these; the second is 0: not known */
+};
+
 /* How full the last round is, as far as is known. */
 enum run_fill {
     FILL_BELOW_MAX,
@@ -168,6 +175,7 @@ struct run {
     struct polling polling; /* while polls are held: HELD_LONG, HELD_LONG_ANSWER */
     struct meeting meeting;
     struct numbers numbers;
+    struct looks looks;
     struct worker_endpoint endpoint;
 };
 

@@ -10,10 +10,9 @@
  * there are. If the order ends, the view has the true number again: the agent takes itself off the
  * list, begins its join_timeout anew, and joins.
  *
- * MAX is in no message, and is measured: an agent in no list that is shown a complete round of k
- * others asks for the wait list if k is below MAX, else for the redundancy list. Neither is done
- * until both bounds meet. A measurement takes a request for each halving, and no other agent sees
- * any of it. The heartbeat of an agent that still trains is no measurement.
+ * MAX is in no message, and is measured as POLICY.md says; nothing of it is done until both bounds
+ * meet. The heartbeat of an agent that still trains is no measurement. The first agent that joins a
+ * run is measured in the same way, for MIN as well.
  *
  * Before 2.3 there is no redundancy list: a node that is kept out is shown a full round, and its
  * agent ends when its join_timeout is over.
@@ -34,6 +33,7 @@
  * Groups: a node is kept out while its group lacks a node, or MAX has no room for all of it. So a
  * group leaves when the nodes meet without one of its nodes, and comes as a whole. */
 #include "rdzv/config/topology.h"
+#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
@@ -134,12 +134,19 @@ static uint64_t least_of(const struct run *run, const struct agent *a)
 
 size_t steering_others(const struct run *run, const struct agent *a)
 {
-    uint64_t least = least_of(run, a);
+    uint64_t least = least_of(run, a), twice = 2 * (least - 1);
     uint64_t others = (least + a->max_most) / 2;
 
     if (a->max_most == 0)
-        others = least == run->max_nodes ? least : least + least / 2;
+        others = least == run->max_nodes || least == 1 ? least : twice;
+    else if (least < a->max_most && a->max_most == twice)
+        others = twice - 1; /* most jobs have as many nodes as were shown last */
     return others < OTHERS_MOST ? others : OTHERS_MOST;
+}
+
+static bool knows_max(const struct run *run, const struct agent *a)
+{
+    return a->max_most != 0 && least_of(run, a) >= a->max_most;
 }
 
 /* True: MAX is `shown`. */
@@ -147,7 +154,7 @@ static bool note_max_is_at_most(const struct run *run, struct agent *a, uint64_t
 {
     if (a->max_most == 0 || shown < a->max_most)
         a->max_most = shown;
-    return least_of(run, a) >= a->max_most;
+    return knows_max(run, a);
 }
 
 static void note_max_is_above(struct step *s, struct agent *a, uint64_t shown)
@@ -167,6 +174,90 @@ void steering_note_max(struct run *run, uint64_t nodes)
 {
     if (run->max_nodes == 0 && nodes == run->view.completed_participants)
         run->max_nodes = nodes;
+}
+
+/* --- MIN and MAX of the first agent. --- */
+
+#define LOOKS_MS       1000 /* 38 looks at most; torch needs 10 to 40 ms for each */
+#define STRANGERS_MOST 4096
+
+size_t steering_look(const struct run *run, const struct agent *a, bool *in_round)
+{
+    const struct looks *l = &run->looks;
+
+    if (l->agent != a)
+        return 0;
+    *in_round = knows_max(run, a);
+    if (!*in_round)
+        return steering_others(run, a);
+    return (size_t)(l->min_most < a->max_most ? (l->min_least + l->min_most) / 2 : l->min_most - 1);
+}
+
+void steering_begin_looks(struct step *s, struct agent *a, bool is_min)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (s->run->looks.since_ms != 0 || s->run->max_nodes != 0 || v->participants != 1 ||
+        !v->state.has_redundancy || v->state.complete)
+        return;
+    if (a->max_least < 2)
+        a->max_least = 2; /* else the round would be complete */
+    s->run->looks = (struct looks){a, s->now->ms, is_min ? 1 : 2, is_min};
+}
+
+void steering_end_looks(struct step *s, struct agent *a)
+{
+    struct looks *l = &s->run->looks;
+
+    if (l->agent != a)
+        return;
+    l->agent = NULL;
+    if (l->min_least == l->min_most)
+        s->run->enough = l->min_most;
+    if (!knows_max(s->run, a))
+        return;
+    s->run->max_nodes = a->max_most;
+    explain_note(s, NOTE_SIZE_KNOWN, l->min_least == l->min_most ? l->min_most : 0, NULL)->max =
+        a->max_most;
+}
+
+/* False: all is known, or the answer is none of torch's. */
+static bool learn(struct step *s, struct agent *a, const struct intent *in)
+{
+    struct looks *l = &s->run->looks;
+    bool in_round;
+
+    if (in->shown != steering_look(s->run, a, &in_round))
+        return false;
+    if (!in_round && in->kind == INTENT_WAIT)
+        note_max_is_above(s, a, in->shown);
+    else if (!in_round && in->kind == INTENT_SPARE)
+        note_max_is_at_most(s->run, a, in->shown);
+    else if (in_round && in->kind == INTENT_COMPLETE)
+        l->min_most = in->shown;
+    else if (in_round && in->kind == INTENT_HEARTBEAT && in->is->rank == LOOK_RANK)
+        l->min_least = in->shown + 1;
+    else
+        return false;
+    if (!knows_max(s->run, a))
+        return steering_others(s->run, a) <= STRANGERS_MOST;
+    if (l->min_most == 0)
+        l->min_most = a->max_most;
+    return l->min_least < l->min_most;
+}
+
+bool steering_take_look(struct step *s, struct agent *a, const struct intent *in)
+{
+    struct looks *l = &s->run->looks;
+    bool answers = a->view.is_look && (in->kind == INTENT_WAIT || in->kind == INTENT_SPARE ||
+                                       in->kind == INTENT_HEARTBEAT || in->kind == INTENT_COMPLETE);
+    /* no agent must act */
+    bool has_time = step_is_open(s) && !s->run->view.state.complete && !last_call_is_over(s, 0) &&
+                    clock_elapsed_ms(l->since_ms, s->now->ms) < LOOKS_MS;
+
+    if (l->agent == a && !(answers && has_time && learn(s, a, in)))
+        steering_end_looks(s, a);
+    return answers;
 }
 
 /* --- Rules. --- */
@@ -193,7 +284,7 @@ static bool is_here(const struct step *s, const struct agent *a)
 
 static void learn_max(struct run *run, const struct agent *a)
 {
-    if (run->max_nodes == 0 && a->max_most != 0 && least_of(run, a) == a->max_most)
+    if (run->max_nodes == 0 && knows_max(run, a))
         run->max_nodes = a->max_most;
 }
 

@@ -2,6 +2,7 @@
 for time.
 """
 
+import datetime
 import os
 import sys
 
@@ -16,12 +17,13 @@ PREFIX = b"/torch.rendezvous."
 class Agent(Peer):
     """An agent of run `run`: keeps the value that it saw last, and changes it."""
 
-    def __init__(self, port, run, name, pid=100, ping=True, source=None, meet=True, host="127.0.0.1"):
+    def __init__(self, port, run, name, pid=100, ping=True, source=None, meet=True, host="127.0.0.1", nnodes=None):
         super().__init__(port, ping=ping, source=source, host=host)
         self.run = run.encode() if isinstance(run, str) else run
         self.key = PREFIX + self.run
         self.node = ts.Node(name, pid, 0)
         self.attempts = 0
+        self.nnodes, self.looks = nnodes, []  # MIN and MAX of its torchrun; the nodes that its answers name
         self.seen = self.cas(self.key, b"", ts.SENTINEL) if meet else None
 
     def state(self):
@@ -45,7 +47,58 @@ class Agent(Peer):
         """One dirty sync: True when it was the one to write."""
         self.attempts += 1
         self.seen = self.cas(self.key, self.seen, desired)
+        if self.nnodes is not None:
+            self.answer_looks()
+        elif self.is_measured(desired):
+            state = self.state()
+            state.participants[self.node] = 0
+            self.seen = self.cas(self.key, self.seen, ts.dumps(state))
         return self.seen == desired or self.finds_done(desired)
+
+    def is_measured(self, desired):
+        """True: it has joined an open round, and is shown a complete one without it, as rdzvd measures MIN and MAX. A script
+        that has none joins that round, as no agent of torch does, which ends the measurement."""
+        try:
+            seen, wanted = ts.loads(self.seen), ts.loads(desired)
+        except Exception:
+            return False
+        return (self.node in wanted.participants and not wanted.complete and seen.complete and not seen.closed and
+                self.node not in seen.participants)
+
+    def answer_looks(self):
+        """Writes as torch's agent does, until that would only read a second later."""
+        for _ in range(100):
+            state = self.state()
+            if not self.decide(state):
+                return
+            self.looks.append(len(state.participants))
+            self.seen = self.cas(self.key, self.seen, ts.dumps(state))
+        raise AssertionError("%s: still writes after 100 attempts" % self.name)
+
+    def decide(self, state):
+        """_RendezvousJoinOp of dynamic_rendezvous.py, for nnodes. False: it reads a second later, or is done."""
+        (low, high), count, now = self.nnodes, len(state.participants), ts.now()
+        if state.closed or (self.node in state.participants and state.complete):
+            return False
+        if state.complete:
+            if self.node in state.wait_list | state.redundancy_list:
+                return False
+            (state.wait_list if count < high else state.redundancy_list).add(self.node)
+            self.beat(state)
+        elif self.node not in state.participants:
+            state.participants[self.node] = 0
+            self.beat(state)
+            if count + 1 == low:
+                state.deadline = now + datetime.timedelta(seconds=30)
+            if count + 1 == high:
+                complete_round(state)
+        elif low <= count <= high and state.deadline is not None and state.deadline < now:
+            complete_round(state)
+        elif state.last_heartbeats[self.node] <= now - datetime.timedelta(seconds=5):
+            self.beat(state)
+        else:
+            return False
+        return True
 
     def finds_done(self, desired):
         """Whether the answer, which is another text, has all that it wanted: torch's agent looks at

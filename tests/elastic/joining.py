@@ -8,7 +8,7 @@ import torch_state as ts
 from agents import PREFIX, Agent, meet, rejoin
 from c10d import Peer, modern
 from cases import case, check
-from scene import await_agents, daemon, held, join_value, same, settle, while_numbers_last, whole
+from scene import await_agents, daemon, held, join_value, same, settle, status_of, while_numbers_last, whole
 
 
 @case
@@ -206,6 +206,65 @@ def a_large_request_may_follow_a_held_join():
         check(c.node in c.state().participants, "COMPARE_SET")
         c.send(big[1 << 16:])
         same(c.blob(), b"stale", "COMPARE_SET of a key that is not there")
+
+
+@case
+def the_first_agent_tells_min_and_max():
+    for low, high, looks in [(2, 2, 1), (4, 4, 4), (8, 8, 5), (64, 64, 8), (2, 3, 4), (2, 4, 5), (1, 4, 3), (5, 100, 22), (1, 1, 0)]:
+        with daemon() as server:
+            first = Agent(server.port, "job", "first", nnodes=(low, high))
+            first.answer_looks()
+            same(len(first.looks) - 1, looks, "looks for %d:%d" % (low, high))
+            state = whole(server, first)
+            same((list(state.participants), state.wait_list | state.redundancy_list, state.complete),
+                 ([first.node], set(), high == 1), "the state in the store")
+            if high > 1:
+                server.wait_log("event=size_known space=default run=job round=0 min=%d max=%d$" % (low, high))
+            run, _ = status_of(server.port)
+            same((run["min"], run["max"], run["missing_count"]), (low, high, low - 1), "the status")
+            hint = "nodes that have joined: 1 of %d (MIN of --nnodes)" % low
+            check((hint in run["hints"]) == (low > 1), run["hints"])
+            check("node_left" not in server.log(), "nothing that it was asked was done")
+
+
+@case
+def others_join_while_the_first_agent_is_measured():
+    with daemon() as server:
+        first, *others = (Agent(server.port, "job", name, nnodes=(2, 4)) for name in "abcd")
+        first.seen = first.cas(first.key, first.seen, join_value(first))
+        check(first.state().complete and first.node not in first.state().participants, "a look")
+        for agent in others:
+            agent.read()
+            agent.answer_looks()
+            same(len(agent.looks), 1, "writes of the others")
+        check(others[2].state().complete, "the last one completes the round")
+        first.answer_looks()
+        check(first.state().complete and first.node in first.state().participants, "the first one is in it")
+        same(len(first.looks), 1, "looks after that")
+        same(sorted(whole(server, first).participants.values()), [0, 1, 2, 3], "ranks")
+
+
+@case
+def an_answer_that_is_none_of_torchs_ends_the_measurement():
+    def beats(agent):
+        state = agent.state()
+        agent.beat(state)
+        agent.seen = agent.cas(agent.key, agent.seen, ts.dumps(state))
+
+    def joins(agent):
+        agent.seen = agent.cas(agent.key, agent.seen, join_value(agent))
+
+    for answer in beats, joins, Agent.read:
+        with daemon() as server:
+            agent = Agent(server.port, "job", "a")
+            joins(agent)
+            check(agent.state().complete and agent.node not in agent.state().participants, "a look")
+            answer(agent)
+            state = agent.state()
+            check(agent.node in state.participants and not state.complete, "it has joined: %r" % state.participants)
+            agent.write(agent.beat)
+            same(list(whole(server, agent).participants), [agent.node], "the state in the store")
+            check("event=size_known" not in server.log(), "nothing is known")
 
 
 class Plain:

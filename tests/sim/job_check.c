@@ -175,6 +175,19 @@ static void check_spares(struct job *job)
     }
 }
 
+/* What was measured is what the agents were started with. */
+static void check_measured(const struct job *job)
+{
+    const struct run *run = &job->run->run;
+    const struct looks *l = &run->looks;
+
+    if (run->max_nodes != 0 && run->max_nodes != job->settings.max_nodes)
+        sim_fail("MAX is measured as %" PRIu64, run->max_nodes);
+    if (l->min_most != 0 &&
+        (l->min_least > job->settings.min_nodes || l->min_most < job->settings.min_nodes))
+        sim_fail("MIN is measured as %" PRIu64 " to %" PRIu64, l->min_least, l->min_most);
+}
+
 static int64_t rank_of(const struct torch_state *s, const struct pod *p)
 {
     const struct torch_node *node =
@@ -339,6 +352,7 @@ static void check_completed(struct job *job)
         check_groups(job);
     }
     check_spares(job);
+    check_measured(job);
     memmove(job->completed_at + 1, job->completed_at, BUDGET_MAX * sizeof *job->completed_at);
     job->completed_at[0] = sim_now();
     job->completed_ms = sim_now();

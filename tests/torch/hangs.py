@@ -238,7 +238,10 @@ def other_ids(job):
 @case("one node of three has come, with torchrun's default id")
 def first_round(job):
     job.agent("2", run="none", nnodes="3:3")
-    return job.says(r"exit 6.*1 node; how many are wanted is not known before the first round is complete.*"
+    if job.torch.is_1x:
+        return job.says(r"exit 6.*1 node; how many are wanted is not known before the first round is complete.*"
+                        r"HINT: none is torchrun's default id", "none missing")
+    return job.says(r"1 of 3 nodes \(--nnodes=3:3\).*MISSING: 2.*HINT: nodes that have joined: 1 of 3 \(MIN of --nnodes\).*"
                     r"HINT: none is torchrun's default id", "none missing")
 
 

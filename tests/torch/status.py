@@ -212,6 +212,23 @@ def gives_up(server, job, tell):
     tell("ended: %s" % report["why"])
 
 
+def first_round(server, job, tell):
+    """The first agent alone tells how many nodes there are to be; that costs its job nothing."""
+    begin = time.monotonic()
+    job.start_agent("a")
+    run = wait_run(server, job, lambda r: "max" in r, "MAX is known")
+    seen = {name: run.get(name) for name in ("min", "max", "participants", "round")}
+    check(seen == {"min": 2, "max": 4, "participants": 1, "round": 0}, "2:4, of an agent that has joined", run)
+    server.wait_log("event=size_known .*min=2 max=4")
+    tell("the first agent has told MIN and MAX %.1f s after its start" % (time.monotonic() - begin))
+    for name in "bcd":
+        job.start_agent(name)
+    job.wait_training(4)
+    joined = [line for line in server.log().splitlines() if "event=node_joined" in line and "run=first" in line]
+    check(len(joined) == 4, "each node has joined once: %s" % joined, run_of(server, job))
+    job.finish(4)
+
+
 def run_case(options, torch, backend):
     """True if it passed. Says so, or all that is known about the failure."""
     name = "torch %s %s" % (torch.name, backend)
@@ -235,6 +252,9 @@ def run_case(options, torch, backend):
                 if backend == "c10d":
                     job = JobInVain(torch, backend, server.port, folder, "in-vain", "2:2", seconds=60, shares=True)
                     gives_up(server, job, tell)
+                if backend == "c10d" and not torch.is_1x:
+                    job = SmallJob(torch, backend, server.port, folder, "first", "2:4", seconds=120, shares=True)
+                    first_round(server, job, tell)
             finally:
                 if browser is not None:
                     browser.close()

@@ -63,7 +63,8 @@ function absentWords(run) {
 
 function leadOf(run) {
   const there = thereOf(run);
-  const of = run.expect !== undefined && run.expect >= there ? ` of ${number(run.expect)}` : '';
+  const wanted = run.expect !== undefined ? run.expect : run.max;
+  const of = wanted !== undefined && wanted >= there ? ` of ${number(wanted)}` : '';
   const here = `${number(there)}${of} ${there === 1 && of === '' ? 'node is' : 'nodes are'} here. `;
   if (run.state === 'closed') return ['The run is closed: no node can join it any more.'];
   if (run.state === 'left') return ['All agents have left the run. It goes on if agents come back.'];
@@ -120,7 +121,7 @@ class Run {
     this.change('facts', [run.round, run.backend, run.since], () => this.facts.replaceChildren(
       ...(run.round !== undefined ? [`round ${run.round} · `] : []), run.backend,
       ...(run.since !== undefined ? [' · for ', ticking('ago', run.since)] : [])));
-    this.change('lead', [run.state, run.missing, run.missing_count, run.absent, run.absent_count, thereOf(run), run.waiting, run.expect, run.min,
+    this.change('lead', [run.state, run.missing, run.missing_count, run.absent, run.absent_count, thereOf(run), run.waiting, run.expect, run.min, run.max,
       run.waits_count],
       () => this.lead.replaceChildren(...leadOf(run)));
     if (this.isOpen) this.updateBody();

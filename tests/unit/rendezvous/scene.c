@@ -40,6 +40,7 @@ void scene_init(struct scene *s)
                         .room = SIZE_MAX,
                         .next_worker_store = 1};
     run_init(&s->run, slice_str(KEY), &s->settings, SEED, s->now.ms);
+    s->run.looks.since_ms = 1; /* MIN and MAX are measured in tests/elastic and tests/sim */
 }
 
 void scene_fini(struct scene *s)
@@ -327,6 +328,7 @@ void scene_restart(struct scene *s, bool agents_return)
     policy_out_clear(&s->out);
     run_fini(&s->run);
     run_init(&s->run, slice_str(KEY), &s->settings, SEED, s->now.ms);
+    s->run.looks.since_ms = 1;
     if (s->has_record)
         assert_true(run_view_set_record(&s->run.view, &s->record));
     if (s->ranks.ptr != NULL)
