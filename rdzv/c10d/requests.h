@@ -37,9 +37,9 @@ void c10d_await_barrier(struct conn *c, const struct c10d_request *req);
 #define C10D_NOTIFY_COST 128u
 
 /* The most keys of elastic jobs that one MULTI_SET may have. The request looks up the run that owns
- * each key in one slice, so the number of keys needs a limit. torch's agents set one key at a time,
- * and workers have their own store. */
-#define C10D_RUN_KEYS_AT_ONCE 4096
+ * each key in one slice, so the number of keys needs a limit. The agent of rank 0 sets a key for
+ * each node (agent/server/api.py, _assign_worker_ranks(), from 2.4 on). */
+#define C10D_RUN_KEYS_AT_ONCE 32768
 
 /* Functions by opcode, for all opcodes that the parser accepts, except LIST_KEYS. Each carries the
  * request out in one slice, and may end the session. */

@@ -88,6 +88,7 @@ struct client {
     uint64_t since_ns;            /* when its exchange should have begun */
     uint64_t *sent_ns;            /* the same of `depth` exchanges, as a ring; NULL: depth is 1 */
     uint8_t *same;                /* the bytes of an exchange of a WORK_SAME */
+    struct slice held;            /* its request, while its relay holds it; NULL: it holds none */
     uint8_t *part;                /* what has come of an answer on a link */
     size_t part_len, part_cap;
     uint32_t same_len;

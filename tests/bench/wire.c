@@ -77,9 +77,7 @@ static void relay_flush(struct wire *w)
 
     outq_init(&q);
     r->now_ns = bench.now_ns = clock_ns();
-    do
-        relay_send(r, &q, 1u << 20);
-    while (relay_has_output(r) && q.bytes < QUEUED_MAX);
+    relay_send(r, &q, QUEUED_MAX);
     while (q.bytes > 0) {
         struct slice bytes = outq_front(&q, room, q.bytes < sizeof room ? q.bytes : sizeof room);
 
@@ -159,16 +157,33 @@ static void write_request(struct writer *out, const struct c10d_request *req)
 }
 
 /* As rdzvd's relay takes a request from its client. */
-static void give_relay(struct client *c, const struct c10d_request *wanted)
+/* False: its relay holds the request, until it says on_go_on(). */
+static bool offer_relay(struct client *c, struct slice bytes)
 {
-    static struct writer bytes = {.grow = wire_grow};
     const enum c10d_version version = bench.options.classic ? C10D_LEGACY : C10D_MODERN;
-    struct peer peer = {.port = (uint16_t)(30000 + c->index % 30000)}, local = {.port = 29500};
     struct c10d_progress progress = {0};
     struct c10d_refusal refusal;
     struct c10d_request req;
     enum relay_taken taken;
     size_t size;
+
+    if (c10d_parse(bytes, version, &c->wire->relay->limits, &progress, &req, &size, &refusal) !=
+        PARSE_DONE)
+        errx(1, "a relay refuses the request: %s", refusal.reason);
+    c->wire->relay->now_ns = clock_ns();
+    taken = relay_take(c->session, &req, bytes.ptr, size);
+    while (taken == RELAY_TAKING)
+        taken = relay_take_more(c->session, bytes.ptr, &size);
+    if (taken == RELAY_NO_MEMORY)
+        errx(1, "no memory");
+    return taken == RELAY_TAKEN;
+}
+
+static void give_relay(struct client *c, const struct c10d_request *wanted)
+{
+    static struct writer bytes = {.grow = wire_grow};
+    const enum c10d_version version = bench.options.classic ? C10D_LEGACY : C10D_MODERN;
+    struct peer peer = {.port = (uint16_t)(30000 + c->index % 30000)}, local = {.port = 29500};
 
     if (c->session == NULL) {
         c->session = need(relay_client_new(c->wire->relay, version, &peer, &local, c));
@@ -176,15 +191,8 @@ static void give_relay(struct client *c, const struct c10d_request *wanted)
     }
     bytes.len = 0;
     write_request(&bytes, wanted);
-    if (c10d_parse((struct slice){bytes.ptr, bytes.len}, version, &c->wire->relay->limits,
-                   &progress, &req, &size, &refusal) != PARSE_DONE)
-        errx(1, "a relay refuses the request: %s", refusal.reason);
-    c->wire->relay->now_ns = clock_ns();
-    taken = relay_take(c->session, &req, bytes.ptr, size);
-    while (taken == RELAY_TAKING)
-        taken = relay_take_more(c->session, bytes.ptr, &size);
-    if (taken != RELAY_TAKEN)
-        errx(1, "a relay holds the request: a client on a link has one exchange under way");
+    if (!offer_relay(c, (struct slice){bytes.ptr, bytes.len}))
+        c->held = (struct slice){memcpy(need(malloc(bytes.len)), bytes.ptr, bytes.len), bytes.len};
 }
 
 void ask(struct client *c, const struct c10d_request *req)
@@ -270,8 +278,14 @@ static void on_answer_queue(void *client, struct outq *q)
     }
 }
 
-static void on_go_on(void *)
+static void on_go_on(void *client)
 {
+    struct client *c = client;
+
+    if (c->held.ptr == NULL || !offer_relay(c, c->held))
+        return;
+    free((void *)(uintptr_t)c->held.ptr);
+    c->held = (struct slice){0};
 }
 
 static void on_end(void *, enum drop_reason, const char *reason)
