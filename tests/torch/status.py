@@ -253,7 +253,8 @@ def run_case(options, torch, backend):
                     job = JobInVain(torch, backend, server.port, folder, "in-vain", "2:2", seconds=60, shares=True)
                     gives_up(server, job, tell)
                 if backend == "c10d" and not torch.is_1x:
-                    job = SmallJob(torch, backend, server.port, folder, "first", "2:4", seconds=120, shares=True)
+                    job = SmallJob(torch, backend, server.port, tempfile.mkdtemp(dir=folder), "first", "2:4", seconds=120,
+                                   shares=True)
                     first_round(server, job, tell)
             finally:
                 if browser is not None:
