@@ -267,19 +267,22 @@ static bool is_back(const struct pod *p)
            !run_keeps_out(&p->job->run->run, &(struct torch_node){.addr = slice_str(p->name)});
 }
 
-/* No new node takes the place of a node of the last round that is back. */
+/* No new node takes the place of a node of the last round that is back. When rdzvd begins anew
+ * while the nodes meet, it does not know all of them. */
 static void check_places(struct job *job, const int64_t before[PODS])
 {
     const struct run_view *v = &job->run->run.view;
     const struct pod *left = NULL;
     bool is_any_new = false;
+    size_t nodes = 0;
 
     for (size_t i = 0; i < job->pod_count; i++) {
         if (before[i] >= 0 && job->ranks[i] < 0 && is_back(&job->pods[i]))
             left = &job->pods[i];
         is_any_new = is_any_new || (before[i] < 0 && job->ranks[i] >= 0);
+        nodes += before[i] >= 0;
     }
-    if (left != NULL && is_any_new && job->run->run.rules.group == 0 &&
+    if (left != NULL && is_any_new && job->run->run.rules.group == 0 && nodes == job->nodes_known &&
         job->max_known == job->settings.max_nodes &&
         job->max_known == torch_state_participants(&v->last_completed) && v->state.has_redundancy &&
         v->completions == job->completions + 1 && job->run->incarnation == job->incarnation)
@@ -383,6 +386,7 @@ void check_job(struct job *job)
     note_growth(job);
     check_completed(job);
     job->max_known = job->run->run.max_nodes;
+    job->nodes_known = job->run->run.view.completed_participants;
     check_worlds(job);
     check_ends(job);
     for (size_t i = 0; i < job->pod_count; i++)

@@ -77,6 +77,7 @@ struct job {
     int64_t ranks[PODS];   /* of the pods there, -1: not a participant */
     uint64_t completed_ms; /* it was completed then */
     uint64_t max_known;    /* MAX, as rdzvd knows it; 0: not */
+    size_t nodes_known;    /* the same of the last complete round */
     uint64_t completed_faults;             /* so many faults were before */
     uint64_t completed_at[BUDGET_MAX + 1]; /* the same of the last ones, the newest first */
     int vain;                              /* so many meetings for more nodes had no more nodes */
