@@ -659,9 +659,8 @@ enum ctl_exit print_ranks(const struct ctl_view *view)
                member_number(run, "round"), member_text(run, "rank_order"), edges, size);
     cJSON_ArrayForEach(node, member_item(run, "nodes"))
     {
-        if (is_text && member_item(node, "why_spare") != NULL)
-            ctl_say(code, "%s is a spare: %s", member_text(node, "addr"),
-                    member_text(node, "why_spare"));
+        if (is_text && member_item(node, "why") != NULL)
+            ctl_say(code, "%s is a spare: %s", member_text(node, "addr"), member_text(node, "why"));
     }
     cJSON_Delete(nodes);
     return code;

@@ -294,7 +294,7 @@ static enum text_style style_of_node(const cJSON *node)
 
 static void cell_role(struct table *t, const cJSON *node, const char *member)
 {
-    const char *why = member_text(node, "why_spare");
+    const char *why = member_text(node, "why");
 
     table_printf(t, "%s%s%s%s%s", member_text(node, member), is_silent(node) ? ", silent" : "",
                  cJSON_IsTrue(member_item(node, "draining"))   ? ", draining"

@@ -161,7 +161,7 @@ void status_node_write(struct writer *w, const struct run_facts *f, const struct
     if (f->run != NULL && run_keeps_out(f->run, node))
         writer_str(w, ",\"kept_out\":true");
     else if (a != NULL && a->lacks_group != NULL && !node->participant)
-        json_member_str(w, "why_spare", a->lacks_group);
+        json_member_str(w, "why", a->lacks_group);
     else if (f->run != NULL && f->run->is_shut && node->redundant)
         writer_str(w, ",\"surplus\":true");
     if (f->run != NULL && node->participant && cordons_have(f->run->orders.drains, node->addr))

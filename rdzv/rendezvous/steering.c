@@ -266,7 +266,7 @@ bool steering_take_look(struct step *s, struct agent *a, const struct intent *in
 
 static bool trains(const struct run *run, const struct agent *a)
 {
-    return a->nodes != 0 && a->round == run->view.state.round;
+    return a->nodes != 0 && a->round == run->view.state.round && run->view.state.complete;
 }
 
 static bool polls(const struct step *s, const struct agent *a)
@@ -274,17 +274,19 @@ static bool polls(const struct step *s, const struct agent *a)
     return agent_is_held(a) || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < HERE_MS;
 }
 
-/* No operator keeps its node out, and its agent polls. */
+/* No operator keeps its node out, and it trains, or its agent polls. */
 static bool is_here(const struct step *s, const struct agent *a)
 {
-    return a->naming == NAMING_LISTED && a->link == LINK_HERE &&
-           (trains(s->run, a) || polls(s, a)) &&
+    return a->naming == NAMING_LISTED &&
+           (trains(s->run, a) || (a->link == LINK_HERE && polls(s, a))) &&
            !cordons_have(s->run->orders.cordons, a->node.addr);
 }
 
+/* A heartbeat that comes before the agent leaves the redundancy list tells a MAX that is too low.
+ */
 static void learn_max(struct run *run, const struct agent *a)
 {
-    if (run->max_nodes == 0 && knows_max(run, a))
+    if (run->max_nodes < a->max_most && knows_max(run, a))
         run->max_nodes = a->max_most;
 }
 
@@ -345,7 +347,7 @@ void steering_note_groups(struct step *s, bool again)
         uint32_t in = trains(run, a);
 
         room -= in && room != 0;
-        if (a->group.count != 0 && (is_here(s, a) || (a->link == LINK_AWAY && in != 0)))
+        if (a->group.count != 0 && is_here(s, a))
             needs[a->group.own] += (needs[a->group.own] == 0 ? 2 : 1) - in;
     }
     for (int pass = 0; pass < 4; pass++) {
@@ -393,7 +395,7 @@ static bool is_shut(struct step *s)
         here = run->max_nodes;
     if (!grows)
         return here != 0 && run_size(run, here) == 0;
-    return (run->rules.nodes_multiple != 0 &&
+    return (run->rules.nodes_multiple != 0 && run->rules.group == 0 &&
             (run->max_nodes == 0 || run_size(run, here) <= v->participants)) ||
            clock_elapsed_ms(run->met_ms, s->now->lived_ms) < run->rules.grow_interval_ms;
 }
@@ -538,8 +540,7 @@ bool steering_may_begin(const struct run *run)
 
 bool steering_may_complete(struct step *s, const struct intent *in)
 {
-    if (s->run->max_nodes < in->number)
-        s->run->max_nodes = in->number;
+    s->run->max_nodes = in->number;
     steering_note_groups(s, false);
     return !s->run->lacks_groups || (!steering_keeps_out(s->run, &in->own) &&
                                      count_kept_out(s->run, &s->run->view.state) == 0);

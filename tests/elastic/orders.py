@@ -335,7 +335,7 @@ def decides(agent, most):
 
 
 def places(server):
-    return {n["addr"]: n.get("why_spare", "kept out" if n.get("kept_out") else n["role"])
+    return {n["addr"]: n.get("why", "kept out" if n.get("kept_out") else n["role"])
             for n in status_of(server.port)[0]["nodes"]}
 
 
@@ -347,47 +347,61 @@ def settle(agents, most):
                 break
 
 
+def come_back(server, agents):
+    """Spares whose group has a place."""
+    await_space(server.port, lambda space: not {"its group has no place"} & {places(server)[a.node.addr] for a in agents})
+    for agent in agents:
+        agent.read()
+        agent.write(lambda state, node=agent.node: state.redundancy_list.discard(node))
+        agent.read()
+
+
 @case
 def groups_of_the_table_take_part_as_a_whole():
+    broken, late = "its group is not whole", "its group has no place"
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, "table")
-        with open(table, "w", encoding="utf-8") as f:
-            f.write("a row/r1\nb row/r1\nc row/r2\nd row/r2\n")
+        with open(table, "w", encoding="utf-8") as file:
+            file.write("a row/r1\nb row/r1\nc row/r2\nd row/r2\ne row/r3\nf row/r3\n")
         with daemon("--topology-file=" + table) as server:
-            a, b, c, d = meet(server.port, "job", ["a", "b", "c", "d"])
+            a, b, c, d = meet(server.port, "job", ["a", "b", "c", "d"])  # MAX is 4
             gives(server, "runs/job", "rules", "&rules=group=2")
             same(status_of(server.port)[0]["group"], 2, "the rule")
+            e, f = Agent(server.port, "job", "e"), Agent(server.port, "job", "f")
+            settle([e, f], 4)
+            train = dict.fromkeys("abcd", "participant")
+            same(places(server), train | {"e": late, "f": late}, "MAX is smaller than all groups")
+
             b.close()
+            for agent in read_together([a, c, d]):
+                check(agent.wait_list, "all meet in the same moment")
             for agent in a, c, d:
-                agent.begin_to_read()
-            for agent in a, c, d:
-                check(agent.end_reading().wait_list, "all meet in the same moment")
                 agent.step_out()
+            come_back(server, [e, f])
             for agent in c, d:
                 agent.read()
-            rejoin([c, d])  # so MAX is 2
-            broken = "its group is not whole"
-            same(places(server), {"a": broken, "c": "participant", "d": "participant"}, "b is lost")
-            settle([a], 2)
+            rejoin([c, d, e, f])
+            train = dict.fromkeys("cdef", "participant")
+            same(places(server), {"a": broken} | train, "b is lost")
+            settle([a], 4)
             b = Agent(server.port, "job", "b", pid=101)
-            settle([b, a], 2)
+            settle([b, a], 4)
             check(not c.read().wait_list, "no node meets for a group that has no place")
-            same(places(server), {"a": "its group has no place", "b": "its group has no place", "c": "participant",
-                                  "d": "participant"}, "MAX is smaller than all groups")
+            same(places(server), {"a": late, "b": late} | train, "b is back")
+
             gives(server, "nodes/c", "evict")
-            for agent in read_together([c, d]):
-                check(agent.wait_list, "the evicted node meets with its group")
-            for agent in c, d:
+            for agent in read_together([c, d, e, f]):
+                check(agent.wait_list, "the evicted node meets with the others")
+            for agent in c, d, e, f:
                 agent.step_out()
-            await_space(server.port, lambda space: places(server)["a"] == "spare")
-            for agent in a, b:
+            come_back(server, [a, b])
+            for agent in e, f:
                 agent.read()
-                agent.write(lambda state, node=agent.node: state.redundancy_list.discard(node))
-                agent.read()
-            rejoin([a, b])
-            same(places(server), {"a": "participant", "b": "participant", "c": "kept out", "d": broken}, "c is evicted")
-            with open(table, "w", encoding="utf-8") as f:
-                f.write("a row/r1\nb row/r1\nd row\n")
+            rejoin([a, b, e, f])
+            train = dict.fromkeys("abef", "participant")
+            same(places(server), train | {"c": "kept out", "d": broken}, "c is evicted")
+            with open(table, "w", encoding="utf-8") as file:
+                file.write("a row/r1\nb row/r1\nd row\ne row/r3\nf row/r3\n")
             server.process.send_signal(signal.SIGHUP)
             await_space(server.port, lambda space: places(server)["d"] == "whole groups have all places")
 

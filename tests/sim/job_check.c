@@ -323,15 +323,15 @@ static bool are_together(const struct job *job, struct slice a, struct slice b)
     return x.count != 0 && y.count != 0 && x.first == y.first;
 }
 
-/* A round has no part of a group. */
+/* A round has no part of a group, unless rdzvd does not know all nodes, or lost ones have places.
+ */
 static void check_groups(const struct job *job)
 {
     const struct torch_state *s = &job->run->run.view.last_completed;
+    bool counts = job->run->run.start == START_OVER && sim.space.settings.drop_disconnected;
 
-    for (size_t i = 0; job->run->run.start == START_OVER && i < s->count; i++) {
-        bool lives = run_agent_of(&job->run->run, &s->nodes[i]) != NULL;
-
-        for (size_t k = 0; lives && s->nodes[i].participant && k < PODS; k++) {
+    for (size_t i = 0; counts && i < s->count; i++) {
+        for (size_t k = 0; s->nodes[i].participant && k < PODS; k++) {
             struct slice name = slice_str(job->pods[k].name);
 
             if (are_together(job, s->nodes[i].addr, name) && !is_in(s, name))
@@ -430,8 +430,9 @@ static bool is_settled_in_groups(const struct job *job, size_t in, size_t train)
         has_room = has_room || (outside != 0 && in + outside <= most);
     }
     whole = whole < most ? whole : most / 2 * 2;
-    has_room = has_room && whole + free_nodes >= job->settings.min_nodes;
-    return !has_room && (in == 0 ? train == 0 : in == torch_state_participants(s));
+    if (whole + free_nodes < job->settings.min_nodes)
+        return train == 0 || in == torch_state_participants(s);
+    return !has_room && (in == 0 ? train == 0 && !s->complete : in == torch_state_participants(s));
 }
 
 static bool is_settled(const struct job *job)
