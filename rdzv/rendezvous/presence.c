@@ -24,6 +24,8 @@ void presence_heard(struct step *s, struct agent *a, bool waits)
         a->silence_ms = ms;
     else if (counts)
         a->silence_ms -= (a->silence_ms - ms) / 8;
+    if (clock_elapsed_ms(a->heard_ms, s->now->lived_ms) >= STEERING_HERE_MS)
+        s->run->places_at_ms = 0; /* its node may have its place again */
     a->heard_ms = s->now->lived_ms;
     a->waits = waits;
 }

@@ -26,9 +26,9 @@
  * Places: when the nodes of a round meet again and there are more than MAX, torch takes those that
  * join first, so a spare would get the place of a node whose workers end late. So a node of the
  * last round has its place while it takes part or its agent is about to join. An agent that has
- * left the round polls once a second; if nothing comes of it for HERE_MS, its place is free. Free
- * places are for as many others: first those that wait or have joined, then those whose domain is
- * nearest to that of the lost node. All further nodes are kept out.
+ * left the round polls once a second; if nothing comes of it for STEERING_HERE_MS, its place is
+ * free. Free places are for as many others: first those that wait or have joined, then those whose
+ * domain is nearest to that of the lost node. All further nodes are kept out.
  *
  * Groups: a node is kept out while its group lacks a node, or MAX has no room for all of it. So a
  * group leaves when the nodes meet without one of its nodes, and comes as a whole. */
@@ -262,8 +262,6 @@ bool steering_take_look(struct step *s, struct agent *a, const struct intent *in
 
 /* --- Rules. --- */
 
-#define HERE_MS 5000 /* an agent outside a round polls once a second */
-
 static bool trains(const struct run *run, const struct agent *a)
 {
     return a->nodes != 0 && a->round == run->view.state.round && run->view.state.complete;
@@ -271,7 +269,7 @@ static bool trains(const struct run *run, const struct agent *a)
 
 static bool polls(const struct step *s, const struct agent *a)
 {
-    return agent_is_held(a) || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < HERE_MS;
+    return agent_is_held(a) || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < STEERING_HERE_MS;
 }
 
 /* No operator keeps its node out, and it trains, or its agent polls. */
