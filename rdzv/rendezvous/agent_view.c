@@ -9,10 +9,7 @@
  * All times in a view are by the agent's clock, and all times in the state by ours.
  *
  * An agent that is back after a start, whose node is in no list and may still train, is shown a
- * complete round for which a node waits: so it joins again in any case.
- *
- * A client that has not asked for the key to be made, as all agents of torch do, is a tool: it is
- * shown the value itself. */
+ * complete round for which a node waits: so it joins again in any case. */
 #include "rdzv/rendezvous/policy.h"
 
 #include "rdzv/rendezvous/explain.h"

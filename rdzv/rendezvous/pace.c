@@ -7,14 +7,12 @@
  * s after the last heartbeat may be that of either thread, and only while the first one waits for
  * its answer, or for the lock, no thread polls the workers.
  *
- * With a monitor interval of 5 s, or of a multiple of that, both threads ask at the same moments
- * for ever, the heartbeat first, and the other one never sends a GET. Therefore rdzvd holds one GET
- * of such an agent for a second in each round: from then on its heartbeats come a second later. If
- * the thread of the workers did not ask during that second, its later GETs show its interval. If it
- * asked, it has waited for the lock and keeps step with the heartbeat; so if no other GET comes for
- * PROVEN_MS, the interval is that of the heartbeats. Or the moment was a bad one: each poll of an
- * agent with an interval of 30 s comes less than a second after a heartbeat. So heartbeats are put
- * off SHIFTS times.
+ * If the interval may be that of the heartbeats, one GET is held for a second: from then on they
+ * come a second later (README.md). If the first thread did not ask during that second, its later
+ * GETs show its interval. If it asked, it has waited for the lock and keeps step with the
+ * heartbeat; so if no other GET comes for PROVEN_MS, the interval is that of the heartbeats. Or the
+ * moment was a bad one: each poll of an agent with an interval of 30 s comes less than a second
+ * after a heartbeat. So heartbeats are put off SHIFTS times.
  *
  * Upstream: num_nodes_waiting(), _keep_alive() and sync() (rendezvous/dynamic_rendezvous.py),
  * _invoke_run() (agent/server/api.py); the same in 1.13 to 2.14. */
