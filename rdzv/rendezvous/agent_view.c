@@ -120,7 +120,7 @@ static size_t count_others(struct step *s, struct agent *a, enum place place,
 
     switch (place) {
     case PLACE_JOINING:
-        return v->state.closed ? 0 : (size_t)numbers_give(s, a) - 1;
+        return v->state.closed ? 0 : (size_t)numbers_shown(s->run, numbers_give(s, a)) - 1;
     case PLACE_LOOK_MAX:
     case PLACE_LOOK_MIN:
         return steering_look(s->run, a, &in_round) - (place == PLACE_LOOK_MIN);
@@ -225,7 +225,8 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
                                          .pid = waiting->pid,
                                          .local_id = waiting->local_id,
                                          .waiting = true});
-    if (place == PLACE_RANKED && others >= COUNTED_FROM) {
+    if (others >= COUNTED_FROM && place != PLACE_JOINING && place != PLACE_COMPLETING &&
+        place != PLACE_LOOK_MIN) {
         state.unnamed = others;
         others = 0;
     }

@@ -170,7 +170,7 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
     outcome = put(s, a, in);
     if (outcome != OUTCOME_DONE)
         return outcome;
-    numbers_joined(s, a, in->number);
+    numbers_joined(s, a);
     steering_begin_looks(s, a, in->to.has_deadline);
     if (in->to.complete && s->run->max_nodes < in->number) { /* some of them are spares */
         s->run->max_nodes = in->number;

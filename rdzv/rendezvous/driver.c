@@ -125,15 +125,6 @@ bool driver_free_if_unused(struct live_run *run)
 
 /* --- Steps. --- */
 
-static enum port_share share_of(const struct live_run *run)
-{
-    const struct live_run *shared = run->home->shared;
-
-    if (shared == run)
-        return PORT_IS_OURS;
-    return shared == NULL || !run_keeps_port(&shared->run) ? PORT_IS_FREE : PORT_IS_TAKEN;
-}
-
 uint64_t driver_lived_ms(const struct rendezvous *r)
 {
     uint64_t ms = r->refuses_since_ms != 0 ? r->refuses_since_ms : engine_lived_ms(r->engine);
@@ -146,6 +137,7 @@ struct policy_now driver_now(const struct live_run *run)
     const struct rendezvous *r = run->home->rdzv;
     const struct engine *engine = r->engine;
     const struct space *store = run->home->space->store;
+    const struct live_run *shared = run->home->shared;
     struct blob *value = live_run_value(run);
 
     return (struct policy_now){
@@ -156,7 +148,9 @@ struct policy_now driver_now(const struct live_run *run)
         .room = quota_room(&store->quota),
         .key_cost = sizeof(struct entry) + KEY_GROUPS_MAX * sizeof(struct key_link),
         .next_worker_store = store->worker_stores.last_id + 1,
-        .share = share_of(run),
+        .share = shared == run                                     ? PORT_IS_OURS
+                 : shared == NULL || !run_keeps_port(&shared->run) ? PORT_IS_FREE
+                                                                   : PORT_IS_TAKEN,
         .own_port_in_use = run->port != NULL && run->port->conns > 0,
         .refuses = !engine_takes_changes(engine),
     };

@@ -1,5 +1,5 @@
-/* The time that a run spends with each part of its life. See goodput.h for the contract. */
-#include "rdzv/rendezvous/goodput.h"
+/* The time that a run spends with each part of its life. See history.h for the contract. */
+#include "rdzv/rendezvous/history.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -99,12 +99,6 @@ void long_poll_check(struct step *s)
     }
 }
 
-/* The agent must join the round itself, since rdzvd has not admitted its node. */
-static bool must_join(const struct run *run, const struct agent *a)
-{
-    return !run->view.state.complete && !run_takes_part(run, a);
-}
-
 void long_poll_on_tick(struct step *s)
 {
     struct run *run = s->run;
@@ -120,7 +114,8 @@ void long_poll_on_tick(struct step *s)
         release_one(s);
     TAILQ_FOREACH(a, &run->agents, entry) {
         if (is_held(a) &&
-            (must_join(run, a) || clock_elapsed_ms(a->held_since_ms, s->now->ms) >= LONG_MS))
+            ((!run->view.state.complete && !run_takes_part(run, a)) || /* it must join itself */
+             clock_elapsed_ms(a->held_since_ms, s->now->ms) >= LONG_MS))
             agent_release(s, a);
     }
 }

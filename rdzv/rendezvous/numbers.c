@@ -13,6 +13,7 @@
 #include "rdzv/rendezvous/policy_internal.h"
 
 #define MOST        128
+#define CROWD       1000
 #define PATIENCE_MS 900
 
 void numbers_drop(struct run *run, struct agent *a)
@@ -24,10 +25,12 @@ void numbers_drop(struct run *run, struct agent *a)
     a->number = 0;
 }
 
-/* How many agents may have a number. */
+/* How many agents may have a number. A crowd waits until MIN and MAX are known. */
 static size_t most(const struct step *s)
 {
-    return s->run->view.is_state ? MOST : 1;
+    bool waits = s->run->looks.agent != NULL && s->run->agent_count >= CROWD;
+
+    return s->run->view.is_state && !waits ? MOST : 1;
 }
 
 static uint64_t joined(const struct step *s)
@@ -81,11 +84,37 @@ bool numbers_should_hold_poll(struct step *s, struct agent *a)
     return true;
 }
 
+static bool is_limit(const struct run *run, uint64_t number)
+{
+    return number == run->looks.min_most || number == run->max_nodes;
+}
+
+uint64_t numbers_shown(const struct run *run, uint64_t number)
+{
+    const struct looks *l = &run->looks;
+    uint64_t few = 1;
+
+    if (l->since_ms == 0 || l->agent != NULL || l->min_most == 0 || l->min_least != l->min_most ||
+        run->max_nodes == 0 || is_limit(run, number))
+        return number;
+    while (is_limit(run, few))
+        few++;
+    return few < number ? few : number;
+}
+
+/* An agent that takes a few for MIN or MAX has other limits than the agent on which they were
+ * measured: from now on, each is shown its number. */
 enum number_verdict numbers_judge(struct step *s, struct agent *a, uint64_t number, bool tells)
 {
     struct numbers *n = &s->run->numbers;
     uint64_t next = joined(s) + 1;
 
+    if (number != a->number && number == numbers_shown(s->run, a->number)) {
+        if (tells)
+            s->run->looks.min_most = 0;
+        else
+            number = a->number;
+    }
     if (number == next || (!tells && next <= n->tried))
         return NUMBER_COUNTS;
     if (number < next || number != a->number || TAILQ_FIRST(&n->agents)->number > next)
@@ -96,12 +125,12 @@ enum number_verdict numbers_judge(struct step *s, struct agent *a, uint64_t numb
     return NUMBER_LATER;
 }
 
-void numbers_joined(struct step *s, struct agent *a, uint64_t number)
+void numbers_joined(struct step *s, struct agent *a)
 {
     struct numbers *n = &s->run->numbers;
 
-    if (n->tried < number && number <= joined(s))
-        n->tried = number;
+    if (n->tried < joined(s))
+        n->tried = joined(s);
     n->since_ms = s->now->ms;
     numbers_drop(s->run, a);
 }

@@ -85,14 +85,6 @@ static bool may_wait(const struct run *, const struct agent *a)
     return a->waits || a->origin == ORIGIN_RETURNED;
 }
 
-/* In the first minute an agent may also be about to ask; and after a start, to ask again. */
-static bool may_be_waited_for(const struct step *s)
-{
-    return s->run->start == START_AWAITED ||
-           clock_elapsed_ms(s->run->completed_ms, s->now->lived_ms) <= TORCH_READ_TIMEOUT_MS ||
-           run_has_agent(s->run, NULL, may_wait);
-}
-
 /* An agent that does not have the ranks of its workers may read a placeholder, and start workers
  * that fit no others. */
 static bool may_be_misled(const struct run *run, const struct agent *a)
@@ -108,8 +100,11 @@ void placeholder_keys_put(struct step *s)
     struct node_pairs pairs = {.before = then, .now = &v->state};
     const struct torch_node *was, *now;
 
-    if (!v->has_completed || then->count > NODES_MOST || then->round != v->state.round ||
-        !may_be_waited_for(s))
+    if (!v->has_completed || then->count > NODES_MOST || then->round != v->state.round)
+        return;
+    /* In the first minute an agent may also be about to ask; and after a start, to ask again. */
+    if (s->run->start != START_AWAITED && !run_has_agent(s->run, NULL, may_wait) &&
+        clock_elapsed_ms(s->run->completed_ms, s->now->lived_ms) > TORCH_READ_TIMEOUT_MS)
         return;
     s->run->must_meet = s->run->must_meet || run_has_agent(s->run, NULL, may_be_misled);
     while (node_pairs_next(&pairs, &was, &now)) {

@@ -244,15 +244,6 @@ static void run_read(struct step *s, const struct policy_event *)
     step_catch_up(s);
 }
 
-static void put_beats(struct step *s)
-{
-    if (s->run->view.late != 0 ||
-        clock_elapsed_ms(s->run->beats_since_ms, s->now->ms) >= HEARTBEATS_MS)
-        step_catch_up(s);
-    if (s->run->view.late != 0) /* there is no room or memory for the text: the value counts */
-        s->run->view.unread = true;
-}
-
 static void tick(struct step *s, const struct policy_event *)
 {
     if (forget_if_left(s))
@@ -267,7 +258,11 @@ static void tick(struct step *s, const struct policy_event *)
     pace_on_tick(s);
     numbers_on_tick(s);
     closing_on_tick(s);
-    put_beats(s);
+    if (s->run->view.late != 0 ||
+        clock_elapsed_ms(s->run->beats_since_ms, s->now->ms) >= HEARTBEATS_MS)
+        step_catch_up(s);
+    if (s->run->view.late != 0) /* there is no room or memory for the text: the value counts */
+        s->run->view.unread = true;
 }
 
 static void (*const answers[])(struct step *, const struct policy_event *) = {

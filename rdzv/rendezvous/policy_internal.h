@@ -61,6 +61,10 @@ void agent_view_drop(struct agent *a);
 uint64_t numbers_give(struct step *s, struct agent *a);
 /* True: too many agents have a number; its poll is held. */
 bool numbers_should_hold_poll(struct step *s, struct agent *a);
+/* As which number the agent that has `number` is shown that it joins: if MIN and MAX are known, the
+ * first that is neither, unless it is one of them. So most agents read and write a short text. */
+uint64_t numbers_shown(const struct run *run, uint64_t number);
+
 enum number_verdict {
     NUMBER_COUNTS,
     NUMBER_LATER, /* its write is held until the numbers before it have been tried */
@@ -69,7 +73,7 @@ enum number_verdict {
 /* The agent joins as that number; `tells`: it says that this is MIN or MAX. */
 enum number_verdict numbers_judge(struct step *s, struct agent *a, uint64_t number, bool tells);
 /* It has joined. */
-void numbers_joined(struct step *s, struct agent *a, uint64_t number);
+void numbers_joined(struct step *s, struct agent *a);
 /* The agent joins no more. */
 void numbers_drop(struct run *run, struct agent *a);
 /* After each event: those whose turn it is go on. */

@@ -66,21 +66,14 @@ static bool cut(const struct run *run, struct torch_state *next)
     return true;
 }
 
-/* The node waits, and its agent is known and knows that. */
-static bool waits_knowingly(const struct run *run, const struct torch_node *node)
-{
-    const struct agent *a = node->waiting ? run_agent_of(run, node) : NULL;
-
-    return a != NULL && a->line != LINE_PUT;
-}
-
 /* As torch leaves it that comes now. One without a redundancy list has no heartbeat either. */
 static void make_spares(const struct run *run, struct torch_state *next)
 {
     for (size_t i = 0; i < next->count; i++) {
         struct torch_node *node = &next->nodes[i];
+        const struct agent *a = node->waiting ? run_agent_of(run, node) : NULL;
 
-        if (waits_knowingly(run, node))
+        if (a != NULL && a->line != LINE_PUT) /* it knows that it waits */
             make_spare(next, node);
     }
 }

@@ -119,7 +119,7 @@ size_t steering_wanted(const struct run *run)
 /* --- MAX. --- */
 
 /* A view with more nodes would take too much memory. */
-#define OTHERS_MOST 10240
+#define OTHERS_MOST 32768
 
 static uint64_t least_of(const struct run *run, const struct agent *a)
 {
@@ -162,7 +162,7 @@ static void note_max_is_above(struct step *s, struct agent *a, uint64_t shown)
     if (shown >= OTHERS_MOST)
         step_close(
             s, a,
-            "its node is kept out, and a MAX above 10240 in --nnodes leaves it no way to wait",
+            "its node is kept out, and a MAX above 32768 in --nnodes leaves it no way to wait",
             a->node.addr);
     if (a->max_least <= shown)
         a->max_least = shown + 1;
@@ -179,7 +179,7 @@ void steering_note_max(struct run *run, uint64_t nodes)
 /* --- MIN and MAX of the first agent. --- */
 
 #define LOOKS_MS       1000 /* 38 looks at most; torch needs 10 to 40 ms for each */
-#define STRANGERS_MOST 4096
+#define STRANGERS_MOST 16384
 
 size_t steering_look(const struct run *run, const struct agent *a, bool *in_round)
 {
@@ -560,14 +560,6 @@ void steering_begin_empty(struct step *s, struct agent *a, const struct intent *
         round_written(s, a);
 }
 
-static void close_run(struct step *s)
-{
-    if (!closing_close(s))
-        return;
-    s->run->failed = true; /* so all agents learn it at once */
-    loss_end_run(s);
-}
-
 /* A participant ends when it leaves its round together with the others: loss_set_aside(). */
 static void end_agents(struct step *s, const char *pattern)
 {
@@ -594,7 +586,10 @@ void steering_on_order(struct step *s, const struct policy_event *event)
         loss_restart(s);
         break;
     case RUN_ORDER_CLOSE:
-        close_run(s);
+        if (!closing_close(s))
+            break;
+        s->run->failed = true; /* so all agents learn it at once */
+        loss_end_run(s);
         break;
     case RUN_ORDER_KEEP_OUT:
         loss_set_aside(s, false);

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import resource
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 
@@ -15,7 +17,7 @@ from cases import case, check
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk
 from proxy import Proxy
 from relay_scene import MIB, Relay, Store, ask, in_thread, metric, same, until
-from servers import free_port
+from servers import free_port, rdzvd_binary
 
 
 def met(*ports):
@@ -59,6 +61,25 @@ def ranks_follow_the_labels_of_relays():
                 agent.read()
             rejoin(agents)
             until(lambda: ranks() == wanted, "ranks after a start: %s" % ranks())
+
+
+@case
+def thousands_of_nodes_meet_with_short_texts():
+    """What an agent writes does not grow with the number of agents that have joined before it."""
+    bench = os.path.join(os.path.dirname(rdzvd_binary()), "..", "tests", "bench", "rdzv-bench")
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 16000:
+        return "a process may open too few files here"
+    up = {}
+    for count in 1200, 5200:
+        with Store(durable=False) as store:
+            ran = subprocess.run(
+                [bench, "--connect", "127.0.0.1:%d" % store.port, "--clients", "0", "--agents", str(count),
+                 "--relays", str(count), "join"], capture_output=True, text=True, timeout=300,
+                env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"),  # its clients end with the process
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16000, 16000)))
+            check(ran.returncode == 0, "%d agents: %s" % (count, ran.stderr))
+            up[count] = int(re.search(r"work=join .*\bup=(\d+)", ran.stdout)[1]) / count
+    check(up[5200] < 1.5 * up[1200], "bytes of an agent: %r" % up)
 
 
 @case
