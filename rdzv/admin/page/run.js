@@ -63,7 +63,8 @@ function absentWords(run) {
 
 function leadOf(run) {
   const there = thereOf(run);
-  const wanted = run.expect !== undefined ? run.expect : run.max;
+  const forms = run.state === 'joining' || run.state === 'last_call';
+  const wanted = run.expect === undefined && forms ? run.max : run.expect;
   const of = wanted !== undefined && wanted >= there ? ` of ${number(wanted)}` : '';
   const here = `${number(there)}${of} ${there === 1 && of === '' ? 'node is' : 'nodes are'} here. `;
   if (run.state === 'closed') return ['The run is closed: no node can join it any more.'];
