@@ -147,7 +147,9 @@ static enum outcome beat(struct step *s, struct agent *a, const struct intent *i
     agent_note_wrote(a);
     if (us > node->heartbeat_us)
         step_note_beat(s, node, us);
-    if (in->shown != 0 && node->redundant && in->was != NULL && in->was->redundant) {
+    /* an agent that may still train sends heartbeats whatever it is shown */
+    if (in->shown != 0 && node->redundant && in->was != NULL && in->was->redundant &&
+        a->has_left == 0) {
         a->max_least = a->max_most = in->shown; /* else it would not stay a spare */
         steering_note_max(s->run, in->shown);
     }
