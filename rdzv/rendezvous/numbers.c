@@ -28,7 +28,9 @@ void numbers_drop(struct run *run, struct agent *a)
 /* How many agents may have a number. A crowd waits until MIN and MAX are known. */
 static size_t most(const struct step *s)
 {
-    bool waits = s->run->looks.agent != NULL && s->run->agent_count >= CROWD;
+    const struct looks *l = &s->run->looks;
+    bool waits = l->agent != NULL && s->run->agent_count >= CROWD &&
+                 clock_elapsed_ms(l->since_ms, s->now->ms) < PATIENCE_MS;
 
     return s->run->view.is_state && !waits ? MOST : 1;
 }
