@@ -30,7 +30,7 @@ static size_t most(const struct step *s)
 {
     const struct looks *l = &s->run->looks;
     bool waits = l->agent != NULL && s->run->agent_count >= CROWD &&
-                 clock_elapsed_ms(l->since_ms, s->now->ms) < PATIENCE_MS;
+                 clock_elapsed_ms(l->since_ms, s->now->ms) < LOOKS_MS;
 
     return s->run->view.is_state && !waits ? MOST : 1;
 }

@@ -225,7 +225,8 @@ void steering_end_looks(struct step *s, struct agent *a);
 bool steering_take_look(struct step *s, struct agent *a, const struct intent *in);
 /* So many participants are in the look; *in_round: the agent is one of them. 0: it has no look. */
 size_t steering_look(const struct run *run, const struct agent *a, bool *in_round);
-#define LOOK_RANK 1 /* of the agent in a look */
+#define LOOK_RANK 1    /* of the agent in a look */
+#define LOOKS_MS  5000 /* all looks; torch needs 10 to 40 ms for each */
 
 /* What an operator's orders say about an intent. An agent that is aside bases it on a round that it
  * has been shown complete. */

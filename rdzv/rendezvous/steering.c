@@ -178,7 +178,6 @@ void steering_note_max(struct run *run, uint64_t nodes)
 
 /* --- MIN and MAX of the first agent. --- */
 
-#define LOOKS_MS       1000 /* 38 looks at most; torch needs 10 to 40 ms for each */
 #define STRANGERS_MOST 16384
 
 size_t steering_look(const struct run *run, const struct agent *a, bool *in_round)
