@@ -202,7 +202,7 @@ def own_store(job):
 def stopped(job):
     for name in "23":
         job.agent(name, nnodes="3:3")
-    job.says("2 nodes; how many")
+    job.says(r"2 nodes; how many|2 of 3 nodes")
     job.agents["3"].killed = True
     os.kill(job.agents["3"].pid, signal.SIGSTOP)
     job.agent("4", nnodes="3:3")
