@@ -144,6 +144,7 @@ void config_finish_elastic(struct config *c)
     e->drop_disconnected = !config_disables(c, CONFIG_DROP_DISCONNECTED);
     e->end_last_call = !config_disables(c, CONFIG_END_LAST_CALL);
     e->late_text = 1 << 15; /* a round of about 400 nodes */
+    e->crowd = 1000;
 
     if (!e->fixes && e->advertise != NULL)
         config_note(c, CONFIG_NOTE_IGNORED, "--advertise", "--elastic-fixes is off");

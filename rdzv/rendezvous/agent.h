@@ -34,7 +34,7 @@ enum agent_link {
 /* Whether the run counts it among its agents. See rejoin.c. */
 enum agent_standing {
     STANDING_MEMBER,
-    STANDING_REJOINS,  /* the run is closed, and it was not in there: in run.rejoining */
+    STANDING_REJOINS, /* the run is closed, and the agent was in no round of it: in run.rejoining */
     STANDING_REJECTED, /* the same; after --closed-run-wait the agent learns that the run is closed
                         */
 };

@@ -13,7 +13,6 @@
 #include "rdzv/rendezvous/policy_internal.h"
 
 #define MOST        128
-#define CROWD       1000
 #define PATIENCE_MS 900
 
 void numbers_drop(struct run *run, struct agent *a)
@@ -29,7 +28,7 @@ void numbers_drop(struct run *run, struct agent *a)
 static size_t most(const struct step *s)
 {
     const struct looks *l = &s->run->looks;
-    bool waits = l->agent != NULL && s->run->agent_count >= CROWD &&
+    bool waits = l->agent != NULL && s->run->agent_count >= s->run->settings->crowd &&
                  clock_elapsed_ms(l->since_ms, s->now->ms) < LOOKS_MS;
 
     return s->run->view.is_state && !waits ? MOST : 1;
@@ -96,8 +95,9 @@ uint64_t numbers_shown(const struct run *run, uint64_t number)
     const struct looks *l = &run->looks;
     uint64_t few = 1;
 
-    if (l->since_ms == 0 || l->agent != NULL || l->min_most == 0 || l->min_least != l->min_most ||
-        run->max_nodes == 0 || is_limit(run, number))
+    if (run->agent_count < run->settings->crowd || l->since_ms == 0 || l->agent != NULL ||
+        l->min_most == 0 || l->min_least != l->min_most || run->max_nodes == 0 ||
+        is_limit(run, number))
         return number;
     while (is_limit(run, few))
         few++;

@@ -61,8 +61,8 @@ void agent_view_drop(struct agent *a);
 uint64_t numbers_give(struct step *s, struct agent *a);
 /* True: too many agents have a number; its poll is held. */
 bool numbers_should_hold_poll(struct step *s, struct agent *a);
-/* As which number the agent that has `number` is shown that it joins: if MIN and MAX are known, the
- * first that is neither, unless it is one of them. So most agents read and write a short text. */
+/* As which number the agent that has `number` is shown that it joins: in a crowd whose MIN and MAX
+ * are known, the first that is neither, unless it is one of them. So most texts are short. */
 uint64_t numbers_shown(const struct run *run, uint64_t number);
 
 enum number_verdict {

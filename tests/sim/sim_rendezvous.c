@@ -253,6 +253,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->close_from_members = sim_draw(4) != 0;
     settings->silent_node_ms = sim_draw(3) == 0 ? 6000 + sim_draw(20000) : 0;
     settings->late_text = sim_draw(4) == 0;
+    settings->crowd = settings->late_text != 0 ? 1 : 1000;
     (void)sim_draw(3); /* of settings that are gone: seeds keep their sequences */
     (void)sim_draw(4);
     settings->end_failed_runs = sim_draw(4) != 0;
@@ -340,8 +341,10 @@ static void begin(uint64_t seed)
     sim.job_count = sim_draw(5) == 0 ? 2 : 1;
     if (sim.fixed != NULL)
         sim.space.settings = *sim.fixed;
-    if (sim.fixed == &defaults)
+    if (sim.fixed == &defaults) {
         sim.space.settings.late_text = seed % 4 == 0;
+        sim.space.settings.crowd = seed % 4 == 0 ? 1 : 1000;
+    }
     if (sim.has_operator) /* a node that was kept out must not begin the job again that has ended */
         sim.space.settings.ended_job_ttl_ms = 0;
     if (sim.has_rules)
