@@ -6,8 +6,8 @@
 #   run_steps                runs what has been named, in that order; 0 when nothing failed
 #
 # Before: LOGS, a folder; ONLY, names with commas between, or empty for all; LIST, `yes` to only print the
-# names, and with VERBOSE also the line of support/steps.txt; AT_ONCE, how many run at a time. Behind it: passed, failed, skipped; broken, the names
-# of those that failed.
+# names, and with VERBOSE also the line of support/steps.txt; AT_ONCE, how many run at a time. After it: passed, failed,
+# skipped; broken, the names of those that failed.
 
 passed=0 failed=0 skipped=0 broken=()
 ORDINARY=() JOBS=()
