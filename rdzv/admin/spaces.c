@@ -103,6 +103,28 @@ static struct operator_answer order_run(struct engine_space *space,
 #define DRAIN_MOST_MS 86400000u
 #define UNTIL_MOST    1000000u
 
+static bool deletes(const struct http_request *r)
+{
+    return r->head->method == HTTP_DELETE;
+}
+
+/* The word of the order. DELETE of an order means the order that takes it back; a pattern of nodes
+ * has one order, so DELETE need not name it. Empty: there is no such order. */
+static struct slice read_word(const struct http_request *r, bool is_about_node)
+{
+    struct slice word;
+
+    url_find_param(r->query, "order", &word);
+    if (!deletes(r))
+        return word;
+    if (is_about_node && (word.len == 0 || slice_is(word, "cordon") || slice_is(word, "drain") ||
+                          slice_is(word, "evict")))
+        return slice_str("uncordon");
+    if (slice_is(word, "hold"))
+        return slice_str("release");
+    return slice_is(word, "rules") ? word : (struct slice){0};
+}
+
 /* NULL: the order is read; else why not. `order->name` is there. */
 static const char *read_order(const struct http_request *r, bool is_about_node, struct slice word,
                               struct operator_order *order, char rules[TEXT_MAX + 1])
@@ -111,8 +133,10 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
 
     if (!operator_verb_read(word, &order->verb) ||
         operator_is_about_node(order->verb) != is_about_node)
-        return is_about_node ? "Say ?order=cordon, drain, evict or uncordon"
-                             : "Say ?order=restart, hold, release, close, dump or rules";
+        return deletes(r)      ? "Only hold, rules, cordon, drain and evict are taken back; DELETE "
+                                 "of a run without a query forgets the run"
+               : is_about_node ? "Say ?order=cordon, drain, evict or uncordon"
+                               : "Say ?order=restart, hold, release, close, dump or rules";
     order->in_ms = DRAIN_MS;
     read_text(r, "in", in);
     if (in[0] != '\0' &&
@@ -131,7 +155,7 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
     if (until[0] != '\0' && !order->ends_agents)
         return "Say ?order=evict&end=true";
     read_text(r, "rules", rules);
-    order->rules_text = rules[0] == '\0' ? NULL : rules;
+    order->rules_text = rules[0] == '\0' || deletes(r) ? NULL : rules;
     return order->rules_text == NULL ? NULL : run_rules_read(rules, &order->rules, NULL);
 }
 
@@ -144,11 +168,9 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
         whole[TEXT_MAX + CONN_PEER_MAX + 8];
     struct operator_answer answer;
     struct operator_nodes nodes;
-    struct slice word;
-    const char *wrong;
+    struct slice word = read_word(r, is_about_node);
+    const char *wrong = read_order(r, is_about_node, word, &order, rules);
 
-    url_find_param(r->query, "order", &word);
-    wrong = read_order(r, is_about_node, word, &order, rules);
     if (wrong != NULL) {
         reply_message(r, 400, wrong, HTTP_ETCD_NONE);
         return;
@@ -173,7 +195,7 @@ static void handle_nodes(const struct http_request *r, struct engine_space *spac
 {
     struct operator_nodes nodes;
 
-    if (r->head->method == HTTP_PUT) {
+    if (!http_is_reading(r)) {
         handle_order(r, space, true, pattern);
         return;
     }
@@ -211,17 +233,17 @@ static void reply_node(const struct http_request *r, struct run_view *run)
 static void handle_run(const struct http_request *r, struct engine_space *space, struct slice id)
 {
     struct run_view *run = rendezvous_find(space, id);
-    bool deletes = r->head->method == HTTP_DELETE;
+    bool forgets = deletes(r) && r->query.len == 0; /* no order with a fault forgets a run */
 
-    if (run == NULL && deletes && etcd_runs_forget(http_engine(r), space, id))
+    if (run == NULL && forgets && etcd_runs_forget(http_engine(r), space, id))
         reply_removed(r, "run", id, 1);
-    else if (run == NULL && deletes && rendezvous_forget_ended(space, id))
+    else if (run == NULL && forgets && rendezvous_forget_ended(space, id))
         reply_removed(r, "run", id, 0);
-    else if (r->head->method == HTTP_PUT && (run != NULL || slice_is(id, space->store->name)))
+    else if (!http_is_reading(r) && !forgets && (run != NULL || slice_is(id, space->store->name)))
         handle_order(r, space, false, id);
     else if (run == NULL)
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such run: "), id);
-    else if (deletes)
+    else if (forgets)
         reply_removed(r, "run", id, rendezvous_forget(run));
     else
         reply_node(r, run);
@@ -274,7 +296,7 @@ static void handle_below(const struct http_request *r, struct slice path)
         if ((space = find_space_for(r, name, "GET,HEAD,PUT,DELETE")) != NULL)
             handle_run(r, space, slice_from(rest, strlen(runs)));
     } else if (slice_starts_with(rest, slice_str(nodes))) {
-        if ((space = find_space_for(r, name, "GET,HEAD,PUT")) != NULL)
+        if ((space = find_space_for(r, name, "GET,HEAD,PUT,DELETE")) != NULL)
             handle_nodes(r, space, slice_from(rest, strlen(nodes)));
     } else {
         reply_not_found(r);

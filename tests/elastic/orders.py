@@ -23,6 +23,12 @@ def order(server, what, word, more=""):
     return status, json.loads(body)
 
 
+def undo(server, what):
+    """DELETE. The status, and the answer without the numbers of nodes."""
+    status, body = http_request(server.port, "DELETE", "%s/%s" % (SPACE, what))
+    return status, {name: value for name, value in json.loads(body).items() if name in ("order", "about", "message")}
+
+
 def space_of(server):
     return json.loads(http_request(server.port, "GET", SPACE + "/status")[1])
 
@@ -69,6 +75,38 @@ def only_operators_give_orders_and_wrong_ones_get_a_sentence():
             got, answer = order(server, what, word)
             check(got == status and words in answer["message"], (what, word, got, answer))
         same(orders(server), [], "orders")
+
+
+@case
+def delete_takes_an_order_back_and_forgets_no_run():
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon("--data-dir=" + folder) as server:
+            meet(server.port, "job", ["a", "b"])
+            for word, query in [("cordon", ""), ("cordon", "?order=cordon"), ("drain", "?order=drain&reason=well&by=ann"),
+                                ("evict", "?order=evict"), ("evict", "?order=cordon")]:
+                gives(server, "nodes/c*", word)
+                same(undo(server, "nodes/c*" + query), (200, {"order": "uncordon", "about": "c*"}), word + query)
+                same(orders(server), [], word + query)
+            server.wait_log("event=operator_order .*order=uncordon about=c.* reason=well by=\"ann at ")
+            gives(server, "runs/job", "hold")
+            gives(server, "runs/job", "rules", "&rules=nodes-multiple=2")
+            same(undo(server, "runs/job?order=hold"), (200, {"order": "release", "about": "job"}), "hold")
+            same(undo(server, "runs/job?order=rules&rules=group=1"), (200, {"order": "rules", "about": "job"}), "rules")
+            client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+            client.request("DELETE", SPACE + "/nodes/a")
+            same(client.getresponse().status, 403, "without the token")
+            client.close()
+            for what, status, words in [("nodes/c*", 404, "no such order"), ("nodes/a?order=hold", 400, "Only hold"),
+                                        ("runs/job?order=hold", 409, "not on hold"), ("runs/none?order=hold", 404, "No such run"),
+                                        ("runs/job?order=close", 400, "without a query forgets"),
+                                        ("runs/job?order=cordon", 400, "Only hold"), ("runs/job?order=", 400, "Only hold"),
+                                        ("runs/job?order=h%zzld", 400, "Only hold"), ("runs/job?reason=x", 400, "Only hold")]:
+                got, answer = undo(server, what)
+                check(got == status and words in answer["message"], (what, got, answer))
+        with daemon("--data-dir=" + folder) as server:
+            same((orders(server), len(space_of(server)["runs"])), ([], 1), "orders and runs after a start")
+            same(undo(server, "runs/job")[0], 200, "the run is forgotten")
+            same(space_of(server)["runs"], [], "runs")
 
 
 @case

@@ -20,7 +20,7 @@ from c10d import Peer, modern  # noqa: E402
 from cases import case, check  # noqa: E402
 from filled import ask, put, same  # noqa: E402
 from replica_cases import Adder, leads, metric, ready, until_end, with_cluster  # noqa: E402
-from servers import Rdzvd, free_port  # noqa: E402
+from servers import OPERATOR, Rdzvd, free_port  # noqa: E402
 
 
 # --- Replicas that pass their clients on to the one that leads (--upstream).
@@ -240,7 +240,7 @@ def two_spaces_at_a_follower(cluster, start):
 @case
 @with_cluster()
 def readers_at_a_follower_and_behind_a_relay(cluster, start):
-    """The token is passed on, and the leader decides."""
+    """The token is passed on, and the leader decides. An order is taken back wherever it was given."""
     path = os.path.join(cluster.folder, "readers")
     with open(path, "w", encoding="ascii") as f:
         f.write("of-readers\n")
@@ -255,6 +255,12 @@ def readers_at_a_follower_and_behind_a_relay(cluster, start):
                 same(c.getresponse().status, status, "/rdzv/v1/status at port %d" % daemon.port)
                 c.close()
             same(ask(daemon.port, "GET", "/v2/keys/")[0], 200, "etcd's API")
+        for daemon, undoes in (leader, relay), (follower, leader), (relay, follower):
+            for port, method, status in (daemon.port, "PUT", 200), (undoes.port, "DELETE", 200), (daemon.port, "DELETE", 404):
+                c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+                c.request(method, "/rdzv/v1/spaces/default/nodes/x?order=cordon", headers=dict(OPERATOR, Host="localhost"))
+                same(c.getresponse().status, status, "%s of an order at port %d" % (method, port))
+                c.close()
 
 
 @case
