@@ -216,7 +216,7 @@ def first_round(server, job, tell):
     """The first agent alone tells how many nodes there are to be; that costs its job nothing."""
     begin = time.monotonic()
     job.start_agent("a")
-    run = wait_run(server, job, lambda r: "max" in r, "MAX is known")
+    run = wait_run(server, job, lambda r: "min" in r and "max" in r, "MIN and MAX are known")
     seen = {name: run.get(name) for name in ("min", "max", "participants", "round")}
     check(seen == {"min": 2, "max": 4, "participants": 1, "round": 0}, "2:4, of an agent that has joined", run)
     server.wait_log("event=size_known .*min=2 max=4")
