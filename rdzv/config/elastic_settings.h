@@ -69,7 +69,8 @@ struct policy_settings {
     char *topology_file; /* NULL: none */
     const struct topology *topology; /* its table; NULL: none. The store's role owns it */
     uint32_t expected_nodes;         /* of the run's first round; 0: unknown */
-    size_t crowd;                /* from so many agents on, they join with short texts: numbers.c */
+    size_t crowd;                /* from so many agents on, they join with short texts (numbers.c),
+                                    and see only how many others there are (agent_view.c) */
     size_t late_text;            /* a state whose text has so many bytes may be ahead of it:
                                     step.h of rdzv/rendezvous/; 0: none may */
     uint64_t closed_run_ttl_ms;  /* a closed run without agents is forgotten after this */

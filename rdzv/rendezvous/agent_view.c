@@ -27,9 +27,6 @@
 /* How long one agent has to complete a round before another one may, too. */
 #define COMPLETER_MS   2000
 #define POLLS_AGAIN_MS 900
-/* So many participants of its round are only counted: then each agent of a large job reads and
- * writes a short text. Only the agent that completes a round needs names, since it sorts them. */
-#define COUNTED_FROM 5000
 /* A deadline in the past, or in the future, by any clock. */
 #define FAR_US (INT64_C(10) * 365 * 24 * 3600 * 1000000)
 
@@ -225,7 +222,9 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
                                          .pid = waiting->pid,
                                          .local_id = waiting->local_id,
                                          .waiting = true});
-    if (others >= COUNTED_FROM && place != PLACE_JOINING && place != PLACE_COMPLETING &&
+    /* Then each agent reads and writes a short text. Only the agent that completes a round needs
+     * names, since it sorts them. */
+    if (others >= s->run->settings->crowd && place != PLACE_JOINING && place != PLACE_COMPLETING &&
         place != PLACE_LOOK_MIN) {
         state.unnamed = others;
         others = 0;

@@ -65,12 +65,12 @@ def ranks_follow_the_labels_of_relays():
 
 @case
 def thousands_of_nodes_meet_with_short_texts():
-    """What an agent writes does not grow with the number of agents that have joined before it."""
+    """What an agent writes and reads does not grow with the number of agents."""
     bench = os.path.join(os.path.dirname(rdzvd_binary()), "..", "tests", "bench", "rdzv-bench")
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 16000:
         return "a process may open too few files here"
-    up = {}
-    for count in 1200, 5200:
+    up, down = {}, {}
+    for count in 1200, 3600:
         with Store(durable=False) as store:
             ran = subprocess.run(
                 [bench, "--connect", "127.0.0.1:%d" % store.port, "--clients", "0", "--agents", str(count),
@@ -80,8 +80,10 @@ def thousands_of_nodes_meet_with_short_texts():
             check(ran.returncode == 0, "%d agents: %s" % (count, ran.stderr))
             if not re.search(r"event=size_known .*min=%d max=%d" % (count, count), store.daemon.log()):
                 return "the first of %d agents was too slow to be measured" % count
-            up[count] = int(re.search(r"work=join .*\bup=(\d+)", ran.stdout)[1]) / count
-    check(up[5200] < 1.5 * up[1200], "bytes of an agent: %r" % up)
+            for way, name in (up, "up"), (down, "down"):
+                way[count] = int(re.search(r"work=join .*\b%s=(\d+)" % name, ran.stdout)[1]) / count
+    check(up[3600] < 1.5 * up[1200], "bytes from an agent: %r" % up)
+    check(down[3600] < 1.5 * down[1200], "bytes to an agent: %r" % down)
 
 
 @case

@@ -9,6 +9,7 @@
 #define SEED 7
 
 const struct policy_settings scene_settings = {
+    .crowd = 1000,
     .close_from_members = true,
     .end_failed_runs = true,
     .drop_disconnected = true,
