@@ -72,6 +72,8 @@ OPTIONS = [
            "the reason, which is kept and shown with the order", "reason"),
     Option("in", "", "DURATION", "",
            "the time that the workers have to save their work (default: 120s)"),
+    Option("for", "", "DURATION", "",
+           "hold: end it by itself after this time"),
     Option("until", "", "WHEN", "",
            "hold: end it when so many nodes are there; drain and evict: with gone, end it when such nodes are not", "until"),
     Option("end", "", None, "",
@@ -258,11 +260,11 @@ COMMANDS = [
             """All agents of the run end their workers in the same moment, meet, and start new workers. No restart
             (--max-restarts) is used up.""" + FOR_OPERATORS,
             ("restart JOB --yes", "new workers on the same nodes")),
-    Command("hold", "RUN", 1, 1, "runs", "reason until yes", "end the workers of a run, and let its agents wait",
+    Command("hold", "RUN", 1, 1, "runs", "reason until for yes", "end the workers of a run, and let its agents wait",
             """All workers end, and all agents wait as spares, for any time, also those that come later. The order
-            holds until `rdzvctl release`, or until --until nodes are there. Agents of torch before 2.3 cannot wait, so rdzvd refuses the
-            order.""" + FOR_OPERATORS,
-            ("hold JOB --reason 'storage is down' --yes", "nobody trains"),
+            holds until `rdzvctl release`, until --until nodes are there, or for the time of --for. Given again, it replaces the
+            hold before. Agents of torch before 2.3 cannot wait, so rdzvd refuses the order.""" + FOR_OPERATORS,
+            ("hold JOB --for 2h --reason 'storage is down' --yes", "nobody trains for two hours"),
             ("hold JOB --until 8 --yes", "all train again when the job has 8 nodes"),
             ("release JOB", "all meet again")),
     Command("release", "RUN", 1, 1, "runs", "reason", "end the hold of a run",
@@ -348,7 +350,7 @@ TABLES = {
     "waits": "CLIENTS waiters count, WAIT FOR THE KEY key, VALUE what, WRITTEN BY written_by",
     "nodes": "NODE addr, PID pid number, ROLE role role, RANK rank number, FOR since age, HEARTBEAT heartbeat age, PEER peer",
     "rounds": "ROUND round count, NODES nodes count, TOOK seconds took, BEGAN began ago, WHY IT ENDED why",
-    "orders": "ORDER order, ABOUT - about, UNTIL NODES nodes count, ENDS WHEN ends, RULES rules, "
+    "orders": "ORDER order, ABOUT - about, UNTIL NODES nodes count, ENDS ends ends, RULES rules, "
               "FOR since age, BY by, REASON reason",
 }
 

@@ -45,7 +45,7 @@ struct ctl {
 
     int64_t timeout_ms; /* -1: not given */
     int64_t interval_ms;
-    int64_t in_ms;
+    int64_t in_ms; /* --in, --for */
     int64_t count;
     bool help, version, watch, wait, raw, yes, end, ready, ended, man;
 };

@@ -125,7 +125,8 @@ static bool take_option(struct parse *p, enum ctl_option_id id, const char *valu
     case OPTION_INTERVAL:
         return take_duration(p, "interval", value, &ctl->interval_ms);
     case OPTION_IN:
-        return take_duration(p, "in", value, &ctl->in_ms);
+    case OPTION_FOR:
+        return take_duration(p, o->name, value, &ctl->in_ms);
     case OPTION_COUNT:
         return take_count(p, value);
     default:

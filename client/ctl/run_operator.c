@@ -208,7 +208,7 @@ enum ctl_exit run_order(const struct ctl *ctl)
                           ctl->reason == NULL ? "" : ctl->reason);
     if (ctl->in_ms >= 0) {
         snprintf(in, sizeof in, "%lldms", (long long)ctl->in_ms);
-        path = with_parameter(path, "in", in);
+        path = with_parameter(path, strcmp(word, "drain") == 0 ? "in" : "for", in);
     }
     if (ctl->until != NULL)
         path = with_parameter(path, "until", ctl->until);

@@ -406,6 +406,18 @@ static void cell_about(struct table *t, const cJSON *order, const char *)
     table_cell(t, member_text(order, has_member(order, "run") ? "run" : "node"));
 }
 
+/* A time, or "gone". */
+static void cell_ends(struct table *t, const cJSON *order, const char *member)
+{
+    const char *text = member_text(order, member);
+    int64_t us = text_time_us(text);
+
+    if (us < 0)
+        table_cell(t, text);
+    else
+        table_printf(t, "in %s", text_age(us - t->now_us).text);
+}
+
 void status_print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, int64_t now_us)
 {
     static const struct table_column columns[] = COLUMNS_ORDERS;

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "proto/torch/torch_state.h"
 #include "rdzv/rendezvous/explain.h"
@@ -292,9 +293,15 @@ static void hint_orders(const struct run_facts *f, struct hints *h)
 {
     const struct torch_state *state = &f->view->state;
     size_t count = 0, drained = 0;
+    char until[32] = "";
+    struct tm utc;
+    time_t ends;
 
     if (f->run == NULL || state->closed)
         return;
+    ends = (time_t)(f->run->orders.ends_us / 1000000);
+    if (ends != 0 && gmtime_r(&ends, &utc) != NULL)
+        strftime(until, sizeof until, " until %Y-%m-%d %H:%M:%SZ", &utc);
     for (size_t i = 0; i < state->count; i++) {
         const struct torch_node *node = &state->nodes[i];
 
@@ -310,9 +317,9 @@ static void hint_orders(const struct run_facts *f, struct hints *h)
                         drained);
     if (f->run->orders.word == ORDER_HOLD)
         run_status_hint(h,
-                        "an operator holds the run, so its agents (%zu) wait: `rdzvctl release` "
+                        "an operator holds the run%s, so its agents (%zu) wait: `rdzvctl release` "
                         "lets them meet",
-                        agents_of(f));
+                        until, agents_of(f));
     else if (count > drained)
         run_status_hint(h,
                         "nodes that an operator keeps out: %zu; `rdzvctl uncordon` lets them take "

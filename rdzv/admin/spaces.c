@@ -101,6 +101,7 @@ static struct operator_answer order_run(struct engine_space *space,
 /* How long workers have until their node is evicted. */
 #define DRAIN_MS      120000u
 #define DRAIN_MOST_MS 86400000u
+#define FOR_MOST_MS   31536000000u
 #define UNTIL_MOST    1000000u
 
 static bool deletes(const struct http_request *r)
@@ -125,11 +126,23 @@ static struct slice read_word(const struct http_request *r, bool is_about_node)
     return slice_is(word, "rules") ? word : (struct slice){0};
 }
 
+/* False: the parameter is there, and is no duration from `least` to `most` ms. */
+static bool read_time(const struct http_request *r, const char *name, uint64_t least, uint64_t most,
+                      uint64_t *ms)
+{
+    char text[TEXT_MAX + 1];
+
+    read_text(r, name, text);
+    return text[0] == '\0' ||
+           (units_parse_duration(text, ms) == UNITS_OK && *ms >= least && *ms <= most);
+}
+
 /* NULL: the order is read; else why not. `order->name` is there. */
 static const char *read_order(const struct http_request *r, bool is_about_node, struct slice word,
                               struct operator_order *order, char rules[TEXT_MAX + 1])
 {
-    char in[TEXT_MAX + 1], until[TEXT_MAX + 1];
+    struct run_rules parsed = {0};
+    char until[TEXT_MAX + 1];
 
     if (!operator_verb_read(word, &order->verb) ||
         operator_is_about_node(order->verb) != is_about_node)
@@ -137,11 +150,12 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
                                  "of a run without a query forgets the run"
                : is_about_node ? "Say ?order=cordon, drain, evict or uncordon"
                                : "Say ?order=restart, hold, release, close, dump or rules";
-    order->in_ms = DRAIN_MS;
-    read_text(r, "in", in);
-    if (in[0] != '\0' &&
-        (units_parse_duration(in, &order->in_ms) != UNITS_OK || order->in_ms > DRAIN_MOST_MS))
+    order->in_ms = order->verb == OPERATOR_DRAIN ? DRAIN_MS : 0;
+    if (order->verb == OPERATOR_DRAIN && !read_time(r, "in", 0, DRAIN_MOST_MS, &order->in_ms))
         return "Say ?in=DURATION, such as 120s, and 24h at most";
+    if (order->verb != OPERATOR_DRAIN && (!read_time(r, "for", 1, FOR_MOST_MS, &order->in_ms) ||
+                                          (order->in_ms != 0 && order->verb != OPERATOR_HOLD)))
+        return "Say ?order=hold&for=DURATION, such as 1h, and 8760h at most";
     read_text(r, "until", until);
     order->ends_gone = strcmp(until, "gone") == 0 &&
                        (order->verb == OPERATOR_DRAIN || order->verb == OPERATOR_EVICT);
@@ -156,7 +170,7 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
         return "Say ?order=evict&end=true";
     read_text(r, "rules", rules);
     order->rules_text = rules[0] == '\0' || deletes(r) ? NULL : rules;
-    return order->rules_text == NULL ? NULL : run_rules_read(rules, &order->rules, NULL);
+    return order->rules_text == NULL ? NULL : run_rules_read(rules, &parsed, NULL);
 }
 
 /* About the run of that name, or the nodes. */

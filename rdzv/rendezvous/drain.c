@@ -42,7 +42,7 @@ static struct slice write_value(const struct rendezvous_space *home, uint8_t tex
     }
     w.len = w.len > w.cap ? before : w.len;
     w.cap = VALUE_MAX;
-    writer_str(&w, "],");
+    writer_str(&w, "],\"reason\":");
     writer_slice(&w, operator_reason(driver_find_record(home, OPERATOR_NODE_KEY,
                                                         slice_str(home->drains.patterns[newest]))));
     return (struct slice){text, w.len};

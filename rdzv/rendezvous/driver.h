@@ -140,8 +140,8 @@ bool driver_keep_hosts(const struct rendezvous_space *home, struct slice id, str
 /* If the run is open, reports that it ends then. */
 void driver_end_run(struct live_run *run, const char *end, const char *why, int64_t at_us);
 
-/* Takes the orders of operators from the records of the store: of the space, and of the run. The
- * orders about a run end with it. False: without memory, the patterns stay as they were. */
+/* Takes the orders of operators from the records of the store, which have changed: of the space,
+ * and of the run. Those about a run end with it. False: without memory, the patterns stay. */
 bool operator_restore(struct rendezvous_space *home);
 void operator_restore_run(struct live_run *run);
 void operator_forget_run(struct live_run *run);
@@ -155,7 +155,7 @@ void operator_end_hold(struct live_run *run);
 
 /* True: the record is a drain, whose time is record->round, in microseconds since 1970. */
 bool operator_is_drain(const struct run_record *record);
-/* The member "reason" of that order, and the bracket behind it. */
+/* The reason of that order as JSON, and the bracket behind it. */
 struct slice operator_reason(const struct run_record *record);
 /* Once a second: an eviction that ends with its nodes is taken back when they have gone. */
 void operator_tick(struct rendezvous_space *home);

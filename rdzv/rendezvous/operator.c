@@ -12,7 +12,9 @@
 #define NODE_KEY  OPERATOR_NODE_KEY
 #define RUN_KEY   RUN_ORDER_KEY "run/"
 #define RULES_KEY RUN_ORDER_KEY "rules/"
-#define ENDS_GONE "\"ends\":\"gone\"" /* in the text of an order; a reason has no bare quotes */
+#define NODES     "\"nodes\":"
+#define ENDS      "\"ends\":"
+#define RULES     "\"rules\":\""
 
 static const char *const words[] = {
     [OPERATOR_CORDON] = "cordon",     [OPERATOR_EVICT] = "evict",     [OPERATOR_DRAIN] = "drain",
@@ -33,16 +35,15 @@ bool operator_verb_read(struct slice word, enum operator_verb *verb)
 
 /* --- From the records to the policy. --- */
 
-bool operator_is_drain(const struct run_record *record)
+static bool is_wanted(const struct run_record *record, bool drains)
 {
-    return record->port == OPERATOR_DRAIN &&
+    return (!drains || record->port == OPERATOR_DRAIN) &&
            slice_starts_with(record->node.key, slice_str(NODE_KEY));
 }
 
-static bool is_wanted(const struct run_record *record, bool drains)
+bool operator_is_drain(const struct run_record *record)
 {
-    return drains ? operator_is_drain(record)
-                  : slice_starts_with(record->node.key, slice_str(NODE_KEY));
+    return is_wanted(record, true);
 }
 
 /* In the order of the records. Without memory, the patterns stay as they were. */
@@ -91,34 +92,34 @@ bool operator_restore(struct rendezvous_space *home)
     return done;
 }
 
-/* Out of the text of the order. */
-static bool read_rules(const struct run_record *record, struct run_rules *out)
+/* The text of the order behind that name, `"name":`; empty: it has no such member. A reason has no
+ * bare quotes. */
+static struct slice find_member(const struct run_record *record, const char *name)
 {
-    char text[OPERATOR_ORDER_MAX + 1] = "", *at;
+    struct slice text = record == NULL ? (struct slice){0} : record->address;
+    const uint8_t *at = text.len == 0 ? NULL : memmem(text.ptr, text.len, name, strlen(name));
 
-    if (record == NULL || record->address.len >= sizeof text)
-        return false;
-    memcpy(text, record->address.ptr, record->address.len);
-    at = strstr(text, "\"rules\":\"");
-    if (at == NULL)
-        return false;
-    at += strlen("\"rules\":\"");
-    at[strcspn(at, "\"")] = '\0';
-    return run_rules_read(at, out, NULL) == NULL;
+    return at == NULL ? (struct slice){0}
+                      : slice_from(text, (size_t)(at - text.ptr) + strlen(name));
 }
 
 void operator_restore_run(struct live_run *run)
 {
     const struct run_record *record = driver_find_record(run->home, RUN_KEY, run->run.view.id);
     const struct run_record *rules = driver_find_record(run->home, RULES_KEY, run->run.view.id);
+    struct slice nodes = find_member(record, NODES), own = find_member(rules, RULES);
+    struct run_orders *orders = &run->run.orders;
+    char text[OPERATOR_ORDER_MAX];
 
-    if (record != NULL)
-        run->run.orders.word = record->port == OPERATOR_HOLD ? ORDER_HOLD : ORDER_CLOSE;
-    if (record != NULL)
-        run->run.orders.until = (uint64_t)record->round;
-    if (rules != NULL)
-        run->run.rules = (struct run_rules){0};
-    run->has_rules = read_rules(rules, &run->run.rules);
+    orders->word = record == NULL                  ? ORDER_NONE
+                   : record->port == OPERATOR_HOLD ? ORDER_HOLD
+                                                   : ORDER_CLOSE;
+    orders->until = nodes.len == 0 ? 0 : strtoull((const char *)nodes.ptr, NULL, 10);
+    orders->ends_us = find_member(record, ENDS).len == 0 ? 0 : record->round;
+    snprintf(text, sizeof text, "%.*s", (int)own.len, (const char *)own.ptr);
+    text[strcspn(text, "\"")] = '\0';
+    run->run.rules = rules == NULL ? run->run.settings->rules : (struct run_rules){0};
+    run->has_rules = rules != NULL && run_rules_read(text, &run->run.rules, NULL) == NULL;
 }
 
 /* --- To the records. --- */
@@ -146,7 +147,9 @@ void operator_end_hold(struct live_run *run)
     operator_log(run->home->space,
                  &(struct operator_order){.verb = OPERATOR_RELEASE,
                                           .name = run->run.view.id,
-                                          .reason = "so many nodes are there as --until says",
+                                          .reason = run->run.orders.until != 0
+                                                        ? "so many nodes are there as --until says"
+                                                        : "its time is over",
                                           .by = "rdzvd"});
 }
 
@@ -156,20 +159,17 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
     int64_t now_us = engine_wall_ns(home->rdzv->engine) / 1000;
     uint8_t text[OPERATOR_ORDER_MAX];
     struct writer w = {.ptr = text, .cap = sizeof text};
-    struct command put = {.kind = COMMAND_RUN_PUT, .port = (uint16_t)o->verb, .number = now_us};
+    struct command put = {.kind = COMMAND_RUN_PUT, .port = (uint16_t)o->verb};
 
     json_open(&w, '{');
     json_member_str(&w, "order", words[o->verb]);
     json_member(&w, strcmp(prefix, NODE_KEY) == 0 ? "node" : "run", o->name);
     json_member_str(&w, "by", o->by);
     json_member_time(&w, "since", now_us);
-    if (o->verb == OPERATOR_DRAIN) {
-        put.number += (int64_t)o->in_ms * 1000;
-        json_member_time(&w, "until", put.number);
-    }
-    if (o->verb == OPERATOR_HOLD)
-        put.number = (int64_t)o->until;
-    if (o->verb == OPERATOR_HOLD && o->until != 0)
+    put.number = now_us + (int64_t)o->in_ms * 1000;
+    if (o->in_ms != 0)
+        json_member_time(&w, o->verb == OPERATOR_DRAIN ? "until" : "ends", put.number);
+    if (o->until != 0)
         json_member_u64(&w, "nodes", o->until);
     if (o->verb == OPERATOR_RULES)
         json_member_str(&w, "rules", o->rules_text);
@@ -193,11 +193,9 @@ static void step_kept_out(struct rendezvous_space *home, bool evicts, const char
 
 struct slice operator_reason(const struct run_record *record)
 {
-    static const char name[] = "\"reason\":";
-    struct slice order = record == NULL ? (struct slice){0} : record->address;
-    const uint8_t *at = order.len == 0 ? NULL : memmem(order.ptr, order.len, name, strlen(name));
+    struct slice found = find_member(record, "\"reason\":");
 
-    return at == NULL ? slice_str("\"reason\":\"\"}") : slice_from(order, (size_t)(at - order.ptr));
+    return found.len == 0 ? slice_str("\"\"}") : found;
 }
 
 /* {"order":"drain",… becomes {"order":"evict",… */
@@ -319,7 +317,7 @@ void operator_tick(struct rendezvous_space *home)
     end.name = slice_str(name);
     record = driver_find_record(home, NODE_KEY, end.name);
     if (record != NULL && record->port == OPERATOR_EVICT &&
-        memmem(record->address.ptr, record->address.len, ENDS_GONE, strlen(ENDS_GONE)) != NULL &&
+        slice_starts_with(find_member(record, ENDS), slice_str("\"gone\"")) &&
         operator_count_nodes(home->space, end.name).all == 0)
         operator_order_node(home->space, &end);
 }
@@ -342,8 +340,9 @@ static const char *why_not(const struct run *run, enum operator_verb verb)
                    ? NULL
                    : "The run is closed already; rdzvctl forget frees its id";
     if (run->orders.word == ORDER_HOLD)
-        return verb == OPERATOR_CLOSE ? NULL
-                                      : "The run is on hold already; rdzvctl release ends that";
+        return verb == OPERATOR_CLOSE || verb == OPERATOR_HOLD
+                   ? NULL
+                   : "The run is on hold already; rdzvctl release ends that";
     if (verb == OPERATOR_RESTART && !state->complete)
         return "The nodes of the run are meeting already";
     if (verb == OPERATOR_HOLD && !state->has_redundancy)
@@ -371,20 +370,6 @@ static struct operator_answer order_dump(struct live_run *run, const struct oper
     return answer_of(STORE_OK);
 }
 
-/* The store has the order. */
-static void note_order(struct live_run *run, const struct operator_order *o)
-{
-    if (o->verb == OPERATOR_RULES) {
-        run->has_rules = o->rules_text != NULL;
-        run->run.rules = run->has_rules ? o->rules : run->run.settings->rules;
-    } else if (o->verb != OPERATOR_RESTART) {
-        run->run.orders.word = o->verb == OPERATOR_HOLD    ? ORDER_HOLD
-                               : o->verb == OPERATOR_CLOSE ? ORDER_CLOSE
-                                                           : ORDER_NONE;
-        run->run.orders.until = o->until;
-    }
-}
-
 struct operator_answer operator_order_run(struct run_view *v, const struct operator_order *o)
 {
     struct live_run *run = live_run_of(v);
@@ -408,7 +393,7 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
     if (status != STORE_OK)
         return answer_of(status);
     operator_log(run->home->space, o);
-    note_order(run, o);
+    operator_restore_run(run);
     if (o->verb == OPERATOR_CLOSE && run->history.stop == NULL && *o->reason != '\0')
         run->history.stop =
             account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, o->reason, strlen(o->reason));

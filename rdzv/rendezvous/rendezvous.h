@@ -69,12 +69,12 @@ struct operator_order {
     enum operator_verb verb;
     struct slice name; /* a run, or a pattern of hosts */
     const char *reason, *by;
-    uint64_t in_ms;   /* OPERATOR_DRAIN: the time that its workers have */
-    uint64_t until;   /* OPERATOR_HOLD: it ends when so many nodes are there; 0: by an order */
+    uint64_t in_ms;   /* OPERATOR_DRAIN: the time that its workers have; OPERATOR_HOLD: it ends by
+                         itself after this; 0: not by time */
+    uint64_t until;   /* OPERATOR_HOLD: it ends when so many nodes are there; 0: not by that */
     bool ends_gone;   /* OPERATOR_EVICT, OPERATOR_DRAIN: it ends when no such node is there */
     bool ends_agents; /* OPERATOR_EVICT: the agents of such nodes end */
     const char *rules_text; /* OPERATOR_RULES: these; NULL: those of the settings */
-    struct run_rules rules; /* as the text has them */
 };
 
 struct operator_answer {

@@ -50,7 +50,8 @@ uint64_t run_due_ms(const struct run *run)
 
     if (run->agent_count > 0 || run->start == START_UNNAMED || run->view.unread ||
         run->view.is_ahead || run->failed || run->awaits_others || run_is_unused(run) ||
-        !TAILQ_EMPTY(&run->rejoining) || run->endpoint.own_port != 0)
+        !TAILQ_EMPTY(&run->rejoining) || run->endpoint.own_port != 0 ||
+        run->orders.word == ORDER_HOLD)
         return 0;
     if (run->view.state.closed && settings->closed_run_ttl_ms < ttl_ms)
         ttl_ms = settings->closed_run_ttl_ms;

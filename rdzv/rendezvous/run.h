@@ -119,7 +119,8 @@ struct run_orders {
         ORDER_HOLD,  /* no node takes part */
         ORDER_CLOSE, /* the run stays closed, also if its agents start again */
     } word;
-    uint64_t until; /* ORDER_HOLD: the hold ends with this number of nodes; 0: on order only */
+    uint64_t until;  /* ORDER_HOLD: it ends with this number of nodes; 0: not by that */
+    int64_t ends_us; /* the same: it ends then, as policy_now.wall_ns; 0: not by time */
     const struct cordons *cordons; /* hosts that take no part; the driver's; NULL: none */
     const struct cordons *drains;  /* of those, the hosts that save their work first; NULL: none */
 };

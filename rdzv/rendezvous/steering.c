@@ -480,12 +480,23 @@ static void note_places(struct step *s)
     run->places_at_ms = is_over ? 0 : s->now->lived_ms;
 }
 
-void steering_note(struct step *s)
+/* By its nodes, or by its time. While the store takes no changes, it could not be taken back. */
+static void end_hold(struct step *s)
 {
     struct run_orders *orders = &s->run->orders;
+    bool is_late = orders->ends_us != 0 && s->now->wall_ns / 1000 >= orders->ends_us;
 
-    if (orders->word == ORDER_HOLD && orders->until != 0 && count_here(s) >= orders->until)
+    if (orders->word != ORDER_HOLD || s->now->refuses)
+        return;
+    if (is_late)
+        orders->until = 0; /* so many nodes are not there */
+    if (is_late || (orders->until != 0 && count_here(s) >= orders->until))
         orders->word = ORDER_NONE;
+}
+
+void steering_note(struct step *s)
+{
+    end_hold(s);
     s->run->is_shut = is_shut(s);
     note_places(s);
 }

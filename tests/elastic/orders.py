@@ -2,6 +2,7 @@
 agents make of them.
 """
 
+import datetime
 import http.client
 import json
 import os
@@ -59,6 +60,9 @@ def only_operators_give_orders_and_wrong_ones_get_a_sentence():
                                           ("runs/job", "rules&rules=rank-zero=a", 400, "nodes-multiple=COUNT"),
                                           ("runs/job", "hold&until=0", 400, "until=NODES"),
                                           ("runs/job", "restart&until=2", 400, "until=NODES"),
+                                          ("runs/job", "hold&for=0s", 400, "for=DURATION"),
+                                          ("runs/job", "hold&for=8761h", 400, "8760h at most"),
+                                          ("runs/job", "close&for=1h", 400, "for=DURATION"),
                                           ("nodes/a", "hold", 400, "cordon, drain, evict or uncordon"),
                                           ("nodes/a", "drain&in=2x", 400, "?in=DURATION"),
                                           ("nodes/a", "drain&in=25h", 400, "24h at most"),
@@ -298,6 +302,35 @@ def a_hold_ends_when_so_many_nodes_are_there():
             agents[2].read()
             decides(agents[2], 3)  # its write says which node it is
             server.wait_log(r"event=operator_order space=default order=release about=job .*by=rdzvd")
+            same(orders(server), [], "orders")
+
+
+@case
+def a_hold_ends_at_its_time_also_after_a_start():
+    def ends():
+        hold, = space_of(server)["orders"]
+        return datetime.datetime.fromisoformat(hold["ends"]), hold.get("nodes")
+
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon("--data-dir=" + folder) as server:
+            agents = meet(server.port, "job", ["a", "b"])
+            gives(server, "runs/job", "hold", "&for=1h")
+            first = ends()[0]
+            gives(server, "runs/job", "hold", "&for=2h&until=3")
+            second, nodes = ends()
+            check(datetime.timedelta(minutes=59) < second - first < datetime.timedelta(minutes=61), (first, second))
+            same(nodes, 3, "the second order replaces the first one")
+            hint = " ".join(status_of(server.port)[0]["hints"])
+            check("holds the run until %s, so" % second.strftime("%Y-%m-%d %H:%M:%SZ") in hint, hint)
+        with daemon("--data-dir=" + folder) as server:
+            same(ends(), (second, 3), "after a start")
+            gives(server, "runs/job", "hold", "&for=300ms&until=3")
+            server.wait_log("event=operator_order .*order=release about=job reason=\"its time is over\" by=rdzvd")
+            same(orders(server), [], "orders")
+            gives(server, "runs/job", "hold", "&for=1s")
+            del agents
+        with daemon("--data-dir=" + folder) as server:  # without agents
+            server.wait_log("event=operator_order .*order=release about=job reason=\"its time is over\" by=rdzvd")
             same(orders(server), [], "orders")
 
 
@@ -552,8 +585,7 @@ def an_order_says_how_many_nodes_it_is_about_and_a_run_on_hold_misses_none():
         gives(server, "runs/job", "hold")
         run, _ = status_of(server.port)
         same((run["missing_count"], "release" in " ".join(run["hints"])), (0, True), "a held run")
-        for word in "restart", "hold":
-            status, answer = order(server, "runs/job", word)
-            check(status == 409 and "on hold already" in answer["message"], answer)
+        status, answer = order(server, "runs/job", "restart")
+        check(status == 409 and "on hold already" in answer["message"], answer)
         gives(server, "runs/job", "release")
         del agents

@@ -191,8 +191,12 @@ static void hold(struct job *job)
         return;
     job->run->orders.word = ORDER_HOLD;
     job->run->orders.until = sim.fault_count % 2 == 0 ? 0 : 1 + sim.seed % PODS;
-    sim_tell("an operator holds %s until %" PRIu64 " nodes are there", job->run->key,
-             job->run->orders.until);
+    job->run->orders.ends_us =
+        sim.has_verbs && sim.fault_count % 3 == 0
+            ? sim.space.now.wall_ns / 1000 + (int64_t)(1 + sim.seed % 12) * 1000000
+            : 0;
+    sim_tell("an operator holds %s until %" PRIu64 " nodes are there, or %" PRId64 " us",
+             job->run->key, job->run->orders.until, job->run->orders.ends_us);
     order_all(true);
 }
 

@@ -12,7 +12,7 @@ A second job has rounds of 2 or 4 nodes by a rule, whatever nodes come and go, a
 by which it grows later. A third one is held before its first round, and its nodes are in two racks. The workers of a node
 fail until a rule cordons it, and then another worker until the restart budget is used up.
 A fourth one fails until a rule closes it, since it gets no further. A fifth one has a spare, and is started again and again:
-both nodes keep their places, though the workers of one of them end late.
+both nodes keep their places, though the workers of one of them end late, also after a hold that ends at its time.
 A sixth one is of two groups, which take part as a whole.
 """
 
@@ -307,11 +307,14 @@ def places(job):
         job.order("restart", "job", "--yes")
         job.await_world(2, mark, "9", "12")
         job.await_size("restart %d: all have their places" % times, 2, 1, times + 2)
-    job.order("hold", "job", "--yes")
+    began, mark = time.monotonic(), job.mark()
+    job.order("hold", "job", "--for", "%ds" % (JOIN_TIMEOUT_S + 4), "--yes")
     job.await_roles("all wait", participant=[], spare=["9", "12", "13"])
-    mark = job.mark()
-    job.order("release", "job")
+    if "holds the run until " not in job.ctl("status", "job"):
+        raise JobFailed("the status does not show the end of the hold")
     job.await_world(2, mark, "9", "12")
+    if time.monotonic() - began < JOIN_TIMEOUT_S + 4:
+        raise JobFailed("the hold has ended before its time")
     job.await_roles("after the hold, too", participant=["9", "12"], spare=["13"])
     job.start_agent("14")
     job.await_roles("there are two spares", participant=["9", "12"], spare=["13", "14"])

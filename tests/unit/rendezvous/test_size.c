@@ -254,6 +254,32 @@ static void a_hold_ends_when_so_many_nodes_are_there(void **state)
     assert_nodes(s, 3, 0, 2);
 }
 
+static void a_hold_ends_at_its_time(void **state)
+{
+    struct scene *s = *state;
+
+    begin(s, (struct run_rules){0}, 2);
+    pass(s, 10);
+    s->run.orders.word = ORDER_HOLD;
+    s->run.orders.until = 3;
+    s->run.orders.ends_us = scene_now_us(s) + 30 * SECOND;
+    order(s);
+    pass(s, 20);
+    assert_nodes(s, 0, 2, 1);
+    s->now.refuses = true;
+    pass(s, 20);
+    assert_true(s->run.orders.word == ORDER_HOLD);
+    s->now.refuses = false;
+    pass(s, 10);
+    assert_nodes(s, 2, 0, 2);
+    assert_true(s->run.orders.word == ORDER_NONE && s->run.orders.until == 0);
+
+    s->run.orders.word = ORDER_HOLD; /* the time of the order is over when it comes */
+    order(s);
+    pass(s, 10);
+    assert_nodes(s, 2, 0, 2);
+}
+
 /* So many nodes are there at the begin, so no last call waits for more. */
 static void a_first_round_begins_when_its_hold_ends(void **state)
 {
@@ -492,6 +518,7 @@ int main(void)
         TEST(a_silent_spare_leaves_the_place_to_another_one),
         TEST(a_place_that_no_node_has_had_is_for_a_new_node),
         TEST(a_hold_ends_when_so_many_nodes_are_there),
+        TEST(a_hold_ends_at_its_time),
         TEST(a_first_round_begins_when_its_hold_ends),
         TEST(groups_take_part_as_a_whole),
         TEST(max_bounds_the_groups),
