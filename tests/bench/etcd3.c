@@ -86,7 +86,7 @@ static size_t pack_txn(const struct client *c, uint8_t out[256])
 bool etcd3_next(struct client *c, struct slice)
 {
     struct writer *out = &c->wire->out;
-    uint32_t stream = 2 * c->step + 1;
+    uint32_t stream = 2 * c->wire->streams++ + 1;
     uint8_t head[256], body[256];
     struct writer w = {.ptr = head, .cap = sizeof head};
 

@@ -17,7 +17,7 @@ from cases import case, check
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk
 from proxy import Proxy
 from relay_scene import MIB, Relay, Store, ask, in_thread, metric, same, until
-from servers import free_port, rdzvd_binary
+from servers import bench_binary, free_port
 
 
 def met(*ports):
@@ -66,14 +66,13 @@ def ranks_follow_the_labels_of_relays():
 @case
 def thousands_of_nodes_meet_with_short_texts():
     """What an agent writes and reads does not grow with the number of agents."""
-    bench = os.path.join(os.path.dirname(rdzvd_binary()), "..", "tests", "bench", "rdzv-bench")
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 16000:
         return "a process may open too few files here"
     up, down = {}, {}
     for count in 1200, 3600:
         with Store(durable=False) as store:
             ran = subprocess.run(
-                [bench, "--connect", "127.0.0.1:%d" % store.port, "--clients", "0", "--agents", str(count),
+                [bench_binary(), "--connect", "127.0.0.1:%d" % store.port, "--clients", "0", "--agents", str(count),
                  "--relays", str(count), "join"], capture_output=True, text=True, timeout=300,
                 env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"),  # its clients end with the process
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16000, 16000)))

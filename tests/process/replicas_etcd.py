@@ -25,7 +25,7 @@ from etcd3 import release, text  # noqa: E402
 from filled import ask, put, same  # noqa: E402
 from replica_cases import (LEASE_S, MIB, Adder, ready, wait_for_leader, with_cluster,  # noqa: E402
                            write_until_snapshots)
-from servers import free_port, rdzvd_binary  # noqa: E402
+from servers import bench_binary, free_port, rdzvd_binary  # noqa: E402
 
 
 # --- What etcd refuses.
@@ -451,6 +451,18 @@ def a_user_with_a_password_over_tls(cluster, start):
         replica = start(*cluster.secure.flags(), *user)
         replica.wait_ready()
         same(Peer(replica.port).add(b"n", 1), 1, "a change")
+
+
+# --- rdzv-bench.
+
+@case
+@with_cluster()
+def a_benchmark_asks_etcd_itself(cluster, start):
+    """Twice over the same connections."""
+    del start
+    ran = subprocess.run([bench_binary(), "--connect=127.0.0.1:%d" % cluster.members[0].port, "--clients=4", "--depth=4",
+                          "--seconds=0.2", "etcd3-txn", "etcd3-txn"], capture_output=True, text=True, timeout=60)
+    same((ran.returncode, ran.stderr, ran.stdout.count("work=etcd3-txn clients=4 ")), (0, "", 2), "its end")
 
 
 if __name__ == "__main__":

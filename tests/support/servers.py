@@ -24,6 +24,11 @@ def rdzvd_binary():
     return os.environ.get("RDZVD", os.path.join(ROOT, "build", "rdzv", "rdzvd"))
 
 
+def bench_binary():
+    """rdzv-bench of the same build."""
+    return os.path.join(os.path.dirname(rdzvd_binary()), "..", "tests", "bench", "rdzv-bench")
+
+
 def etcd_binary():
     """The etcd below replicas: $ETCD, which is a path or `trixie` or `forky`, whose etcd
     support/install.sh puts into the cache; else this machine's own."""
