@@ -13,11 +13,13 @@ by which it grows later. A third one is held before its first round, and its nod
 fail until a rule cordons it, and then another worker until the restart budget is used up.
 A fourth one fails until a rule closes it, since it gets no further. A fifth one has a spare, and is started again and again:
 both nodes keep their places, though the workers of one of them end late, also after a hold that ends at its time.
-A sixth one is of two groups, which take part as a whole.
+A sixth one is of two groups, which take part as a whole. The store of a seventh one is two replicas on etcd: orders go to the
+replica that does not lead, and hold when the leader is killed.
 """
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import shutil
@@ -32,7 +34,8 @@ import torches
 from job import STOP, Agent, Job, JobFailed, out
 
 sys.path.insert(0, os.path.join(torches.ROOT, "tests", "support"))
-from servers import Rdzvd, rdzvd_binary  # noqa: E402
+from etcd3 import Cluster, Replica  # noqa: E402
+from servers import Rdzvd, free_port, rdzvd_binary, token_flag  # noqa: E402
 
 JOIN_TIMEOUT_S = 8
 CTL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "client", "rdzvctl")
@@ -79,9 +82,11 @@ class OrderJob(Job):
         """Agents of even numbers have the relay, if there is one."""
         return "127.0.0.1:%d" % (self.relay.port if self.relay and int(name) % 2 == 0 else self.port)
 
+    def asked(self):
+        return ["-s", "unix:" + os.path.join(self.folder, "sock")]
+
     def ctl(self, *words, codes=(0,)):
-        socket = "unix:" + os.path.join(self.folder, "sock")
-        done = subprocess.run([CTL, "-s", socket, *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([CTL, *self.asked(), *words], capture_output=True, text=True, timeout=60)
         if done.returncode not in codes:
             raise JobFailed("rdzvctl %s: exit %d: %s%s" % (" ".join(words), done.returncode, done.stdout, done.stderr))
         return done.stdout + done.stderr
@@ -360,6 +365,81 @@ def groups(job):
     job.await_size("it is back", 4, 0, 6)
 
 
+class Replicas:
+    """Two replicas of one store, on a real etcd, and a relay that knows both."""
+
+    def __init__(self):
+        self.cluster = Cluster(1)
+        ports = [free_port() for _ in range(2)]
+        upstream = "--upstream=" + ",".join("127.0.0.1:%d" % port for port in ports)
+        self.replicas = [Replica(self.cluster, "--journal-lease=2s", upstream, port=port) for port in ports]
+        self.relay = Rdzvd(upstream)
+        self.port = ports[0]
+
+    def leader(self):
+        """The number of the replica that leads, once one does and the other one could."""
+        for replica in self.replicas:
+            replica.wait_warm()
+        while True:
+            for at, replica in enumerate(self.replicas):
+                if "[+]leader ok" in replica.ready()[1]:
+                    return at
+
+    def kill_leader(self):
+        """The other one leads then, and it is started again."""
+        at = self.leader()
+        self.replicas[at].stop(signal.SIGKILL)
+        self.replicas[1 - at].wait_ready(says="[+]leader ok")
+        self.replicas[at] = self.replicas[at].again()
+
+    def log(self):
+        return "\n---- the other one\n".join(replica.log() for replica in self.replicas)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for daemon in (self.relay, *self.replicas):
+            daemon.stop(signal.SIGKILL)
+        self.cluster.__exit__()
+
+
+class ReplicaJob(SizeJob):
+    def endpoint_of(self, name):
+        return "127.0.0.1:%d" % self.server.relay.port
+
+    def asked(self):
+        follower = self.server.replicas[1 - self.server.leader()]
+        return ["-s", "127.0.0.1:%d" % follower.port, token_flag().replace("admin-", "")]
+
+
+def failovers(job):
+    """Torch 2.3 and later, nnodes 2:2. No order that was answered is lost with the leader, and nobody meets for that."""
+    for name in ("9", "12"):
+        job.start_agent(name)
+    job.await_world(2, 0, "9", "12")
+    job.start_agent("13")
+    job.await_roles("13 is a spare", participant=["9", "12"], spare=["13"])
+    mark = job.mark()
+    job.order("evict", "127.0.0.12", "--yes")
+    job.await_world(2, mark, "9", "13")
+    mark = job.mark()
+    job.server.kill_leader()
+    job.await_roles("12 is still out", participant=["9", "13"], spare=["12"])
+    if "a test" not in job.ctl("status"):
+        raise JobFailed("the status does not show the order")
+    job.sleep(3)
+    job.check_no_start(mark)
+    job.order("uncordon", "127.0.0.12")
+    job.order("hold", "job", "--yes")
+    job.await_roles("all wait", participant=[], spare=["9", "12", "13"])
+    job.server.kill_leader()
+    job.sleep(3)
+    job.check_no_start(mark)
+    job.order("release", "job")
+    job.await_world(2, mark)
+
+
 class FailingJob(SizeJob):
     max_restarts = 9
 
@@ -471,6 +551,7 @@ CASES = {"orders": (OrderJob, "2:3", [], steer),
          "sizes": (SizeJob, "2:4", ["--rules=nodes-multiple=2", "--rank-order=natural"], size),
          "places": (SizeJob, "2:2", [], places),
          "groups": (SizeJob, "2:4", ["--rules=group=2"], groups),
+         "replicas": (ReplicaJob, "2:2", [], failovers),
          "failures": (FailingJob, "2:3", ["--rules=cordon-after=2/1h,restart-budget=2/1h"], failures),
          "progress": (VainJob, "3:3", ["--rules=no-progress=2/1h"], vain)}
 
@@ -490,9 +571,13 @@ def run_case(options, torch, name):
         flags.append("--topology-file=" + os.path.join(folder, "racks"))
         with open(os.path.join(folder, "racks"), "w", encoding="utf-8") as f:
             f.write(GROUPS if name == "groups" else RACKS)
-    with Rdzvd(*flags, *more) as server, Rdzvd("--upstream=127.0.0.1:%d" % server.port) as relay:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(Replicas() if kind is ReplicaJob else Rdzvd(*flags, *more))
+        relay = None
+        if name in ("orders", "groups"):
+            relay = stack.enter_context(Rdzvd("--upstream=127.0.0.1:%d" % server.port))
         try:
-            job = kind(torch, server, folder, nnodes, tell, relay if name in ("orders", "groups") else None)
+            job = kind(torch, server, folder, nnodes, tell, relay)
             (steer_old if torch.is_1x else happens)(job)
         except Exception as error:  # reported, counted, and the next one runs
             out("failed  torch %s, %s (%.1f s): %s" % (torch.name, name, time.monotonic() - begin, error))
