@@ -350,7 +350,7 @@ TABLES = {
     "waits": "CLIENTS waiters count, WAIT FOR THE KEY key, VALUE what, WRITTEN BY written_by",
     "nodes": "NODE addr, PID pid number, ROLE role role, RANK rank number, FOR since age, HEARTBEAT heartbeat age, PEER peer",
     "rounds": "ROUND round count, NODES nodes count, TOOK seconds took, BEGAN began ago, WHY IT ENDED why",
-    "orders": "ORDER order, ABOUT - about, UNTIL NODES nodes count, ENDS ends ends, RULES rules, "
+    "orders": "ORDER order, ABOUT - about, UNTIL NODES nodes number, ENDS ends ends, RULES rules, "
               "FOR since age, BY by, REASON reason",
 }
 

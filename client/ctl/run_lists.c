@@ -655,7 +655,9 @@ enum ctl_exit print_ranks(const struct ctl_view *view)
     else if (size == 0)
         ctl_say(code, "%s has no ranks: its round is not complete", member_text(run, "id"));
     else if ((is_text = print_listing(view, nodes, nodes, &listing)))
-        printf("round %ld, --rank-order=%s: %d of %d edges of the ring cross domains\n",
+        printf(edges == 0
+                   ? "round %ld, --rank-order=%s\n"
+                   : "round %ld, --rank-order=%s: %d of %d edges of the ring cross domains\n",
                member_number(run, "round"), member_text(run, "rank_order"), edges, size);
     cJSON_ArrayForEach(node, member_item(run, "nodes"))
     {
@@ -685,14 +687,16 @@ enum ctl_exit print_why(const struct ctl_view *view)
 {
     size_t count;
     struct shown_run *runs = all_runs(view, "runs", &count);
-    const cJSON *round = ended_round(runs[0].run);
+    const cJSON *run = runs[0].run, *round = ended_round(run);
     const char *why = member_text(round, "why");
 
-    if (round == NULL)
-        status_print_waits(stdout, view->ctl, runs[0].run, view->now_us);
     free(runs);
-    if (round == NULL)
-        return ctl_say(CTL_MISSING, "no complete round of %s has ended", view->ctl->args[0]);
+    if (round == NULL) {
+        status_print_waits(stdout, view->ctl, run, view->now_us);
+        return ctl_say(CTL_MISSING, "no complete round of %s has ended%s", view->ctl->args[0],
+                       cJSON_HasObjectItem(run, "known_since") ? " since the store was started"
+                                                               : "");
+    }
     if (print_structured(view->ctl, round))
         return CTL_FINE;
     printf("round %ld ended: ", member_number(round, "round"));

@@ -11,18 +11,13 @@
 #define WAITS_MOST   5
 #define ROUNDS_MOST  5
 
-static bool has_member(const cJSON *object, const char *name)
-{
-    return cJSON_HasObjectItem(object, name);
-}
-
 struct short_text status_state(const cJSON *run)
 {
     const char *state = member_text(run, "state");
 
     if (strcmp(state, "last_call") != 0)
         return text_made("%s", state);
-    return has_member(run, "seconds_left")
+    return cJSON_HasObjectItem(run, "seconds_left")
                ? text_made("last call, %ld s left", member_number(run, "seconds_left"))
                : text_made("last call");
 }
@@ -61,11 +56,11 @@ static void print_range(FILE *out, const cJSON *run)
 {
     long min = member_number(run, "min"), max = member_number(run, "max");
 
-    if (has_member(run, "min") && has_member(run, "max"))
+    if (cJSON_HasObjectItem(run, "min") && cJSON_HasObjectItem(run, "max"))
         fprintf(out, " (--nnodes=%ld:%ld)", min, max);
-    else if (has_member(run, "min"))
+    else if (cJSON_HasObjectItem(run, "min"))
         fprintf(out, " (at least %ld)", min);
-    else if (has_member(run, "max"))
+    else if (cJSON_HasObjectItem(run, "max"))
         fprintf(out, " (at most %ld)", max);
 }
 
@@ -190,6 +185,8 @@ static void print_workers(FILE *out, const struct ctl *ctl, const cJSON *run, in
                              : ", and none waits for a key. If the job stands still, one is "
                                "outside the collective of the others, or their network fails.");
     for (int i = 0; i < NAMES_MOST && (node = cJSON_GetArrayItem(nodes, i)) != NULL; i++) {
+        if (strcmp(member_text(node, "role"), "participant") != 0)
+            break; /* participants are first, and only they have workers */
         fprintf(out, "%s%ld on ", i == 0 ? " To see each: py-spy dump -s --pid " : ", ",
                 member_number(node, "pid"));
         text_safe(out, member_text(node, "addr"), strlen(member_text(node, "addr")), 100);
@@ -257,10 +254,10 @@ static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner)
 
         text_styled(out, STYLE_HEAD, ctl->colour, "  BARRIER ");
         text_safe(out, key, strlen(key), 120);
-        if (has_member(barrier, "arrived") && has_member(barrier, "size"))
+        if (cJSON_HasObjectItem(barrier, "arrived") && cJSON_HasObjectItem(barrier, "size"))
             fprintf(out, ": %ld of %ld are there", member_number(barrier, "arrived"),
                     member_number(barrier, "size"));
-        else if (has_member(barrier, "arrived"))
+        else if (cJSON_HasObjectItem(barrier, "arrived"))
             fprintf(out, ": %ld are there", member_number(barrier, "arrived"));
         print_absent(out, barrier);
         fputc('\n', out);
@@ -351,7 +348,7 @@ void cell_took(struct table *t, const cJSON *row, const char *member)
 
     if (seconds >= 60)
         table_cell(t, text_age((int64_t)seconds * 1000000).text);
-    else if (has_member(row, member))
+    else if (cJSON_HasObjectItem(row, member))
         table_printf(t, "%.1fs", seconds);
     else
         table_cell(t, NULL);
@@ -403,13 +400,14 @@ void status_print_run(FILE *out, const struct ctl *ctl, const char *space, const
 
 static void cell_about(struct table *t, const cJSON *order, const char *)
 {
-    table_cell(t, member_text(order, has_member(order, "run") ? "run" : "node"));
+    table_cell(t, member_text(order, cJSON_HasObjectItem(order, "run") ? "run" : "node"));
 }
 
 /* A time, or "gone". */
 static void cell_ends(struct table *t, const cJSON *order, const char *member)
 {
-    const char *text = member_text(order, member);
+    const char *by = member_text(order, "until"); /* a drain becomes an eviction */
+    const char *text = by[0] != '\0' ? by : member_text(order, member);
     int64_t us = text_time_us(text);
 
     if (us < 0)

@@ -72,7 +72,7 @@ bool run_status_is_silent(const struct run_facts *f, const struct torch_node *no
 
     return node->has_heartbeat && !__builtin_sub_overflow(f->now_us, node->heartbeat_us, &age_us) &&
            !__builtin_add_overflow(age_us, known.ahead_us, &age_us) &&
-           age_us >= TORCH_DEAD_MS * INT64_C(1000) && !known.waits;
+           age_us >= TORCH_DEAD_MS * INT64_C(1000) && !known.lives;
 }
 
 bool run_status_counts(const struct run_facts *f, const struct torch_node *node)
@@ -458,17 +458,19 @@ static void hint_awaited(const struct run_facts *f, struct hints *h)
 static void hint_open(const struct run_facts *f, const struct run_survey *survey, struct hints *h)
 {
     uint64_t there = survey->participants + survey->waiting;
+    uint64_t wanted = f->expected != 0 ? f->expected : f->history->min;
+    bool forms = !f->view->state.complete && (f->run == NULL || f->run->orders.word != ORDER_HOLD);
 
     hint_awaited(f, h);
     if (there + survey->spares == 0 && agents_of(f) == 0 && (f->run != NULL || survey->silent > 0))
-        run_status_hint(h, "keys of an earlier run: none of its agents is here");
-    else if (f->expected > there && !f->view->state.complete)
-        run_status_hint(h, "nodes that have joined: %llu of %llu (--expect)",
-                        (unsigned long long)there, (unsigned long long)f->expected);
-    else if (f->expected == 0 && f->history->min > there && !f->view->state.complete)
-        run_status_hint(h, "nodes that have joined: %llu of %llu (MIN of --nnodes)",
-                        (unsigned long long)there, (unsigned long long)f->history->min);
-    else if (f->expected == 0 && f->history->min == 0 && !f->view->state.complete)
+        run_status_hint(
+            h,
+            "all its agents have gone: it goes on if they come back, and `rdzvctl forget` ends it");
+    else if (wanted > there && forms)
+        run_status_hint(h, "nodes that have joined: %llu of %llu (%s)", (unsigned long long)there,
+                        (unsigned long long)wanted,
+                        f->expected != 0 ? "--expect" : "MIN of --nnodes");
+    else if (wanted == 0 && forms)
         run_status_hint(
             h,
             "nodes that have joined: %llu; how many torch waits for is not known: --expect tells",

@@ -74,7 +74,7 @@ const char *run_rules_read(const char *text, struct run_rules *out, char **rank_
     if (!ok)
         return "write RULE[,RULE...]: nodes-multiple=COUNT, grow-interval=DURATION, group=COLUMN, "
                "restart-budget=COUNT/DURATION, cordon-after=COUNT/DURATION, "
-               "no-progress=COUNT/DURATION";
+               "no-progress=COUNT/DURATION; rdzvd --rules also takes rank-zero=NODE";
     *out = rules;
     return NULL;
 }

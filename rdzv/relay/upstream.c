@@ -744,7 +744,7 @@ const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX]
         snprintf(text, UPSTREAM_SAYS_MAX, "no store was reached yet, at %s: %s", where, why);
     else
         snprintf(
-            text, UPSTREAM_SAYS_MAX, "the store is away since %.0f s, at %s: %s",
+            text, UPSTREAM_SAYS_MAX, "the store has been away for %.0f s, at %s: %s",
             (double)(clock_monotonic_ns(u->net->engine->options.clock) - u->relay->away_since_ns) /
                 1e9,
             where, why);

@@ -58,7 +58,8 @@ static struct node_facts look_at_agent(const struct run_facts *f, const struct t
     if (a == NULL)
         return (struct node_facts){0};
     return (struct node_facts){.connected = true,
-                               .waits = c10d_waits(conn_of(a)),
+                               .lives = c10d_waits(conn_of(a)) || agent_is_held(a) ||
+                                        clock_elapsed_ms(a->heard_ms, f->lived_ms) < TORCH_DEAD_MS,
                                .conn = conn_of(a),
                                .joined_us = conn_agent_of(a)->joined_us,
                                .ahead_us = a->clock.ahead_us};
@@ -74,17 +75,15 @@ static bool is_elsewhere(const struct agent *a, const struct run *run)
            !effects_reaches_workers(conn_agent_of(a));
 }
 
-/* Counts unnamed agents, and finds an example of an agent that is elsewhere, and one of two agents
- * that live with one node: another agent counts for the node of `a`, and `a` began as torch's
- * agents begin, and sent a request within TORCH_DEAD_MS. A clone of a connection, or an agent that
- * was replaced, does not. */
-static void look_at_all_agents(const struct run *run, uint64_t lived_ms, struct run_facts *out)
+/* Counts unnamed agents. Finds an agent that is elsewhere, and a node that two agents live with:
+ * one began as torch's agents do and sent a request of late, another one counts for the node. */
+static void look_at_all_agents(const struct run *run, struct run_facts *out)
 {
     const struct agent *a;
 
     TAILQ_FOREACH(a, &run->agents, entry) {
         bool lives = a->naming == NAMING_SHADOWED && agent_is_introduced(a) &&
-                     clock_elapsed_ms(a->heard_ms, lived_ms) < TORCH_DEAD_MS;
+                     clock_elapsed_ms(a->heard_ms, out->lived_ms) < TORCH_DEAD_MS;
         const struct agent *listed = lives ? run_agent_of(run, &a->node) : NULL;
 
         out->agents_unnamed += a->origin == ORIGIN_UNNAMED;
@@ -102,12 +101,11 @@ static void look_at_all_agents(const struct run *run, uint64_t lived_ms, struct 
 static uint64_t awaited_ms(const struct live_run *live)
 {
     const struct rendezvous *r = live->home->rdzv;
-    uint64_t waited_ms = clock_elapsed_ms(r->restored_ms, engine_lived_ms(r->engine));
-    uint64_t most_ms = r->config->session_timeout_ms;
+    uint64_t past_ms = clock_elapsed_ms(r->restored_ms, engine_lived_ms(r->engine));
 
     if (live->run.start != START_AWAITED)
         return 0;
-    return most_ms > waited_ms ? most_ms - waited_ms : 1;
+    return r->config->session_timeout_ms > past_ms ? r->config->session_timeout_ms - past_ms : 1;
 }
 
 bool rendezvous_facts(struct run_view *v, struct run_facts *out)
@@ -120,10 +118,11 @@ bool rendezvous_facts(struct run_view *v, struct run_facts *out)
                               .history = &live->history,
                               .settings = &r->settings,
                               .now_us = engine_wall_ns(r->engine) / 1000,
+                              .lived_ms = driver_lived_ms(r),
                               .left_us = live->left_us,
                               .expected = r->settings.expected_nodes,
                               .awaited_ms = awaited_ms(live),
                               .look = look_at_agent};
-    look_at_all_agents(&live->run, driver_lived_ms(r), out);
+    look_at_all_agents(&live->run, out);
     return v->exists;
 }

@@ -8,7 +8,7 @@
 /* What is known of a node beside the run's keys. */
 struct node_facts {
     bool connected;          /* c10d: it has an open connection */
-    bool waits;              /* c10d: for a key, so torch lets no thread send a heartbeat */
+    bool lives;              /* c10d: it has sent a request of late, or waits for a reply */
     const struct conn *conn; /* that one; NULL: none */
     const char *peer;        /* etcd-v2: the client that writes as that node; NULL: not seen */
     int64_t joined_us;       /* since 1970; 0: not seen */
@@ -21,6 +21,7 @@ struct run_facts {
     const struct history *history;
     const struct policy_settings *settings; /* NULL: nothing of the ranks is known */
     int64_t now_us;
+    uint64_t lived_ms;     /* c10d: the clock of agent.heard_ms */
     int64_t left_us;       /* c10d: since then no agent is connected; 0: not known, or one is */
     uint64_t expected;     /* --expect; 0: unknown */
     size_t agents_unnamed; /* c10d: agents back after a start, with an unknown node */

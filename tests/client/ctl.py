@@ -274,9 +274,9 @@ def a_relay_without_its_store_is_told_from_nothing():
             has(rdzvctl("top", "--interval", "100ms", server=relay)[0], "This relay has no spaces")
         relay.wait_log("event=upstream_lost")
         out, _ = rdzvctl("preflight", "--timeout", "0s", server=relay, code=UNREACHABLE)
-        has(out, "c10d        ok", "ready       failed: the store is away since ")
+        has(out, "c10d        ok", "ready       failed: the store has been away for ")
         _, err = rdzvctl("status", "--timeout", "1s", server=relay, code=UNREACHABLE)
-        has(err, "has not answered, since it is not ready: the store is away since ")
+        has(err, "has not answered, since it is not ready: the store has been away for ")
 
 
 @case

@@ -150,6 +150,8 @@ def status_says_since_when_it_knows_of_rounds():
         with Rdzvd(token_flag(), data) as daemon:
             out, _ = rdzvctl("status", "JOB", server=daemon)
             check(re.search(r"EARLIER ROUNDS are known since the store was started, [0-9.]+m?s ago\n", out), out)
+            _, error = rdzvctl("why", "JOB", server=daemon, code=MISSING)
+            has(error, "no complete round of JOB has ended since the store was started")
 
 
 @case
@@ -305,7 +307,7 @@ def a_cancelled_job_is_left_and_not_broken():
         while "left" not in rdzvctl("runs", server=daemon)[0]:
             pass
         out, _ = rdzvctl("status", "JOB", server=daemon)
-        lines_in_order(out, "RUN JOB  left, ", "0 of 2 nodes", "none missing", "none of its agents is here")
+        lines_in_order(out, "RUN JOB  left, ", "0 of 2 nodes", "none missing", "all its agents have gone")
         check(re.search(r"^RUN JOB  left, round \d, for \d+s  ", out, re.M), out)
         agents[:] = [Peer(daemon.port)]
 

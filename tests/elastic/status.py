@@ -266,6 +266,9 @@ def the_status_names_the_writer_of_a_key_that_workers_wait_for():
         check(re.search(r"it is connected, and has asked nothing since \d\d:\d\d:\d\dZ", log), log)
         run = status_of(server.port)[0]  # torch sends no heartbeat while it waits for a key
         same([(n["addr"], n.get("silent", False)) for n in run["nodes"]], [("a", True), ("b", False)], "silent nodes")
+        agents[0].read()
+        run = status_of(server.port)[0]  # its heartbeat is old, and it has just asked
+        same([n.get("silent", False) for n in run["nodes"]], [False, False], "silent nodes")
 
 
 def hints_of(port, space="default"):

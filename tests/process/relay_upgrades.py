@@ -108,7 +108,7 @@ def a_store_that_is_too_new_refuses_and_clients_wait_for_another():
         store.daemon.wait_log("event=refused .*" + wanted)
         status, body = ask(relay.port, "/readyz?verbose")
         same(status, 200, "/readyz")
-        check(re.search("the store is away since .*the store refuses this relay: .*" + wanted, body), body)
+        check(re.search("the store has been away for .*the store refuses this relay: .*" + wanted, body), body)
         store.kill(signal.SIGTERM)
         store.start()
         same(p.number(), 2, "ADD")

@@ -38,6 +38,26 @@ static void done(const char *want)
     free(printed);
 }
 
+static void an_order_says_what_ends_it(void **state)
+{
+    static const struct ctl ctl = {.output = OUTPUT_TABLE};
+    cJSON *space = cJSON_Parse(
+        "{\"name\":\"s\",\"orders\":[{\"order\":\"evict\",\"node\":\"a\",\"ends\":\"gone\"},"
+        "{\"order\":\"drain\",\"node\":\"b\",\"until\":\"2026-11-20T21:00:18Z\"},"
+        "{\"order\":\"hold\",\"run\":\"J\",\"nodes\":8}]}");
+    FILE *out = open_memstream(&printed, &printed_len);
+
+    (void)state;
+    status_print_orders(out, &ctl, space, text_time_us("2026-11-20T21:00:00Z"));
+    fclose(out);
+    cJSON_Delete(space);
+    done("ORDERS of operators in the space s\n"
+         "  ORDER  ABOUT  UNTIL NODES  ENDS    RULES  FOR  BY  REASON\n"
+         "  evict  a      -            gone    -      -    -   -\n"
+         "  drain  b      -            in 18s  -      -    -   -\n"
+         "  hold   J      8            -       -      -    -   -\n");
+}
+
 static void missing_nodes_come_first(void **state)
 {
     (void)state;
@@ -120,18 +140,20 @@ static void workers_that_are_not_connected_are_counted(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char json[400], want[400] = "";
+        char json[500], want[400] = "";
 
         snprintf(json, sizeof json,
                  "{\"id\":\"J\",\"state\":\"complete\",\"workers\":8,\"workers_connected\":%s,"
-                 "\"since\":\"2026-11-20T20:%sZ\",\"nodes\":[{\"addr\":\"a\",\"pid\":41},{\"addr\":"
-                 "\"b\",\"pid\":7}]}",
+                 "\"since\":\"2026-11-20T20:%sZ\",\"nodes\":[{\"addr\":\"a\",\"pid\":41,"
+                 "\"role\":\"participant\"},{\"addr\":\"b\",\"pid\":7,\"role\":"
+                 "\"participant\"},{\"addr\":\"c\",\"pid\":8,\"role\":\"spare\"}]}",
                  rows[i].connected, rows[i].since);
         if (rows[i].says != NULL)
             snprintf(want, sizeof want,
                      "  WORKERS: %s To see each: py-spy dump -s --pid 41 on a, 7 on b\n",
                      rows[i].says);
         show_asked(json, OUTPUT_TABLE, rows[i].asked);
+        strncat(want, "  HERE: a, b\n  SPARE: c\n", sizeof want - strlen(want) - 1);
         assert_string_equal(strchr(strchr(printed, '\n') + 1, '\n') + 1, want);
         free(printed);
     }
@@ -225,6 +247,7 @@ int main(void)
         cmocka_unit_test(members_may_be_absent),
         cmocka_unit_test(an_unknown_minimum_or_maximum_is_not_shown_as_0),
         cmocka_unit_test(workers_that_are_not_connected_are_counted),
+        cmocka_unit_test(an_order_says_what_ends_it),
         cmocka_unit_test(five_hundred_and_twelve_nodes_fit),
         cmocka_unit_test(json_is_written_as_yaml),
     };

@@ -513,7 +513,7 @@ static void a_run_that_all_agents_have_left(void **state)
     assert_string_equal(str(json, "state"), "left");
     assert_string_equal(str(json, "since"), "1970-01-01T00:16:40Z");
     assert_int_equal(num(json, "missing_count"), 0);
-    assert_true(hints_at(json, "keys of an earlier run: none of its agents"));
+    assert_true(hints_at(json, "all its agents have gone"));
     cJSON_Delete(json);
     p.s.run.start = START_AWAITED; /* its agents may come back */
     json = status(&p);

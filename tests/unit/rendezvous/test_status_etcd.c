@@ -70,7 +70,7 @@ static void a_run_of_etcd_v2(void **state)
     scene_pass(s, 16000);
     json = shown_etcd(&r, scene_now_us(s));
     assert_int_equal(count(json, "missing"), 2); /* neither has sent a heartbeat */
-    assert_true(hints_at(json, "keys of an earlier run: none of its agents"));
+    assert_true(hints_at(json, "all its agents have gone"));
     cJSON_Delete(json);
 
     put(&r, changed(s, value, b_is_pruned), from_a, scene_now_us(s));
