@@ -102,8 +102,8 @@ static bool closes(const struct intent *in)
 
     if (in->from.closed || !in->to.closed)
         return false;
-    for (size_t i = 0; i < in->to.count; i++) {
-        const struct torch_node *node = &in->to.nodes[i], *old = torch_state_find(&in->from, node);
+    NODES_FOREACH(node, &in->to) {
+        const struct torch_node *old = torch_state_find(&in->from, node);
 
         if (old == NULL || !intent_same_place(node, old) ||
             (node != in->is && !same_beat(node, old)))

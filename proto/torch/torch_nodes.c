@@ -44,9 +44,9 @@ const char *node_role_text(const struct torch_node *node)
 
 const struct torch_node *node_of_rank(const struct torch_state *round, int64_t rank)
 {
-    for (size_t i = 0; i < round->count; i++) {
-        if (round->nodes[i].participant && round->nodes[i].rank == rank)
-            return &round->nodes[i];
+    NODES_FOREACH(node, round) {
+        if (node->participant && node->rank == rank)
+            return node;
     }
     return NULL;
 }

@@ -158,6 +158,13 @@ struct torch_node *torch_state_find(const struct torch_state *s, const struct to
     return found ? &s->nodes[place] : NULL;
 }
 
+bool torch_state_takes_part(const struct torch_state *s, const struct torch_node *who)
+{
+    const struct torch_node *node = torch_state_find(s, who);
+
+    return node != NULL && node->participant;
+}
+
 static bool make_node_room(struct torch_state *s)
 {
     size_t cap = s->cap + s->cap / 2 + 4;
@@ -204,8 +211,8 @@ size_t torch_state_participants(const struct torch_state *s)
 {
     size_t n = s->unnamed;
 
-    for (size_t i = 0; i < s->count; i++)
-        n += s->nodes[i].participant ? 1 : 0;
+    NODES_FOREACH(node, s)
+        n += node->participant;
     return n;
 }
 
@@ -213,8 +220,8 @@ size_t torch_state_waiting(const struct torch_state *s)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < s->count; i++)
-        n += s->nodes[i].waiting ? 1 : 0;
+    NODES_FOREACH(node, s)
+        n += node->waiting;
     return n;
 }
 
@@ -224,8 +231,8 @@ void torch_state_complete(struct torch_state *s)
 
     s->complete = true;
     s->has_deadline = false;
-    for (size_t i = 0; i < s->count; i++) {
-        if (s->nodes[i].participant)
-            s->nodes[i].rank = rank++;
+    NODES_FOREACH(node, s) {
+        if (node->participant)
+            node->rank = rank++;
     }
 }

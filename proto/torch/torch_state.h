@@ -94,6 +94,15 @@ int torch_node_compare(const struct torch_node *a, const struct torch_node *b);
 /* The node of that address, pid and local id, or NULL. Valid until the next insertion. */
 struct torch_node *torch_state_find(const struct torch_state *s, const struct torch_node *who);
 
+/* That node is a participant. */
+bool torch_state_takes_part(const struct torch_state *s, const struct torch_node *who);
+
+/* A loop over the nodes of a state. */
+#define NODES_FOREACH(node, state)                                                           \
+    for (struct torch_node *node = (state)->nodes,                                           \
+                           *node##_end = (state)->count == 0 ? node : node + (state)->count; \
+         node != node##_end; node++)
+
 /* How many participants there are: the size of the world, once the round is complete. */
 size_t torch_state_participants(const struct torch_state *s);
 /* How many nodes are on the wait list. */

@@ -38,8 +38,8 @@ static void write_host(struct writer *w, const struct torch_state *state, struct
     if (policy_names_host((struct slice){w->ptr, w->len}, host) ||
         w->len + TORCH_ADDR_MAX + 3 > w->cap)
         return;
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].participant && slice_equal(state->nodes[i].addr, host))
+    NODES_FOREACH(node, state) {
+        if (node->participant && slice_equal(node->addr, host))
             return;
     }
     json_item(w, host);
@@ -54,9 +54,9 @@ static void keep_hosts(const struct live_run *live, bool is_done, int64_t at_us)
     uint8_t hosts[HOSTS_MAX];
     struct writer w = {.ptr = hosts, .cap = sizeof hosts};
 
-    for (size_t i = 0; is_done && i < state->count; i++) {
-        if (!loss_is_mark(&state->nodes[i]))
-            write_host(&w, state, state->nodes[i].addr);
+    NODES_FOREACH(node, state) {
+        if (is_done && !loss_is_mark(node))
+            write_host(&w, state, node->addr);
     }
     TAILQ_FOREACH(l, &live->history.losses, entry) {
         if (is_done) /* of host/pid/local id */

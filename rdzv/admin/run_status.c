@@ -169,9 +169,7 @@ static void add_gone(const struct run_facts *f, struct run_survey *out)
 {
     const struct torch_state *gone = &f->view->absent, *state = &f->view->state;
 
-    for (size_t i = 0; i < gone->count; i++) {
-        const struct torch_node *node = &gone->nodes[i];
-
+    NODES_FOREACH(node, gone) {
         if (node_role(torch_state_find(state, node)) != NULL || is_between_rounds(f, node))
             continue;
         add_missing(f, out->missing.count < out->missing_count ? &out->missing : &out->gone, node);
@@ -208,9 +206,9 @@ void run_status_survey(const struct run_facts *f, struct run_survey *out)
 
     memset(out, 0, offsetof(struct run_survey, missing));
     out->missing.count = out->gone.count = 0;
-    for (size_t i = 0; i < v->state.count; i++) {
-        if (run_status_counts(f, &v->state.nodes[i]))
-            count_node(f, &v->state.nodes[i], out);
+    NODES_FOREACH(node, &v->state) {
+        if (run_status_counts(f, node))
+            count_node(f, node, out);
     }
     there = out->participants + out->waiting;
     if (v->state.closed || is_left(f) || (f->run != NULL && f->run->orders.word == ORDER_HOLD))
@@ -302,9 +300,7 @@ static void hint_orders(const struct run_facts *f, struct hints *h)
     ends = (time_t)(f->run->orders.ends_us / 1000000);
     if (ends != 0 && gmtime_r(&ends, &utc) != NULL)
         strftime(until, sizeof until, " until %Y-%m-%d %H:%M:%SZ", &utc);
-    for (size_t i = 0; i < state->count; i++) {
-        const struct torch_node *node = &state->nodes[i];
-
+    NODES_FOREACH(node, state) {
         if (node_role(node) == NULL || loss_is_mark(node) || !run_keeps_out(f->run, node))
             continue;
         count++;
@@ -442,11 +438,8 @@ static void hint_awaited(const struct run_facts *f, struct hints *h)
 
     if (f->awaited_ms == 0)
         return;
-    for (size_t i = 0; i < f->view->state.count; i++) {
-        const struct torch_node *node = &f->view->state.nodes[i];
-
+    NODES_FOREACH(node, &f->view->state)
         unclaimed += run_status_counts(f, node) && !f->look(f, node).connected;
-    }
     if (unclaimed > f->agents_unnamed)
         run_status_hint(
             h,

@@ -130,9 +130,7 @@ static void find_agents(const struct run *run, const struct entry *at, uint64_t 
     const struct torch_state *round = &run->view.last_completed;
     uint64_t found = 0;
 
-    for (size_t i = 0; i < round->count; i++) {
-        const struct torch_node *node = &round->nodes[i];
-
+    NODES_FOREACH(node, round) {
         if (!node->participant || waits_for(run_agent_of(run, node), at))
             continue;
         found++;
@@ -150,8 +148,7 @@ static uint64_t find_ranks(const struct barrier_list *list, const struct barrier
     struct slice key = entry_key(b->at);
     uint64_t found = 0;
 
-    for (size_t i = 0; i < round->count; i++) {
-        const struct torch_node *node = &round->nodes[i];
+    NODES_FOREACH(node, round) {
         char text[KEY_MAX + 32];
         int len;
 
@@ -243,8 +240,7 @@ size_t status_find_places(const struct run *run, const struct keymap *keys,
     const struct torch_state *round = &run->view.last_completed;
     size_t count = 0;
 
-    for (size_t i = 0; i < round->count; i++) {
-        const struct torch_node *node = &round->nodes[i];
+    NODES_FOREACH(node, round) {
         const struct agent *a = run_agent_of(run, node);
         const struct conn *c = a == NULL ? NULL : conn_of(a);
 

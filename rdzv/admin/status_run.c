@@ -226,9 +226,9 @@ static uint64_t write_all_nodes(struct writer *w, const struct run_facts *f,
         account_request(ACCOUNT_ANSWERS, account_class_of(size), size);
     uint64_t listed;
 
-    for (size_t i = 0; nodes != NULL && i < state->count; i++) {
-        if (run_status_counts(f, &state->nodes[i]))
-            nodes[count++] = &state->nodes[i];
+    NODES_FOREACH(node, state) {
+        if (nodes != NULL && run_status_counts(f, node))
+            nodes[count++] = node;
     }
     if (nodes != NULL)
         qsort(nodes, count, sizeof *nodes, compare_ranks);

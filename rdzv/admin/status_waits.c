@@ -226,9 +226,8 @@ void status_waits_write_run(struct writer *w, const struct engine_space *space,
                                        ? NULL
                                        : space_keys(space->store, run->view.record.worker_store);
     struct waits all = {.engine = engine, .run = run, .barriers = {.space = space, .run = run}};
-    const struct agent *a;
 
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         const struct waiter *waiter = c10d_session(conn_of(a))->waiter;
 
         if (waiter != NULL)

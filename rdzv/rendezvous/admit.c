@@ -66,13 +66,11 @@ static bool may_be_admitted(const struct step *s, const struct agent *a,
 static bool are_all_here(const struct step *s, size_t nodes)
 {
     const struct run *run = s->run;
-    const struct torch_state *state = &run->view.state;
     bool have_room = false;
 
     if (nodes != steering_agents(run))
         return false;
-    for (size_t i = 0; i < state->count; i++) {
-        const struct torch_node *node = &state->nodes[i];
+    NODES_FOREACH(node, &run->view.state) {
         const struct agent *a;
 
         if (!node->participant && !node->waiting)

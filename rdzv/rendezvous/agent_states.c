@@ -56,26 +56,22 @@ void agent_set_line(struct agent *a, enum agent_line next)
 
 /* --- Its request that is answered later. --- */
 
+/* The hold of a write that is done, so that only its answer waits. */
+static bool is_done(enum agent_held held)
+{
+    return held == HELD_LONG_ANSWER || held == HELD_LATE;
+}
+
+static enum agent_held released(enum agent_held held)
+{
+    return is_done(held) ? HELD_RELEASED_ANSWER : HELD_RELEASED;
+}
+
 static void set_held(struct run *run, struct agent *a, enum agent_held next)
 {
-    const unsigned released = MOVE(HELD_RELEASED) | MOVE(HELD_NONE);
-    const unsigned legal[HELD_KINDS] = {
-        [HELD_NONE] = MOVE(HELD_LONG) | MOVE(HELD_LONG_ANSWER) | MOVE(HELD_LATE) |
-                      MOVE(HELD_GATHERED) | MOVE(HELD_SHIFTED) | MOVE(HELD_NUMBER) |
-                      MOVE(HELD_JOIN) | MOVE(HELD_REJOIN),
-        [HELD_LONG] = released,
-        [HELD_LONG_ANSWER] = MOVE(HELD_RELEASED_ANSWER) | MOVE(HELD_NONE),
-        [HELD_LATE] = MOVE(HELD_RELEASED_ANSWER) | MOVE(HELD_NONE),
-        [HELD_GATHERED] = released,
-        [HELD_SHIFTED] = released,
-        [HELD_NUMBER] = released,
-        [HELD_JOIN] = released,
-        [HELD_REJOIN] = released,
-        [HELD_RELEASED] = MOVE(HELD_NONE),
-        [HELD_RELEASED_ANSWER] = MOVE(HELD_NONE),
-    };
-
-    assert(legal[a->held] & MOVE(next));
+    assert(a->held == HELD_NONE
+               ? next != HELD_NONE && next < HELD_RELEASED
+               : next == HELD_NONE || (agent_is_held(a) && next == released(a->held)));
     if (a->held != HELD_NONE)
         run->held[a->held]--;
     if (next != HELD_NONE)
@@ -87,11 +83,6 @@ void agent_drop_held(struct run *run, struct agent *a)
 {
     if (a->held != HELD_NONE)
         set_held(run, a, HELD_NONE);
-}
-
-static bool is_done(enum agent_held held)
-{
-    return held == HELD_LONG_ANSWER || held == HELD_LATE;
 }
 
 enum agent_held agent_note_asked(struct run *run, struct agent *a, bool writes, uint64_t now_ms)
@@ -123,17 +114,15 @@ bool agent_release(struct step *s, struct agent *a)
         step_catch_up(s);
     if (step_agent(s, POLICY_RESUME, a) == &s->out->lost)
         return false;
-    set_held(s->run, a, is_done(a->held) ? HELD_RELEASED_ANSWER : HELD_RELEASED);
+    set_held(s->run, a, released(a->held));
     return true;
 }
 
 void agent_release_all(struct step *s, enum agent_held why, size_t most)
 {
-    struct agent *a;
-
     if (s->run->held[why] == 0)
         return;
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
+    AGENTS_FOREACH(a, &s->run->agents) {
         if (most == 0 || s->run->held[why] == 0)
             return;
         most -= a->held == why && agent_release(s, a);

@@ -137,8 +137,8 @@ static bool are_others_lost(const struct run *run)
 
     if (then->round != run->finishing.round || run->start != START_OVER)
         return false;
-    for (size_t i = 0; i < then->count; i++) {
-        if (may_still_finish(run, &then->nodes[i]))
+    NODES_FOREACH(node, then) {
+        if (may_still_finish(run, node))
             return false;
     }
     return true;

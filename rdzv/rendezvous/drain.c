@@ -19,8 +19,10 @@ static const char *const drain_keys[] = {"/rdzvd/drain", "/default_pg/0//rdzvd/d
 
 static bool is_in_run(const struct cordons *drains, const struct run_view *v)
 {
-    for (size_t i = 0; drains->count != 0 && i < v->state.count; i++) {
-        if (v->state.nodes[i].participant && cordons_have(drains, v->state.nodes[i].addr))
+    if (drains->count == 0)
+        return false;
+    NODES_FOREACH(node, &v->state) {
+        if (node->participant && cordons_have(drains, node->addr))
             return true;
     }
     return false;

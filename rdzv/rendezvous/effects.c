@@ -212,9 +212,7 @@ static bool same_relay(const struct conn *a, const struct conn *b)
 
 static bool has_agent_at_relay(const struct run *run, const struct conn *c)
 {
-    const struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         if (a->relayed && a->origin != ORIGIN_TOOL && same_relay(conn_of(a), c))
             return true;
     }
@@ -250,9 +248,7 @@ static bool has_relay_alone(const struct agent *a)
 
 static bool has_relays_alone(const struct run *run)
 {
-    const struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         if (a->relayed && !has_relay_alone(a))
             return false;
     }

@@ -23,9 +23,7 @@ void forget_end_run(struct step *s)
 /* Torch's agents would wait for the run's keys for a minute, and end then. */
 static void end_agents(struct step *s, const struct agent_list *agents, const char *reason)
 {
-    struct agent *a;
-
-    TAILQ_FOREACH(a, agents, entry)
+    AGENTS_FOREACH(a, agents)
         step_close(s, a, reason, s->run->view.id);
 }
 

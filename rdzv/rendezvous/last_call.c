@@ -104,11 +104,7 @@ static int64_t latest_us(const struct step *s)
 
 static bool does_any_wait(const struct run *run)
 {
-    const struct torch_state *state = &run->view.state;
-
-    for (size_t i = 0; i < state->count; i++) {
-        const struct torch_node *node = &state->nodes[i];
-
+    NODES_FOREACH(node, &run->view.state) {
         if ((node->waiting || node->redundant) && !steering_keeps_out(run, node))
             return true;
     }

@@ -59,9 +59,7 @@ static void release_all(struct step *s)
  * nothing, and sleep for a second. */
 static void release_one(struct step *s)
 {
-    struct agent *a;
-
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
+    AGENTS_FOREACH(a, &s->run->agents) {
         if (!is_held(a))
             continue;
         agent_release(s, a);
@@ -102,7 +100,6 @@ void long_poll_check(struct step *s)
 void long_poll_on_tick(struct step *s)
 {
     struct run *run = s->run;
-    struct agent *a;
 
     if (!is_any_held(run))
         return;
@@ -112,7 +109,7 @@ void long_poll_on_tick(struct step *s)
     }
     if (last_call_is_over(s, 0))
         release_one(s);
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         if (is_held(a) &&
             ((!run->view.state.complete && !run_takes_part(run, a)) || /* it must join itself */
              clock_elapsed_ms(a->held_since_ms, s->now->ms) >= LONG_MS))

@@ -138,11 +138,9 @@ void loss_end_run(struct step *s)
  * request has come by it since. */
 static bool is_there_otherwise(struct run *run, struct agent *gone)
 {
-    struct agent *a;
-
     if (gone->naming != NAMING_LISTED)
         return true;
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         if (a != gone && agent_has_node(a) && a->link == LINK_HERE &&
             agent_clock_is_same(a, gone) && torch_node_compare(&a->node, &gone->node) == 0)
             return run_list_again(run, gone, a);
@@ -276,12 +274,13 @@ static void set_aside(struct step *s, struct torch_state *next, struct torch_nod
 void loss_set_aside(struct step *s, bool meets)
 {
     struct torch_state *next = step_is_open(s) ? step_edit(s) : NULL;
-    bool trains = next != NULL && next->complete && !meets, missed = false;
+    bool trains, missed = false;
     size_t moved = 0;
 
-    for (size_t i = 0; next != NULL && i < next->count; i++) {
-        struct torch_node *node = &next->nodes[i];
-
+    if (next == NULL)
+        return;
+    trains = next->complete && !meets;
+    NODES_FOREACH(node, next) {
         if (loss_is_mark(node) || !(node->waiting || (node->participant && !trains)) ||
             !(node->participant && next->complete ? steering_keeps_out(s->run, node)
                                                   : steering_lacks_place(s->run, node)))
@@ -308,9 +307,7 @@ static size_t take_out_absent(const struct run *run, struct torch_state *state)
 {
     size_t gone = 0;
 
-    for (size_t i = 0; i < state->count; i++) {
-        struct torch_node *node = &state->nodes[i];
-
+    NODES_FOREACH(node, state) {
         if (node_role(node) == NULL || run_agent_of(run, node) != NULL || loss_is_mark(node))
             continue;
         loss_take_out(state, node);
@@ -389,10 +386,8 @@ static bool is_overdue(const struct step *s, const struct torch_node *node, uint
 
 static bool is_any_overdue(const struct step *s, uint64_t patience_ms)
 {
-    const struct torch_state *state = &s->run->view.state;
-
-    for (size_t i = 0; i < state->count; i++) {
-        if (is_overdue(s, &state->nodes[i], patience_ms))
+    NODES_FOREACH(node, &s->run->view.state) {
+        if (is_overdue(s, node, patience_ms))
             return true;
     }
     return false;
@@ -423,12 +418,12 @@ void loss_drop_silent(struct step *s)
     if (!step_is_open(s) || patience == UINT64_MAX || run->agent_count == 0 ||
         !is_any_overdue(s, patience) || (next = step_edit(s)) == NULL)
         return;
-    for (size_t i = 0; i < next->count; i++) {
-        if (!is_overdue(s, &next->nodes[i], patience))
+    NODES_FOREACH(node, next) {
+        if (!is_overdue(s, node, patience))
             continue;
-        note_silent(s, &next->nodes[i]);
-        missed = missed || is_missed(run, next, &next->nodes[i]);
-        loss_take_out(next, &next->nodes[i]);
+        note_silent(s, node);
+        missed = missed || is_missed(run, next, node);
+        loss_take_out(next, node);
     }
     put_without(s, missed,
                 run->settings->silent_node_ms != 0

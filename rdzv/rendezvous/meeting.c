@@ -116,9 +116,8 @@ static uint64_t longest_wait_ms(struct run *run)
 {
     uint64_t most_ms = loss_lacks_nodes(run, &run->view.state) && !may_any_return(run) ? 1 : 0;
     uint64_t start_ms = 0, least_ms = 0;
-    const struct agent *a;
 
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         uint64_t own_ms = pace_interval_ms(a);
 
         if (!is_awaited(run, a))
@@ -184,11 +183,10 @@ static void gather(struct step *s)
 void meeting_release(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
-    struct agent *a;
 
     if (s->run->held[HELD_GATHERED] == 0)
         return;
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
+    AGENTS_FOREACH(a, &s->run->agents) {
         if (a->held == HELD_GATHERED &&
             (m->phase != MEETING_GATHERS || starts_workers(s->run, a)) && agent_release(s, a)) {
             pace_note_released(a, s->now->ms);
@@ -199,10 +197,9 @@ void meeting_release(struct step *s)
 
 static size_t count_late(const struct run *run, uint64_t now_ms)
 {
-    const struct agent *a;
     size_t late = 0;
 
-    TAILQ_FOREACH(a, &run->agents, entry)
+    AGENTS_FOREACH(a, &run->agents)
         late += !is_gathered(run, a, now_ms) && is_awaited(run, a);
     return late;
 }
@@ -270,7 +267,7 @@ bool meeting_should_hold(struct step *s, struct agent *a)
         m->until_ms = s->now->ms + longest_wait_ms(s->run);
     }
     agent_hold(s, a, HELD_GATHERED);
-    pace_note_held(a, s->now->ms);
+    a->pace.may_beat = pace_may_beat(&a->pace, s->now->ms);
     if (!are_all_gathered(s))
         return true;
     agent_drop_held(s->run, a);

@@ -262,9 +262,7 @@ struct operator_nodes operator_count_nodes(const struct engine_space *space, str
 
     snprintf(text, sizeof text, "%.*s", (int)pattern.len, (const char *)pattern.ptr);
     for (v = rendezvous_next(space, NULL); v != NULL; v = rendezvous_next(space, v)) {
-        for (size_t i = 0; i < v->state.count; i++) {
-            const struct torch_node *node = &v->state.nodes[i];
-
+        NODES_FOREACH(node, &v->state) {
             if (node_role(node) == NULL || loss_is_mark(node) ||
                 !topology_matches(text, node->addr))
                 continue;

@@ -99,11 +99,6 @@ void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms)
     p->asked_ms = now_ms;
 }
 
-void pace_note_held(struct agent *a, uint64_t now_ms)
-{
-    a->pace.may_beat = pace_may_beat(&a->pace, now_ms);
-}
-
 void pace_note_released(struct agent *a, uint64_t now_ms)
 {
     a->pace.polled_ms = a->pace.may_beat ? 0 : now_ms;
@@ -185,19 +180,15 @@ bool pace_should_hold(struct step *s, struct agent *a)
 
 void pace_forget_shifts(struct run *run)
 {
-    struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry)
+    AGENTS_FOREACH(a, &run->agents)
         a->pace.shifts = 0;
 }
 
 void pace_on_tick(struct step *s)
 {
-    struct agent *a;
-
     if (s->run->held[HELD_SHIFTED] == 0)
         return;
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
+    AGENTS_FOREACH(a, &s->run->agents) {
         if (a->held != HELD_SHIFTED || clock_elapsed_ms(a->held_since_ms, s->now->ms) < SHIFT_MS ||
             !agent_release(s, a))
             continue;

@@ -246,9 +246,8 @@ void steering_begin_empty(struct step *s, struct agent *a, const struct intent *
 bool steering_lacks_place(const struct run *run, const struct torch_node *node);
 /* An agent takes so many nodes for MAX. */
 void steering_note_max(struct run *run, uint64_t nodes);
-/* Sets run.is_shut and run.keeps_places, and ends a hold that has the nodes that it waits for. The
- * second also makes spares of nodes that wait or have joined, and have no place now. */
-void steering_note(struct step *s);
+/* Sets run.is_shut and run.keeps_places, ends a hold that has the nodes that it waits for, and
+ * makes spares of nodes that wait or have joined, and have no place now. */
 void steering_check(struct step *s);
 /* Answers RUN_ORDERED. */
 void steering_on_order(struct step *s, const struct policy_event *event);
@@ -324,9 +323,7 @@ void meeting_release(struct step *s);
 void pace_note_seen(const struct run *run, struct agent *a, uint64_t now_ms);
 void pace_note_get(const struct run *run, struct agent *a, uint64_t now_ms);
 void pace_note_write(const struct run *run, struct agent *a, uint64_t now_ms);
-/* Its poll is held for a meeting; no more; it was away; it has left the complete round by itself.
- */
-void pace_note_held(struct agent *a, uint64_t now_ms);
+/* Its poll is held for a meeting no more; it was away; it has left the complete round by itself. */
 void pace_note_released(struct agent *a, uint64_t now_ms);
 void pace_note_back(struct agent *a);
 void pace_note_left(struct agent *a, uint64_t now_ms);

@@ -79,9 +79,7 @@ static bool is_elsewhere(const struct agent *a, const struct run *run)
  * one began as torch's agents do and sent a request of late, another one counts for the node. */
 static void look_at_all_agents(const struct run *run, struct run_facts *out)
 {
-    const struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         bool lives = a->naming == NAMING_SHADOWED && agent_is_introduced(a) &&
                      clock_elapsed_ms(a->heard_ms, out->lived_ms) < TORCH_DEAD_MS;
         const struct agent *listed = lives ? run_agent_of(run, &a->node) : NULL;

@@ -94,9 +94,9 @@ static size_t write_kept(struct slice kept, const struct torch_state *round, uin
     size_t len = 0, more = KEPT_MORE + torch_state_participants(round);
     struct torch_node was, *named;
 
-    for (size_t i = 0; i < round->count; i++) {
-        if (round->nodes[i].participant)
-            len += put_kept(out + len, &round->nodes[i]);
+    NODES_FOREACH(node, round) {
+        if (node->participant)
+            len += put_kept(out + len, node);
     }
     for (; more > 0 && next_kept(&kept, &was); more--) {
         if (count_named(round, was.addr, &named) == 0)
@@ -111,8 +111,8 @@ bool ranks_keep(struct slice *kept, const struct torch_state *round)
     uint8_t *bytes;
     size_t len;
 
-    for (size_t i = 0; i < round->count; i++)
-        room += KEPT_HEAD + round->nodes[i].addr.len;
+    NODES_FOREACH(node, round)
+        room += KEPT_HEAD + node->addr.len;
     bytes = account_heap_request(ACCOUNT_RUNS, account_class_of(room), room);
     if (bytes == NULL)
         return false;
@@ -172,8 +172,7 @@ static void take_seats(struct ranking *r, const struct policy_settings *s, const
     bool has_domains = s->rank_order == RANKS_KEEP || s->rank_order == RANKS_TABLE;
     size_t count = 0;
 
-    for (size_t i = 0; i < next->count; i++) {
-        struct torch_node *node = &next->nodes[i];
+    NODES_FOREACH(node, next) {
         const struct agent *a = run == NULL || !has_domains ? NULL : run_agent_of(run, node);
 
         if (!node->participant)

@@ -177,11 +177,10 @@ void rejoin_reject_overdue(struct step *s)
     struct run *run = s->run;
     uint64_t count = 0;
     const char *why;
-    struct agent *a;
 
     if (!is_closed(run) && !run->awaits_others)
         rejoin_release_waiting(s);
-    TAILQ_FOREACH(a, &run->rejoining, entry) {
+    AGENTS_FOREACH(a, &run->rejoining) {
         if (a->held != HELD_REJOIN ||
             clock_elapsed_ms(a->rejoins_since_ms, s->now->ms) < run->settings->closed_run_wait_ms ||
             !agent_release(s, a))

@@ -14,9 +14,7 @@ static void enter_round(struct run *run, struct agent *a)
 /* All agents of the round that has just been completed have the same workers from now on. */
 static void begin_round(struct run *run)
 {
-    struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         const struct torch_node *node = run_node_of(run, a);
 
         if (node != NULL && node->participant)
@@ -28,10 +26,7 @@ static void begin_round(struct run *run)
 
 static bool was_participant(const struct step *s, const struct agent *a)
 {
-    const struct torch_node *node =
-        agent_has_node(a) ? torch_state_find(&s->run->view.before, &a->node) : NULL;
-
-    return node != NULL && node->participant;
+    return agent_has_node(a) && torch_state_takes_part(&s->run->view.before, &a->node);
 }
 
 /* It has taken participants out of the complete round, and not only left that by itself: silent

@@ -16,9 +16,9 @@
 
 static void admit_all(struct torch_state *next)
 {
-    for (size_t i = 0; i < next->count; i++) {
-        next->nodes[i].participant = next->nodes[i].participant || next->nodes[i].waiting;
-        next->nodes[i].waiting = false;
+    NODES_FOREACH(node, next) {
+        node->participant = node->participant || node->waiting;
+        node->waiting = false;
     }
 }
 
@@ -31,9 +31,7 @@ static void make_spare(const struct torch_state *next, struct torch_node *node)
 
 bool round_is_new(const struct run *run, const struct torch_node *node)
 {
-    const struct torch_node *was = torch_state_find(&run->view.last_completed, node);
-
-    return was == NULL || !was->participant;
+    return !torch_state_takes_part(&run->view.last_completed, node);
 }
 
 /* A new node before one of the last round, then the higher rank. Rank 0 stays: see ranks.c. */
@@ -54,9 +52,7 @@ static bool cut(const struct run *run, struct torch_state *next)
     for (; nodes > size; nodes--) {
         struct torch_node *least = NULL;
 
-        for (size_t i = 0; i < next->count; i++) {
-            struct torch_node *node = &next->nodes[i];
-
+        NODES_FOREACH(node, next) {
             if (node->participant && (least == NULL || gives_way(run, node, least)))
                 least = node;
         }
@@ -69,8 +65,7 @@ static bool cut(const struct run *run, struct torch_state *next)
 /* As torch leaves it that comes now. One without a redundancy list has no heartbeat either. */
 static void make_spares(const struct run *run, struct torch_state *next)
 {
-    for (size_t i = 0; i < next->count; i++) {
-        struct torch_node *node = &next->nodes[i];
+    NODES_FOREACH(node, next) {
         const struct agent *a = node->waiting ? run_agent_of(run, node) : NULL;
 
         if (a != NULL && a->line != LINE_PUT) /* it knows that it waits */

@@ -109,17 +109,13 @@ struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
 
 bool run_takes_part(const struct run *run, const struct agent *a)
 {
-    const struct torch_node *node = run_node_of(run, a);
-
-    return node != NULL && node->participant;
+    return agent_has_node(a) && torch_state_takes_part(&run->view.state, &a->node);
 }
 
 bool run_has_agent(const struct run *run, const struct agent *but,
                    bool (*is_so)(const struct run *run, const struct agent *a))
 {
-    const struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         if (a != but && is_so(run, a))
             return true;
     }

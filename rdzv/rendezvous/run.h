@@ -5,6 +5,10 @@
 #include "rdzv/config/elastic_settings.h"
 #include "rdzv/rendezvous/agent.h"
 
+/* A loop over the agents of a list of the run. */
+#define AGENTS_FOREACH(a, list) \
+    for (struct agent *a = TAILQ_FIRST(list); a != NULL; a = TAILQ_NEXT(a, entry))
+
 /* Agents that are about to join the open round: see numbers.c. */
 struct numbers {
     struct agent_list agents; /* that have a number, the lowest first */

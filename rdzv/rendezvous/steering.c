@@ -76,22 +76,19 @@ static bool is_any_kept_out(const struct run *run)
 size_t steering_agents(const struct run *run)
 {
     size_t aside = 0;
-    const struct agent *a;
 
     if (run->keeps_places)
         return run->max_nodes;
     if (!is_any_kept_out(run))
         return run->agent_count;
-    TAILQ_FOREACH(a, &run->agents, entry)
+    AGENTS_FOREACH(a, &run->agents)
         aside += steering_is_aside(run, a, run_node_of(run, a));
     return run->agent_count - aside;
 }
 
 bool steering_is_any_outside(const struct run *run, bool with_group)
 {
-    const struct agent *a;
-
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         const struct torch_node *node = run_node_of(run, a);
 
         if ((node == NULL || !node->participant) && (a->group.count != 0 || !with_group) &&
@@ -106,8 +103,10 @@ static size_t count_kept_out(const struct run *run, const struct torch_state *st
 {
     size_t count = 0;
 
-    for (size_t i = 0; is_any_kept_out(run) && i < state->count; i++)
-        count += state->nodes[i].participant && steering_keeps_out(run, &state->nodes[i]);
+    if (!is_any_kept_out(run))
+        return 0;
+    NODES_FOREACH(node, state)
+        count += node->participant && steering_keeps_out(run, node);
     return count;
 }
 
@@ -290,10 +289,9 @@ static void learn_max(struct run *run, const struct agent *a)
 /* Nodes that are here, and have a place for their groups. One of them may know MAX. */
 static uint64_t count_here(struct step *s)
 {
-    const struct agent *a;
     uint64_t here = 0;
 
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
+    AGENTS_FOREACH(a, &s->run->agents) {
         learn_max(s->run, a);
         here += is_here(s, a) && a->lacks_group == NULL;
     }
@@ -321,13 +319,12 @@ void steering_note_groups(struct step *s, bool again)
     const struct topology *table = run->start == START_OVER ? run->settings->topology : NULL;
     size_t lines = 0;
     uint32_t *needs;
-    struct agent *a;
     uint64_t room;
 
     if (run->rules.group == 0 && !run->lacks_groups)
         return;
     run->lacks_groups = false;
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         learn_max(run, a);
         a->lacks_group = NULL;
         if (again || a->group.count == 0)
@@ -340,7 +337,7 @@ void steering_note_groups(struct step *s, bool again)
         return;
     memset(needs, 0, lines * sizeof *needs);
     room = run->max_nodes == 0 ? UINT64_MAX : run->max_nodes;
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         uint32_t in = trains(run, a);
 
         room -= in && room != 0;
@@ -348,7 +345,7 @@ void steering_note_groups(struct step *s, bool again)
             needs[a->group.own] += (needs[a->group.own] == 0 ? 2 : 1) - in;
     }
     for (int pass = 0; pass < 4; pass++) {
-        TAILQ_FOREACH(a, &run->agents, entry) {
+        AGENTS_FOREACH(a, &run->agents) {
             if (!agent_has_node(a) || (a->group.count == 0) != (pass >= 2) ||
                 round_is_new(run, &a->node) != (pass % 2 == 1))
                 continue;
@@ -362,11 +359,10 @@ bool policy_can_spare(const struct run *run, struct slice host)
 {
     struct topology_group group = topology_group(run->settings->topology, host, run->rules.group);
     uint64_t least = run->enough, here = 0;
-    const struct agent *a;
 
     if (least == 0)
         least = run->view.completed_participants;
-    TAILQ_FOREACH(a, &run->agents, entry)
+    AGENTS_FOREACH(a, &run->agents)
         here += a->naming == NAMING_LISTED && a->link == LINK_HERE && !a->closes &&
                 !steering_keeps_out(run, &a->node) && !slice_equal(a->node.addr, host) &&
                 (group.count == 0 || a->group.count == 0 || a->group.first != group.first);
@@ -416,11 +412,10 @@ static bool may_keep_places(const struct run *run)
 /* The node takes part, or its agent may be about to ask for a place. */
 static bool may_take_part(const struct step *s, const struct torch_node *was)
 {
-    const struct torch_node *node = torch_state_find(&s->run->view.state, was);
     const struct agent *a = run_agent_of(s->run, was);
 
-    return !steering_keeps_out(s->run, was) &&
-           ((node != NULL && node->participant) || (a != NULL && !a->closes && polls(s, a)));
+    return !steering_keeps_out(s->run, was) && (torch_state_takes_part(&s->run->view.state, was) ||
+                                                (a != NULL && !a->closes && polls(s, a)));
 }
 
 static struct slice domain_of(const struct run *run, const struct torch_node *node)
@@ -435,10 +430,10 @@ static struct slice domain_of(const struct run *run, const struct torch_node *no
 /* Gives a free place, of a node of that domain, to another node. False: there is none. */
 static bool give_place(struct step *s, struct slice domain)
 {
-    struct agent *a, *best = NULL;
+    struct agent *best = NULL;
     size_t most = 0, common;
 
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
+    AGENTS_FOREACH(a, &s->run->agents) {
         if (a->naming != NAMING_LISTED || a->has_place || !round_is_new(s->run, &a->node) ||
             !may_take_part(s, &a->node))
             continue;
@@ -453,15 +448,12 @@ static bool give_place(struct step *s, struct slice domain)
 /* False: there are places for all. */
 static bool share_places(struct step *s)
 {
-    const struct torch_state *then = &s->run->view.last_completed;
     uint64_t unused = s->run->max_nodes - s->run->view.completed_participants;
-    struct agent *a;
 
-    TAILQ_FOREACH(a, &s->run->agents, entry)
+    AGENTS_FOREACH(a, &s->run->agents)
         a->has_place = false;
-    for (size_t i = 0; i < then->count; i++) {
-        if (then->nodes[i].participant && !may_take_part(s, &then->nodes[i]) &&
-            !give_place(s, domain_of(s->run, &then->nodes[i])))
+    NODES_FOREACH(was, &s->run->view.last_completed) {
+        if (was->participant && !may_take_part(s, was) && !give_place(s, domain_of(s->run, was)))
             return false;
     }
     while (unused > 0 && give_place(s, (struct slice){0}))
@@ -494,7 +486,8 @@ static void end_hold(struct step *s)
         orders->word = ORDER_NONE;
 }
 
-void steering_note(struct step *s)
+/* As steering_check(), but makes no spares. */
+static void note_order(struct step *s)
 {
     end_hold(s);
     s->run->is_shut = is_shut(s);
@@ -505,7 +498,7 @@ void steering_check(struct step *s)
 {
     const struct run_view *v = &s->run->view;
 
-    steering_note(s);
+    note_order(s);
     if ((s->run->is_shut || s->run->lacks_groups ||
          (s->run->keeps_places && s->run->places_at_ms == s->now->lived_ms)) && /* just found out */
         (v->waiting != 0 || (!v->state.complete && v->participants != 0)))
@@ -530,7 +523,7 @@ enum steering_verdict steering_judge(struct step *s, struct agent *a, const stru
     case INTENT_SPARE:
         if (!note_max_is_at_most(s->run, a, in->shown))
             return STEERING_REFUSES;
-        steering_note(s); /* with its MAX */
+        note_order(s); /* with its MAX */
         return steering_lacks_place(s->run, &in->own) ? STEERING_ALLOWS : STEERING_REFUSES;
     case INTENT_WAIT:
         note_max_is_above(s, a, in->shown);
@@ -573,9 +566,7 @@ void steering_begin_empty(struct step *s, struct agent *a, const struct intent *
 /* A participant ends when it leaves its round together with the others: loss_set_aside(). */
 static void end_agents(struct step *s, const char *pattern)
 {
-    struct agent *a;
-
-    TAILQ_FOREACH(a, &s->run->agents, entry) {
+    AGENTS_FOREACH(a, &s->run->agents) {
         const struct torch_node *node = run_node_of(s->run, a);
 
         if (!agent_has_node(a) || !topology_matches(pattern, a->node.addr))
@@ -590,7 +581,7 @@ void steering_on_order(struct step *s, const struct policy_event *event)
 {
     s->run->places_at_ms = 0;
     steering_note_groups(s, true);
-    steering_note(s); /* a hold may be over at once */
+    note_order(s); /* a hold may be over at once */
     switch (event->order) {
     case RUN_ORDER_RESTART:
         loss_restart(s);

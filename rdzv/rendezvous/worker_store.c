@@ -119,10 +119,10 @@ static const char *keep_record(struct step *s, const struct view_record *record)
  * NULL: it is not known. */
 static struct agent *find_witness(const struct run *run, bool own_port)
 {
-    struct agent *a, *found = NULL;
+    struct agent *found = NULL;
     int least = INT_MAX;
 
-    TAILQ_FOREACH(a, &run->agents, entry) {
+    AGENTS_FOREACH(a, &run->agents) {
         bool loopback = strncmp(a->local_host, "127.", 4) == 0 || strcmp(a->local_host, "::1") == 0;
         int doubts = (own_port && a->relayed ? 2 : 0) + (loopback ? 1 : 0);
 
