@@ -1,4 +1,5 @@
-/* Lists as of sys/queue.h, which glibc has without the loop whose body may take items off. */
+/* Loops over lists: those of sys/queue.h, which glibc has without the loop whose body may take
+ * items off, and arrays. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,3 +10,12 @@
     for ((item) = TAILQ_FIRST(list); (item) != NULL && ((next) = TAILQ_NEXT(item, entry), true); \
          (item) = (next))
 #endif
+
+/* Loops over the items of an array, and of an array of pointers. An empty one may be NULL. */
+#define FOREACH(type, item, list, count)                                          \
+    for (type *item = (list), *item##_end = (count) == 0 ? item : item + (count); \
+         item != item##_end; item++)
+#define FOREACH_POINTER(type, item, list, count)                                                 \
+    for (type *const *item##_at = (list),                                                        \
+                     *const *item##_end = (count) == 0 ? item##_at : item##_at + (count), *item; \
+         item##_at != item##_end && (item = *item##_at) != NULL; item##_at++)

@@ -86,8 +86,7 @@ static void log_start(const struct config *config)
                               : config->etcd_mode     ? "etcd"
                                                       : "rdzvd"),
               log_u64("nofile", nofile), log_u64("backlog", backlog));
-    for (size_t i = 0; i < config->note_count; i++) {
-        const struct config_note *note = &config->notes[i];
+    FOREACH(const struct config_note, note, config->notes, config->note_count) {
         bool ignored = note->kind == CONFIG_NOTE_IGNORED;
 
         log_event(ignored ? LOG_INFO : LOG_WARN, ignored ? "flag_ignored" : "config_warning",
@@ -117,9 +116,7 @@ static void limit_memory(const struct config *config)
  * descriptor is left. */
 static bool keep_sockets(struct config *config)
 {
-    for (size_t i = 0; i < config->listener_count; i++) {
-        struct listen_spec *spec = &config->listeners[i];
-
+    FOREACH(struct listen_spec, spec, config->listeners, config->listener_count) {
         if (spec->fd < 0)
             continue;
         spec->kept_fd = fcntl(spec->fd, F_DUPFD_CLOEXEC, 0);

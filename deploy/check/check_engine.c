@@ -176,9 +176,7 @@ size_t check_ignore(struct check *c, struct diag *d)
 
     KUBE_FOREACH(o, &c->bundle)
         read_annotation(c, o, &ignored, d);
-    for (size_t i = 0; i < c->count; i++) {
-        const struct check_finding *f = &c->findings[i];
-
+    FOREACH(const struct check_finding, f, c->findings, c->count) {
         if (!ANY(for (const struct kube_object *o = f->object; o != NULL; o = o->wrapper),
                  kube_index_find(&ignored, f->rule->id, object_key(c, o)).count > 0))
             c->findings[kept++] = *f;

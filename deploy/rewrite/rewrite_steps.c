@@ -136,9 +136,7 @@ void rewrite_steps_print(FILE *out, struct rewrite *w)
     struct steps s = {.w = w, .out = out};
     bool changed = false;
 
-    for (size_t i = 0; i < w->file_count; i++) {
-        struct rewrite_file *f = &w->files[i];
-
+    FOREACH(struct rewrite_file, f, w->files, w->file_count) {
         changed = changed || rewrite_changed(f);
         kube_add_file(&s.after, f->edits.count > 0 ? &f->again : &f->yaml);
     }

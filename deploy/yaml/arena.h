@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/queue.h"
+
 struct arena_block;
 
 struct arena {
@@ -26,15 +28,6 @@ void *arena_room(struct arena *a, void *list, size_t count, size_t *cap, size_t 
 /* The next item of such a list, to be assigned: arena_push(a, l->list, l->count, l->cap) = item. */
 #define arena_push(a, list, count, cap) \
     (*((list) = arena_room(a, list, count, &(cap), sizeof *(list)), &(list)[(count)++]))
-
-/* Loops over the items of a list, and of a list of pointers. An empty list may be NULL. */
-#define FOREACH(type, item, list, count)                                          \
-    for (type *item = (list), *item##_end = (count) == 0 ? item : item + (count); \
-         item != item##_end; item++)
-#define FOREACH_POINTER(type, item, list, count)                                                 \
-    for (type *const *item##_at = (list),                                                        \
-                     *const *item##_end = (count) == 0 ? item##_at : item##_at + (count), *item; \
-         item##_at != item##_end && (item = *item##_at) != NULL; item##_at++)
 
 /* Whether a loop, such as YAML_FOREACH(item, list), comes to an item for which the condition holds;
  * and the first such item, or NULL. */

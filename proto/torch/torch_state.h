@@ -5,6 +5,7 @@
 #pragma once
 
 #include "proto/bytes.h"
+#include "proto/queue.h"
 
 #define TORCH_STATE_MAX (64u << 20) /* bytes of a value; 8192 nodes take 1.3 MB */
 #define TORCH_ADDR_MAX  1023        /* bytes of a node's address; names have at most 255 */
@@ -98,10 +99,7 @@ struct torch_node *torch_state_find(const struct torch_state *s, const struct to
 bool torch_state_takes_part(const struct torch_state *s, const struct torch_node *who);
 
 /* A loop over the nodes of a state. */
-#define NODES_FOREACH(node, state)                                                           \
-    for (struct torch_node *node = (state)->nodes,                                           \
-                           *node##_end = (state)->count == 0 ? node : node + (state)->count; \
-         node != node##_end; node++)
+#define NODES_FOREACH(node, state) FOREACH(struct torch_node, node, (state)->nodes, (state)->count)
 
 /* How many participants there are: the size of the world, once the round is complete. */
 size_t torch_state_participants(const struct torch_state *s);

@@ -37,8 +37,7 @@ static void reply_checks(const struct http_request *r, const char *name,
     if (ok && !is_verbose(r)) {
         writer_str(&w, "ok\n");
     } else {
-        for (size_t i = 0; i < checks->count; i++) {
-            const struct health_check *check = &checks->list[i];
+        FOREACH(const struct health_check, check, checks->list, checks->count) {
             bool out = http_excludes(r, check->name);
 
             writer_str(&w, check->ok || out ? "[+]" : "[-]");

@@ -282,9 +282,7 @@ static void write_times(FILE *out, const struct metric_spaces *m)
     const struct space_figures *s;
 
     metric_head(out, METRIC_rdzvd_run_state_seconds);
-    for (size_t i = 0; i < m->run_count; i++) {
-        const struct listed_run *run = &m->runs[i];
-
+    FOREACH(const struct listed_run, run, m->runs, m->run_count) {
         write_labels(out, METRIC_rdzvd_run_state_seconds, run);
         fprintf(out, ",state=\"%s\"} %.3f\n", run_state_names[run->state],
                 run->figures.state_s[run->state]);

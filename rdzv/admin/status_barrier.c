@@ -391,9 +391,7 @@ static void write_counted(struct writer *w, struct barrier_list *list, const str
 void barrier_list_write(struct writer *w, struct barrier_list *list)
 {
     json_list(w, "barriers");
-    for (size_t i = 0; i < list->count; i++) {
-        const struct barrier *b = &list->items[i];
-
+    FOREACH(const struct barrier, b, list->items, list->count) {
         if (entry_key(b->at).len > KEY_MAX)
             continue;
         json_open(w, '{');

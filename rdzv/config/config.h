@@ -18,6 +18,7 @@
 #pragma once
 
 #include "proto/c10d.h"
+#include "proto/queue.h"
 #include "rdzv/config/elastic_settings.h"
 #include "rdzv/config/topology.h"
 #include "rdzv/engine/log.h"

@@ -261,8 +261,8 @@ bool config_check_overlaps(struct parse *p)
     const struct config *c = &p->config;
 
     for (size_t i = 0; i < c->listener_count; i++) {
-        for (size_t j = 0; j < i; j++) {
-            const struct listen_spec *one = &c->listeners[j], *two = &c->listeners[i];
+        FOREACH(const struct listen_spec, one, c->listeners, i) {
+            const struct listen_spec *two = &c->listeners[i];
             const char *a = CONFIG_ADDRESS(one), *b = CONFIG_ADDRESS(two);
             char text[2 * CONFIG_ADDRESS_MAX + 100];
 

@@ -406,8 +406,7 @@ static void drop_etcd_settings(struct parse *p)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < p->settings.count; i++) {
-        struct setting *s = &p->settings.items[i];
+    FOREACH(struct setting, s, p->settings.items, p->settings.count) {
         bool is_ours = s->row->owner == OWNER_RDZVD || s->source == SETTING_VARIABLE ||
                        s->row->kind == OPTION_ACTION;
 

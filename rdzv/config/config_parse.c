@@ -8,9 +8,7 @@
 
 static bool apply_settings(struct parse *p)
 {
-    for (size_t i = 0; i < p->settings.count; i++) {
-        const struct setting *s = &p->settings.items[i];
-
+    FOREACH(const struct setting, s, p->settings.items, p->settings.count) {
         if (s->value != NULL && !utf8_is_text(slice_str(s->value)))
             return config_fail(p, s, "%s: is not UTF-8 text; write it in UTF-8",
                                config_show(s->value).text);

@@ -93,9 +93,7 @@ static bool set_listeners_space(struct parse *p)
 
     if (c->space == NULL)
         c->space = config_copy_text(CONFIG_DEFAULT_SPACE, strlen(CONFIG_DEFAULT_SPACE));
-    for (size_t i = 0; i < c->listener_count; i++) {
-        struct listen_spec *spec = &c->listeners[i];
-
+    FOREACH(struct listen_spec, spec, c->listeners, c->listener_count) {
         if (strcmp(spec->space, CONFIG_DEFAULT_SPACE) != 0)
             return config_fail(p, p->listen_from,
                                "a listener of a relay (--upstream) has no space of its own; name "
@@ -172,9 +170,7 @@ static void note_unlike_spaces(struct parse *p)
     struct config *c = &p->config;
     const struct listen_spec *first = NULL;
 
-    for (size_t i = 0; i < c->listener_count; i++) {
-        const struct listen_spec *spec = &c->listeners[i];
-
+    FOREACH(const struct listen_spec, spec, c->listeners, c->listener_count) {
         if (spec->path != NULL || spec->metrics_only)
             continue;
         if (!spec->space_named)

@@ -283,8 +283,7 @@ bool config_apply_setting(struct parse *p, const struct setting *s)
 
 void config_apply_initial(struct parse *p)
 {
-    for (size_t i = 0; i < config_option_count; i++) {
-        const struct option *o = &config_options[i];
+    FOREACH(const struct option, o, config_options, config_option_count) {
         struct setting s = {.name = o->name, .row = o, .option = o, .value = o->initial};
 
         if (o->initial != NULL)

@@ -120,9 +120,7 @@ void config_write_check(FILE *out, const struct config *c, bool fits_machine)
 {
     fputs(fits_machine ? "# configuration ok\n" : "# this machine lacks what these settings need\n",
           out);
-    for (size_t i = 0; i < c->note_count; i++) {
-        const struct config_note *note = &c->notes[i];
-
+    FOREACH(const struct config_note, note, c->notes, c->note_count) {
         fputs(note->kind == CONFIG_NOTE_IGNORED ? "# ignored: " : "# warning: ", out);
         for (const char *p = note->flag; *p != '\0'; p++)
             fputc((unsigned char)*p < 0x20 ? '?' : *p, out); /* a comment ends with its line */

@@ -2,6 +2,7 @@
 #include "rdzv/engine/log.h"
 
 #include "proto/json.h"
+#include "proto/queue.h"
 #include "proto/utf8.h"
 #include "rdzv/engine/clock.h"
 
@@ -335,8 +336,7 @@ void log_tick(void)
     uint64_t now = log_now_ms();
 
     report_dropped(now);
-    for (size_t i = 0; i < state.limit_count; i++) {
-        struct limit *limit = &state.limits[i];
+    FOREACH(struct limit, limit, state.limits, state.limit_count) {
         struct log_field fields[] = {log_str("name", limit->kind), LOG_END_};
         uint64_t suppressed = limit->suppressed;
 

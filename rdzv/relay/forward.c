@@ -102,9 +102,7 @@ void forwards_init(struct forwards *f, struct net *net, const struct config *con
     f->protocol = (struct protocol){.name = "c10d", .arg = f, .begin = forward_begin};
     gethostname(f->host_name, sizeof f->host_name - 1);
     f->list = xcalloc(config->listener_count, sizeof *f->list);
-    for (size_t i = 0; i < config->listener_count; i++) {
-        const struct listen_spec *spec = &config->listeners[i];
-
+    FOREACH(const struct listen_spec, spec, config->listeners, config->listener_count) {
         /* Who comes to a Unix socket, or for metrics alone, comes for this process: a replica
          * passes that on only if others use the same space. */
         if ((config_is_relay(config) || (spec->path == NULL && !spec->metrics_only)) &&
@@ -151,9 +149,7 @@ void forwards_tick(struct forwards *f)
     if (f->count == 0)
         return;
     certificate_tick(&f->tls);
-    for (size_t i = 0; i < f->count; i++) {
-        struct forward *forward = &f->list[i];
-
+    FOREACH(struct forward, forward, f->list, f->count) {
         forward->relay.now_ns = clock_monotonic_ns(f->net->engine->options.clock);
         upstream_tick(&forward->upstream);
         relay_tick(&forward->relay);

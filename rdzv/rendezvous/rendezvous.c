@@ -58,9 +58,7 @@ static void keys_set(struct rendezvous_space *home, struct slice pairs)
 /* The same of many keys, and long ones: they were found before. */
 static void lookup_changed(struct rendezvous_space *home, const struct batch_lookup *lookup)
 {
-    for (size_t i = 0; i < lookup->grouped_count; i++) {
-        const struct batch_item *item = &lookup->grouped[i];
-
+    FOREACH(const struct batch_item, item, lookup->grouped, lookup->grouped_count) {
         if (torch_key_is_agents(entry_key(item->entry)) && item->entry->value == item->value)
             entry_changed(home, item->entry);
     }

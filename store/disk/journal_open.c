@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/queue.h"
 #include "store/disk/journal_internal.h"
 #include "store/memory/xalloc.h"
 
@@ -191,9 +192,7 @@ static void recovery_drop_replaced(struct journal_recovery *r)
     uint64_t replaced = 0;
     size_t kept = 0;
 
-    for (size_t i = 0; i < files->count; i++) {
-        const struct journal_file *file = &files->items[i];
-
+    FOREACH(const struct journal_file, file, files->items, files->count) {
         if (file->number <= replaced) {
             recovery_add_other(r, JOURNAL_FILE_NAME(FILE_JOURNAL, file->number));
             continue;
