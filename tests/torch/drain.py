@@ -4,8 +4,8 @@
 
 Four agents train client/examples/drain.py with --max-restarts=0, and a fifth one is a spare. A rule wants rank 0 on the
 third node. Each of --count times `rdzvctl drain --wait` takes out another node, the spare gets its rank, and `rdzvctl
-uncordon` makes it the next spare. At last, the agent of a drained node ends, and no node meets for that. Printed are the
-seconds from the confirmation to the last start of a worker in the new world, and how many of them passed before the slowest
+uncordon` makes it the next spare. At last a node ends as a deleted pod: the preStop hook that `rdzv-manifest emit` writes takes
+it out, then its agent gets SIGTERM, and no node meets for that. Printed are the seconds from the confirmation to the last start of a worker in the new world, and how many of them passed before the slowest
 worker had loaded torch: some seconds of CPU time for each worker, which no store can change.
 """
 
@@ -15,6 +15,7 @@ import runpy
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,7 +31,10 @@ if sys.argv[1:2] == ["--load"]:  # a worker: notes when it began and when it has
 import torches
 from job import JobFailed, out
 from orders import OrderJob
-from servers import Rdzvd
+from servers import OPERATOR, Rdzvd, token_flag
+
+sys.path += [os.path.join(torches.ROOT, "tests", "manifest", "emit")]
+import hooks  # noqa: E402
 
 NODES = 4
 EXAMPLE = os.path.join(torches.ROOT, "client", "examples", "drain.py")
@@ -48,12 +52,26 @@ class DrainJob(OrderJob):
     def program(self):
         return [os.path.abspath(__file__), "--load", EXAMPLE, self.own_word]
 
-    def drain(self, name, names):
+    def order_drain(self, name):
+        self.order("drain", "127.0.0." + name, "--in=60s", "--wait")
+
+    def run_hook(self, name):
+        """The preStop hook of that node. It returns when the node trains no more."""
+        token = os.path.join(self.folder, "token")
+        with open(token, "w", encoding="utf-8") as f:
+            f.write(OPERATOR["Authorization"].split()[1])
+        done = subprocess.run(hooks.command_of(self.port, token, "default"), capture_output=True, text=True, timeout=90,
+                              env=dict(os.environ, PET_LOCAL_ADDR="127.0.0." + name))
+        if done.returncode != 0 or done.stderr:
+            raise JobFailed("the hook ended with %d: %s" % (done.returncode, done.stderr))
+        self.tell("the preStop hook of %s has returned" % name)
+
+    def drain(self, name, names, take_out):
         """Takes out that node. All workers save the same step, and the next world begins with it. The spare gets its rank;
         of rank 0, the rule decides. Returns the seconds to the new world, and those of the slowest load."""
         mark, ranks = self.mark(), self.by_rank(0)
         spare, = set(names) - set(ranks)
-        self.order("drain", "127.0.0." + name, "--in=60s", "--wait")
+        take_out(name)
         self.await_roles("%s is out" % name, participant=sorted(set(names) - {name}), spare=[name])
         self.await_world(NODES, mark)
         after, events = self.by_rank(mark), self.events[mark:]
@@ -87,9 +105,11 @@ def check(job, count):
     for i in range(count):
         name = names[i % len(names)]
         job.deadline += 60  # that of the job is for a few drains
-        times.append(job.drain(name, names))
-        if i == count - 1:
+        is_last = i == count - 1
+        times.append(job.drain(name, names, job.run_hook if is_last else job.order_drain))
+        if is_last:
             end_drained(job, name)
+            break
         job.order("uncordon", "127.0.0." + name)
     return times
 
@@ -113,7 +133,7 @@ def run_case(options, torch):
         if options.tell:
             out("  [%s] %s" % (torch.name, text))
 
-    flags = ["--data-dir=" + os.path.join(folder, "data"), "--rules=rank-zero=127.0.0.13"]
+    flags = ["--data-dir=" + os.path.join(folder, "data"), "--rules=rank-zero=127.0.0.13", token_flag()]
     with Rdzvd("--listen=unix:" + os.path.join(folder, "sock"), *flags) as server:
         try:
             job = DrainJob(torch, server, folder, "%d:%d" % (NODES, NODES), tell)

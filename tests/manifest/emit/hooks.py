@@ -66,20 +66,25 @@ def test_platforms(check, skip):
                     check(judge(path) == [], "%s: %s" % (what, judge(path)))
 
 
+def command_of(port, token, space):
+    """A hook for a store at that port of this machine, which reads the operator's token from that file."""
+    (command, _), = hooks(emit("--platform", "job", placement="relay", more=", endpoint: 'rdzvd:1'")[1])
+    script = command[2].replace("localhost:29400", "127.0.0.1:%d" % port)
+    return [*command[:2], script.replace("/etc/rdzvd/operator/token", token).replace("$POD_NAMESPACE.train", space)]
+
+
 def test_hook(check):
     """It returns when the node trains no more, and its order ends with the agent."""
-    (command, _), = hooks(emit("--platform", "job", placement="relay", more=", endpoint: 'rdzvd:1'")[1])
     with scene.daemon() as server, tempfile.TemporaryDirectory() as folder:
         agents = meet(server.port, "job", ["10.0.0.1", "10.0.0.2"])
         token = os.path.join(folder, "token")
-        script = command[2].replace("localhost:29400", "127.0.0.1:%d" % server.port)
-        script = script.replace("/etc/rdzvd/operator/token", token).replace("$POD_NAMESPACE.train", "$SPACE")
+        command = command_of(server.port, token, "$SPACE")
 
         def run(word, space="default"):
             with open(token, "w", encoding="utf-8") as f:
                 f.write(word + "\n")
             env = dict(os.environ, PET_LOCAL_ADDR="10.0.0.1", SPACE=space)
-            return subprocess.run([*command[:2], script], env=env, capture_output=True, text=True, timeout=60)
+            return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
         check("token" in run("wrong").stderr, "a wrong token: %r" % run("wrong"))
         check("No such space" in run(TOKEN, "none").stderr, "another space")
