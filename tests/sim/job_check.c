@@ -268,7 +268,8 @@ static bool is_back(const struct pod *p)
 }
 
 /* No new node takes the place of a node of the last round that is back. When rdzvd begins anew
- * while the nodes meet, it does not know all of them. */
+ * while the nodes meet, it does not know all of them. If it does not take out lost nodes, these
+ * have places. */
 static void check_places(struct job *job, const int64_t before[PODS])
 {
     const struct run_view *v = &job->run->run.view;
@@ -282,7 +283,8 @@ static void check_places(struct job *job, const int64_t before[PODS])
         is_any_new = is_any_new || (before[i] < 0 && job->ranks[i] >= 0);
         nodes += before[i] >= 0;
     }
-    if (left != NULL && is_any_new && job->run->run.rules.group == 0 && nodes == job->nodes_known &&
+    if (left != NULL && is_any_new && sim.space.settings.drop_disconnected &&
+        job->run->run.rules.group == 0 && nodes == job->nodes_known &&
         job->max_known == job->settings.max_nodes &&
         job->max_known == torch_state_participants(&v->last_completed) && v->state.has_redundancy &&
         v->completions == job->completions + 1 && job->run->incarnation == job->incarnation)

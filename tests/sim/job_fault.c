@@ -207,6 +207,7 @@ void fault_take_back_orders(void)
     for (size_t k = 0; k < sim.job_count; k++) {
         if (sim.jobs[k].run->orders.word == ORDER_HOLD)
             sim.jobs[k].run->orders.word = ORDER_NONE;
+        sim.jobs[k].finishes_alone = false; /* its nodes may meet, while no workers have ended */
         sim.was_at_rest = sim.was_at_rest && !sim.jobs[k].run->has_rules; /* spares may join */
         sim.jobs[k].run->has_rules = false;
     }

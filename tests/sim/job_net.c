@@ -99,10 +99,20 @@ void net_answer_waits(struct job *job)
     }
 }
 
+/* rdzvd ends the connection at once, also if the agent is frozen, or if its relay is lost. */
 void net_on_close(struct model_link *link, const char *reason)
 {
-    if (link->owner != NULL)
-        net_disconnect(link->owner, reason);
+    struct pod *p = link->owner;
+
+    for (size_t i = 0; i < sim.orphan_count; i++) {
+        if (sim.orphans[i].link == link)
+            sim.orphans[i].until_ms = sim_now();
+    }
+    if (p == NULL)
+        return;
+    net_disconnect(p, reason);
+    net_orphan(link, 0, 0);
+    p->link = NULL;
 }
 
 /* --- Relays. --- */
