@@ -35,8 +35,7 @@ enum agent_link {
 enum agent_standing {
     STANDING_MEMBER,
     STANDING_REJOINS, /* the run is closed, and the agent was in no round of it: in run.rejoining */
-    STANDING_REJECTED, /* the same; after --closed-run-wait the agent learns that the run is closed
-                        */
+    STANDING_REJECTED, /* the same; after --closed-run-wait, the agent learns that it is closed */
 };
 
 /* What is known of its node. Of two agents with one node, the later one counts. */
@@ -191,8 +190,7 @@ void agent_set_standing(struct agent *a, enum agent_standing next);
 void agent_set_line(struct agent *a, enum agent_line next);
 
 /* The agent has written the state, or trains no more: after a start, the same is known of an agent
- * that was connected before.
- */
+ * that was connected before. */
 void agent_note_wrote(struct agent *a);
 
 /* The agent asks for something; `writes`: a compare-and-set. Returns what its held request was:
@@ -217,4 +215,10 @@ static inline bool agent_is_introduced(const struct agent *a)
 static inline bool agent_has_node(const struct agent *a)
 {
     return a->naming != NAMING_NONE;
+}
+
+/* A spare whose node was set aside, or may have been before a start: its workers may run. */
+static inline bool agent_may_train(const struct agent *a)
+{
+    return a->has_left != 0 || a->origin == ORIGIN_RETURNED;
 }

@@ -5,8 +5,7 @@
  * differently. So the state has all times by our clock. What an agent writes is converted when it
  * comes, and what an agent is shown is converted back (agent_view.c). The clock of an agent is
  * known by its first heartbeat; after a start of the daemon, that of one behind a relay by its memo
- * (resume_hint.c).
- */
+ * (resume_hint.c). */
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* So much may be the network's. */

@@ -129,7 +129,7 @@ static size_t count_others(struct step *s, struct agent *a, enum place place,
         return v->participants;
     case PLACE_ASIDE: /* if it may still train, it leaves the list first: see steering.c */
         numbers_drop(s->run, a); /* for another agent */
-        return own != NULL && a->has_left != 0 ? 0 : steering_others(s->run, a);
+        return own != NULL && agent_may_train(a) ? 0 : steering_others(s->run, a);
     default:
         return 0;
     }
@@ -302,8 +302,7 @@ struct slice policy_poll_again(struct run *run, struct agent *a, bool waits, uin
     return a->view.text;
 }
 
-/* A kept text has one time: the agent's heartbeat. With a new one, it is what make() would write.
- */
+/* A kept text has one time: the agent's heartbeat. With a new one, make() would write the same. */
 struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice expected,
                               struct slice desired, const struct policy_now *now)
 {

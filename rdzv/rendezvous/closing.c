@@ -21,7 +21,7 @@ static void note_role(struct step *s, const struct policy_event *event)
 {
     s->run->shares_roles = true;
     if (event->exists && event->round == s->run->view.state.round)
-        loss_on_rejoin(s);
+        loss_make_meet(s, false, "the agent of one of them has started its workers again alone");
     if (slice_ends_with(event->round_key, ".FIN")) /* it has read the roles of all */
         event->agent->workers_round = event->round;
 }

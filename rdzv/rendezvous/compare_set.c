@@ -144,12 +144,12 @@ static enum outcome beat(struct step *s, struct agent *a, const struct intent *i
 
     if (node == NULL || !node->has_heartbeat)
         return OUTCOME_REFUSED;
-    agent_note_wrote(a);
+    if (node->participant) /* else it may still train, and sends heartbeats whatever it is shown */
+        agent_note_wrote(a);
     if (us > node->heartbeat_us)
         step_note_beat(s, node, us);
-    /* an agent that may still train sends heartbeats whatever it is shown */
     if (in->shown != 0 && node->redundant && in->was != NULL && in->was->redundant &&
-        a->has_left == 0) {
+        !agent_may_train(a)) {
         a->max_least = a->max_most = in->shown; /* else it would not stay a spare */
         steering_note_max(s->run, in->shown);
     }
@@ -174,10 +174,6 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
         return outcome;
     numbers_joined(s, a);
     steering_begin_looks(s, a, in->to.has_deadline);
-    if (in->to.complete && s->run->max_nodes < in->number) { /* some of them are spares */
-        s->run->max_nodes = in->number;
-        s->run->fill = FILL_BELOW_MAX;
-    }
     return outcome;
 }
 
@@ -210,6 +206,8 @@ static enum outcome apply(struct step *s, struct agent *a, const struct intent *
     }
     if (take_out_predecessor(s, a, in)) {
         note_node(s, a, &in->own);
+        if (steering_keeps_out(s->run, &in->own)) /* else it waits, which the others see */
+            loss_make_meet(s, false, "one of them was started again, and is kept out");
         return OUTCOME_REFUSED;
     }
     note_node(s, a, &in->own);

@@ -15,8 +15,7 @@ enum policy_event_kind {
     AGENT_COMPARE_SET,   /* of the run's key, `expected` and `desired` */
     AGENT_POLLED,        /* GET or WAIT of the run's key; a GET may be answered */
     AGENT_ASKED,         /* any other request, but the next three */
-    AGENT_GET_ROUND_KEY, /* GET of `round_key`, a key of one of the run's rounds, which has a value
-                          */
+    AGENT_GET_ROUND_KEY, /* GET of `round_key`, a key of one of the run's rounds, with a value */
     AGENT_SET_ROUND_KEY, /* SET of `round_key`, a key of one of the run's rounds, to `desired` */
     AGENT_ADD_ROUND_KEY, /* ADD to such a key */
     RUN_RESTORED,        /* the daemon has just started, `away_ms` after the one before it had

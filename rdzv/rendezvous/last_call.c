@@ -6,8 +6,7 @@
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
-/* An agent that waits for the next round polls once a second whether that has begun, and joins it.
- */
+/* An agent that waits for the next round polls once a second, and joins it when it has begun. */
 #define JOINS_US INT64_C(2000000)
 
 /* How many nodes a round is to have; 0: unknown. */

@@ -26,11 +26,6 @@ static bool is_any_held(const struct run *run)
     return run->held[HELD_LONG] > 0 || run->held[HELD_LONG_ANSWER] > 0;
 }
 
-static bool is_held(const struct agent *a)
-{
-    return a->held == HELD_LONG || a->held == HELD_LONG_ANSWER;
-}
-
 bool long_poll_should_hold(struct step *s, struct agent *a, enum agent_held why)
 {
     if (last_call_is_over(s, CALL_MS) || !agent_view_may_wait(s, a))
@@ -59,12 +54,7 @@ static void release_all(struct step *s)
  * nothing, and sleep for a second. */
 static void release_one(struct step *s)
 {
-    AGENTS_FOREACH(a, &s->run->agents) {
-        if (!is_held(a))
-            continue;
-        agent_release(s, a);
-        return;
-    }
+    agent_release_all(s, s->run->held[HELD_LONG] != 0 ? HELD_LONG : HELD_LONG_ANSWER, 1);
 }
 
 /* The next round has begun: mostly the agent that has begun it joins a few milliseconds later, and
@@ -110,7 +100,7 @@ void long_poll_on_tick(struct step *s)
     if (last_call_is_over(s, 0))
         release_one(s);
     AGENTS_FOREACH(a, &run->agents) {
-        if (is_held(a) &&
+        if ((a->held == HELD_LONG || a->held == HELD_LONG_ANSWER) &&
             ((!run->view.state.complete && !run_takes_part(run, a)) || /* it must join itself */
              clock_elapsed_ms(a->held_since_ms, s->now->ms) >= LONG_MS))
             agent_release(s, a);

@@ -20,11 +20,6 @@ bool loss_is_mark(const struct torch_node *node)
     return torch_node_compare(node, &loss_mark) == 0;
 }
 
-static void take_out(struct torch_node *node)
-{
-    node->participant = node->waiting = node->redundant = node->has_heartbeat = false;
-}
-
 /* True: there was one. */
 static bool clear_mark(struct torch_state *state)
 {
@@ -32,7 +27,7 @@ static bool clear_mark(struct torch_state *state)
 
     if (found == NULL || !found->waiting)
         return false;
-    take_out(found);
+    loss_take_out(state, found);
     return true;
 }
 
@@ -154,7 +149,7 @@ void loss_take_out(struct torch_state *state, struct torch_node *node)
 {
     bool was_in = node->participant;
 
-    take_out(node);
+    node->participant = node->waiting = node->redundant = node->has_heartbeat = false;
     if (!was_in || !state->complete || torch_state_participants(state) > 0)
         return;
     state->complete = false;
@@ -214,25 +209,14 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
         remove_lost(s, next, torch_state_find(next, &gone->node));
 }
 
-/* An agent that was frozen for 15 s takes itself for dead. If its workers have failed, the agent
- * takes its place in the round again and starts new workers, which the workers of other nodes do
- * not wait for. */
-void loss_on_rejoin(struct step *s)
+void loss_make_meet(struct step *s, bool on_order, const char *why)
 {
-    if (s->run->settings->restart_on_loss == RESTART_NEVER || !step_is_open(s))
+    if (!step_is_open(s) || (on_order ? !s->run->view.state.complete
+                                      : s->run->settings->restart_on_loss == RESTART_NEVER))
         return;
-    s->run->must_meet = true;
+    *(on_order ? &s->run->meets_on_order : &s->run->must_meet) = true;
     if (should_notify(s->run, &s->run->view.state) && step_edit(s) != NULL)
-        put_without(s, true, "the agent of one of them has started its workers again alone");
-}
-
-void loss_restart(struct step *s)
-{
-    if (!step_is_open(s) || !s->run->view.state.complete)
-        return;
-    s->run->meets_on_order = true;
-    if (should_notify(s->run, &s->run->view.state) && step_edit(s) != NULL)
-        put_without(s, true, "an operator has asked for it");
+        put_without(s, true, why);
 }
 
 /* True: the survivors must meet without this node. */

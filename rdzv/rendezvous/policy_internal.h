@@ -108,8 +108,7 @@ int64_t resume_hint_take(struct run *run, struct agent *a, struct slice memo);
 
 /* The agent sets a key of a round, adds to it, or has read it. An agent that sets its role once
  * more takes its place in the round again; after a key of the exit barrier, its workers have ended
- * well.
- */
+ * well. */
 void closing_note_key(struct step *s, const struct policy_event *event);
 /* They had, before a start of the daemon. */
 void closing_recall_finished(struct run *run, struct agent *a, int64_t round);
@@ -127,11 +126,9 @@ enum close_verdict {
 enum close_verdict closing_judge(const struct step *s, const struct agent *a);
 /* The agent asks to close the run. False: it may not, or not yet. */
 bool closing_ask(struct step *s, struct agent *a);
-/* Closes the run, at the wish of no agent that is named. False: it is closed already, or no memory.
- */
+/* Closes the run, at the wish of no named agent. False: it is closed already, or no memory. */
 bool closing_close(struct step *s);
-/* All agents are back that come back after a start: what waits is judged. True: the run is closed.
- */
+/* All agents are back that come back after a start: judges the close. True: the run is closed. */
 bool closing_settle(struct step *s);
 
 /* --- rejoin.c --- */
@@ -172,8 +169,6 @@ bool presence_is_lost(const struct step *s, const struct torch_node *node, uint6
 /* The agent's connection has ended, or is taken for ended: takes its node out of the run, and makes
  * the other nodes meet. */
 void loss_on_disconnect(struct step *s, struct agent *gone);
-/* An agent starts new workers in a round in which it had workers: the others meet with it. */
-void loss_on_rejoin(struct step *s);
 /* A node that was presumed dead is in its round again, in `next`: if no participant is missing, and
  * no agent has seen the mark, the mark goes. */
 void loss_take_back(const struct run *run, struct torch_state *next);
@@ -192,8 +187,10 @@ void loss_take_out(struct torch_state *state, struct torch_node *node);
 /* The round is over, or the run: the mark goes that made the nodes meet again. */
 void loss_clear_mark(struct step *s);
 
-/* An operator wants the nodes of the complete round to meet again. */
-void loss_restart(struct step *s);
+/* The nodes of the complete round must meet again: an operator wants that; or an agent starts new
+ * workers alone, since it has taken itself for dead while it was frozen, or has taken out its
+ * predecessor and is kept out. */
+void loss_make_meet(struct step *s, bool on_order, const char *why);
 /* Puts the nodes that are kept out on the redundancy list: those that wait or join, and if the
  * nodes of the complete round meet again, its participants. */
 void loss_set_aside(struct step *s, bool meets);

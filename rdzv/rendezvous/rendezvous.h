@@ -32,8 +32,7 @@ void rendezvous_tick(struct rendezvous *r);
 
 /* --- For admin/. --- */
 
-/* The run of a space behind `v`, in order of creation; NULL: the first one. Returns NULL: no more.
- */
+/* The run of a space behind `v`, in order of creation; NULL: the first one. NULL: no more. */
 struct run_view *rendezvous_next(const struct engine_space *space, const struct run_view *v);
 
 /* The existing run R; NULL: there is none. */

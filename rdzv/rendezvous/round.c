@@ -46,16 +46,18 @@ static bool has_taken_out(const struct step *s, const struct agent *by)
  * round, which then tells MAX. */
 static void note_size(struct run *run, enum round_way way)
 {
-    uint64_t nodes = run->view.participants;
+    uint64_t nodes = run->view.participants, joined; /* some of these are spares, by a rule */
 
     if (way == ROUND_ADMITS) {
         run->fill = run->max_nodes == nodes ? FILL_MAX_ADMITTED : FILL_BELOW_MAX;
         return;
     }
-    run->enough = nodes;
-    run->fill = way == ROUND_HAS_MAX ? FILL_MAX : FILL_BELOW_MAX;
-    if (way == ROUND_HAS_MAX)
+    if (way == ROUND_HAS_MAX && run->max_nodes < nodes)
         run->max_nodes = nodes;
+    joined = way == ROUND_HAS_MAX ? run->max_nodes : torch_state_participants(&run->view.before);
+    if (run->enough == 0 || joined < run->enough)
+        run->enough = joined;
+    run->fill = way == ROUND_HAS_MAX && run->max_nodes == nodes ? FILL_MAX : FILL_BELOW_MAX;
 }
 
 static void completed(struct step *s, struct agent *by, enum round_way way)
@@ -66,7 +68,8 @@ static void completed(struct step *s, struct agent *by, enum round_way way)
     s->run->was_meeting = s->run->must_meet = s->run->meets_on_order = false;
     note_size(s->run, way);
     s->run->completed_ms = s->run->met_ms = s->now->lived_ms;
-    if (s->run->settings->rank_order == RANKS_KEEP && ranks_keep(&v->ranks, &v->state))
+    if (s->run->settings->rank_order == RANKS_KEEP &&
+        ranks_keep(&v->ranks, &v->state, s->run->max_nodes))
         step_emit(s, POLICY_PUT_RANKS)->value = v->ranks;
     begin_round(s->run);
     s->run->close_kept = CLOSE_NOT_KEPT; /* it has gone on */

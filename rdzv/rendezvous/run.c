@@ -41,8 +41,7 @@ bool run_keeps_port(const struct run *run)
            (run->agent_count > 0 || run->start == START_AWAITED || !TAILQ_EMPTY(&run->gone));
 }
 
-/* A run that all agents have left, and that has no port to give back, waits only for time to pass.
- */
+/* A run that all agents have left, and that has no port to give back, only waits for a time. */
 uint64_t run_due_ms(const struct run *run)
 {
     const struct policy_settings *settings = run->settings;

@@ -212,8 +212,7 @@ static void unbind_session(void *arg, struct conn *c)
 
 /* What follows of the request; nothing if the step has ended the connection. A step that holds the
  * request may also let it go on, or cause another step that does so: by the end of another agent.
- * The request is not parked yet, so it is shown again here; otherwise it would stay held for ever.
- */
+ * The request is not parked yet, so it is shown again here: else it would stay held for ever. */
 static enum c10d_verdict step_request(struct conn_agent *a, struct policy_event event)
 {
     const struct conn *c = a->conn;

@@ -195,8 +195,8 @@ void steering_begin_looks(struct step *s, struct agent *a, bool is_min)
 {
     const struct run_view *v = &s->run->view;
 
-    if (s->run->looks.since_ms != 0 || s->run->max_nodes != 0 || v->participants != 1 ||
-        !v->state.has_redundancy || v->state.complete)
+    if (s->run->looks.since_ms != 0 || v->participants != 1 || !v->state.has_redundancy ||
+        v->state.complete)
         return;
     if (a->max_least < 2)
         a->max_least = 2; /* else the round would be complete */
@@ -262,7 +262,8 @@ bool steering_take_look(struct step *s, struct agent *a, const struct intent *in
 
 static bool trains(const struct run *run, const struct agent *a)
 {
-    return a->nodes != 0 && a->round == run->view.state.round && run->view.state.complete;
+    return a->naming == NAMING_LISTED && a->nodes != 0 && a->round == run->view.state.round &&
+           run->view.state.complete;
 }
 
 static bool polls(const struct step *s, const struct agent *a)
@@ -278,8 +279,7 @@ static bool is_here(const struct step *s, const struct agent *a)
            !cordons_have(s->run->orders.cordons, a->node.addr);
 }
 
-/* A heartbeat that comes before the agent leaves the redundancy list tells a MAX that is too low.
- */
+/* A heartbeat that comes before the agent leaves the redundancy list tells a lower MAX. */
 static void learn_max(struct run *run, const struct agent *a)
 {
     if (run->max_nodes < a->max_most && knows_max(run, a))
@@ -361,7 +361,7 @@ bool policy_can_spare(const struct run *run, struct slice host)
     uint64_t least = run->enough, here = 0;
 
     if (least == 0)
-        least = run->view.completed_participants;
+        least = run->max_nodes != 0 ? run->max_nodes : run->view.completed_participants;
     AGENTS_FOREACH(a, &run->agents)
         here += a->naming == NAMING_LISTED && a->link == LINK_HERE && !a->closes &&
                 !steering_keeps_out(run, &a->node) && !slice_equal(a->node.addr, host) &&
@@ -404,8 +404,9 @@ static bool may_keep_places(const struct run *run)
 
     return run->rules.group == 0 && v->completed_participants != 0 &&
            v->completed_participants <= run->max_nodes && run->room_for <= run->max_nodes &&
-           run->agent_count > run->max_nodes && !run->is_shut && v->state.has_redundancy &&
-           !v->state.closed && !v->unread && run->orders.word != ORDER_HOLD &&
+           (run->agent_count > run->max_nodes || run->start == START_AWAITED) && !run->is_shut &&
+           v->state.has_redundancy && !v->state.closed && !v->unread &&
+           run->orders.word != ORDER_HOLD &&
            !(v->state.complete && v->participants == run->max_nodes);
 }
 
@@ -414,8 +415,9 @@ static bool may_take_part(const struct step *s, const struct torch_node *was)
 {
     const struct agent *a = run_agent_of(s->run, was);
 
-    return !steering_keeps_out(s->run, was) && (torch_state_takes_part(&s->run->view.state, was) ||
-                                                (a != NULL && !a->closes && polls(s, a)));
+    return !steering_keeps_out(s->run, was) &&
+           (torch_state_takes_part(&s->run->view.state, was) ||
+            (a == NULL ? s->run->start == START_AWAITED : !a->closes && polls(s, a)));
 }
 
 static struct slice domain_of(const struct run *run, const struct torch_node *node)
@@ -584,7 +586,7 @@ void steering_on_order(struct step *s, const struct policy_event *event)
     note_order(s); /* a hold may be over at once */
     switch (event->order) {
     case RUN_ORDER_RESTART:
-        loss_restart(s);
+        loss_make_meet(s, true, "an operator has asked for it");
         break;
     case RUN_ORDER_CLOSE:
         if (!closing_close(s))
@@ -595,7 +597,7 @@ void steering_on_order(struct step *s, const struct policy_event *event)
     case RUN_ORDER_KEEP_OUT:
         loss_set_aside(s, false);
         if (event->evicts && count_kept_out(s->run, &s->run->view.state) != 0)
-            loss_restart(s);
+            loss_make_meet(s, true, "an operator has asked for it");
         if (event->ends != NULL)
             end_agents(s, event->ends);
         break;
