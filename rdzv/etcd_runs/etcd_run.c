@@ -142,7 +142,7 @@ bool etcd_run_update(struct etcd_run *r, struct slice value, const char *by, int
     replace_members(r, members, r->view.state.count);
     r->view.exists = value.ptr != NULL;
     if (r->view.completions != completions)
-        ranks_keep(&r->view.ranks, &r->view.state);
+        ranks_keep(&r->view.ranks, &r->view.state, 0);
     return true;
 }
 

@@ -33,7 +33,7 @@ static void recall_round(struct run *run, struct agent *a)
     const struct torch_node *then =
         agent_has_node(a) ? torch_state_find(&v->last_completed, &a->node) : NULL;
 
-    if (then == NULL || !then->participant)
+    if (then == NULL || !then->participant || !v->has_completed)
         return;
     a->nodes = v->completed_participants;
     a->round = a->workers_round = v->last_completed.round;
@@ -180,7 +180,14 @@ static void uses_round_key(struct step *s, const struct policy_event *event)
 
 static void restored(struct step *s, const struct policy_event *event)
 {
-    run_view_update(&s->run->view, s->value);
+    struct run_view *v = &s->run->view;
+
+    run_view_update(v, s->value);
+    if (event->agents_return && step_is_open(s)) {
+        s->run->max_nodes = ranks_recall(v->ranks, v->has_completed ? NULL : &v->last_completed);
+        v->completed_participants = torch_state_participants(&v->last_completed);
+        v->last_completed.round = v->state.round - !v->has_completed;
+    }
     s->run->idle_since_ms = s->now->ms;
     s->run->met_ms = s->now->lived_ms;
     s->run->start = event->agents_return ? START_AWAITED : START_OVER;

@@ -33,7 +33,8 @@ struct ranking {
     size_t count;
 };
 
-/* --- What is kept of the ranks. --- */
+/* --- What is kept of the ranks. The first entry has no name: its rank is MAX, and its pid the
+ * number of nodes of the newest round, whose entries follow. --- */
 
 #define KEPT_HEAD 32u /* rank, pid, local id, bytes of the address */
 #define KEPT_MORE 64u /* nodes outside the round that are kept, beside one for each participant */
@@ -45,7 +46,7 @@ static bool next_kept(struct slice *rest, struct torch_node *out)
     if (rest->len < KEPT_HEAD)
         return false;
     len = bytes_get_u64(rest->ptr + 24);
-    if (len > rest->len - KEPT_HEAD)
+    if (len > rest->len - KEPT_HEAD || len > TORCH_ADDR_MAX)
         return false;
     *out = (struct torch_node){.rank = (int64_t)bytes_get_u64(rest->ptr),
                                .pid = (int64_t)bytes_get_u64(rest->ptr + 8),
@@ -89,25 +90,27 @@ static size_t count_named(const struct torch_state *s, struct slice name, struct
 }
 
 /* A node that is away for long gives way: the list grows no longer than the rounds. */
-static size_t write_kept(struct slice kept, const struct torch_state *round, uint8_t *out)
+static size_t write_kept(struct slice kept, const struct torch_state *round, uint64_t max_nodes,
+                         uint8_t *out)
 {
-    size_t len = 0, more = KEPT_MORE + torch_state_participants(round);
-    struct torch_node was, *named;
+    size_t nodes = torch_state_participants(round), more = KEPT_MORE + nodes;
+    struct torch_node was = {.rank = (int64_t)max_nodes, .pid = (int64_t)nodes}, *named;
+    size_t len = put_kept(out, &was);
 
     NODES_FOREACH(node, round) {
         if (node->participant)
             len += put_kept(out + len, node);
     }
     for (; more > 0 && next_kept(&kept, &was); more--) {
-        if (count_named(round, was.addr, &named) == 0)
+        if (was.addr.len != 0 && count_named(round, was.addr, &named) == 0)
             len += put_kept(out + len, &was);
     }
     return len;
 }
 
-bool ranks_keep(struct slice *kept, const struct torch_state *round)
+bool ranks_keep(struct slice *kept, const struct torch_state *round, uint64_t max_nodes)
 {
-    size_t room = kept->len;
+    size_t room = kept->len + KEPT_HEAD;
     uint8_t *bytes;
     size_t len;
 
@@ -116,7 +119,7 @@ bool ranks_keep(struct slice *kept, const struct torch_state *round)
     bytes = account_heap_request(ACCOUNT_RUNS, account_class_of(room), room);
     if (bytes == NULL)
         return false;
-    len = write_kept(*kept, round, bytes);
+    len = write_kept(*kept, round, max_nodes, bytes);
     if (slice_equal((struct slice){bytes, len}, *kept)) {
         account_heap_free(ACCOUNT_RUNS, bytes);
         return false;
@@ -124,6 +127,19 @@ bool ranks_keep(struct slice *kept, const struct torch_state *round)
     account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)kept->ptr);
     *kept = (struct slice){bytes, len};
     return true;
+}
+
+uint64_t ranks_recall(struct slice kept, struct torch_state *round)
+{
+    struct torch_node head, was, *at;
+
+    if (!next_kept(&kept, &head) || head.addr.len != 0)
+        return 0;
+    for (; round != NULL && head.pid > 0 && next_kept(&kept, &was); head.pid--) {
+        was.participant = true;
+        torch_state_insert(round, &was, &at);
+    }
+    return (uint64_t)head.rank;
 }
 
 /* Of two agents with one name, the name tells nothing; the node of an agent that was started again

@@ -37,8 +37,7 @@ struct worker_endpoint {
                            round was lost; or ROUND_NONE */
     uint16_t own_port;  /* 0: none */
     uint16_t last_port; /* the own port that was given back while the run was left; 0: none was */
-    bool lacks_store; /* no worker store could be opened for the newest round: the tick tries again
-                       */
+    bool lacks_store;   /* the newest round has got no worker store: the tick tries again */
 };
 
 /* Drops what agent 0 says. */
@@ -52,8 +51,7 @@ static inline void worker_endpoint_forget(struct worker_endpoint *e)
 struct meeting {
     enum {
         MEETING_NONE,
-        MEETING_GATHERS, /* the polls of the participants are held, and no node that waits is shown
-                          */
+        MEETING_GATHERS, /* polls of the participants are held; a node that waits is hidden */
         MEETING_OPEN,    /* the participants are shown that a node waits */
     } phase;
     uint64_t completion; /* the round, by view.completions */
@@ -170,8 +168,7 @@ struct run {
     bool shares_roles;          /* its agents exchange their roles by keys, to rank their workers */
     struct finishing finishing;
     bool failed;        /* an agent has closed it whose workers have failed: closing.c */
-    bool awaits_others; /* no node has joined, and an agent came that must not join first: rejoin.c
-                         */
+    bool awaits_others; /* no node has joined, and an agent came that must not be first: rejoin.c */
 
     struct torch_front *front; /* the others in the texts of all agents: agent_view.c; or NULL */
     uint64_t beats_since_ms;   /* view.is_ahead: since then */
@@ -257,7 +254,10 @@ bool run_list_again(struct run *run, struct agent *before, struct agent *a);
 void ranks_assign(const struct policy_settings *settings, const struct run *run, struct slice kept,
                   struct torch_state *next);
 
-/* `round` is complete: makes *kept, owned and of ACCOUNT_RUNS, what is kept from now on: of each
- * node its last rank and its name, the nodes of the newest round first. False: that is the same, or
- * memory is short. */
-bool ranks_keep(struct slice *kept, const struct torch_state *round);
+/* `round` is complete: makes *kept, owned and of ACCOUNT_RUNS, what is kept from now on: MAX, and
+ * of each node its last rank and its name, the nodes of the newest round first. False: that is the
+ * same, or memory is short. */
+bool ranks_keep(struct slice *kept, const struct torch_state *round, uint64_t max_nodes);
+/* Returns that MAX; 0: unknown. Makes the empty *round that of these nodes, as far as there is
+ * memory; NULL: does not. */
+uint64_t ranks_recall(struct slice kept, struct torch_state *round);

@@ -37,7 +37,8 @@ struct run_view {
     struct torch_state state;
     struct torch_state before;         /* the state before the last change; empty at first */
     bool has_completed;                /* `last_completed` is a round */
-    struct torch_state last_completed; /* the last complete round, at its completion */
+    struct torch_state last_completed; /* the last complete round, at its completion; else the nodes
+                                          of the last one before a start, if they are known */
     size_t completed_participants;     /* of that; 0: there is none */
     struct torch_state absent; /* nodes without which it was completed, see absent_nodes_next() */
 
@@ -59,8 +60,7 @@ TAILQ_HEAD(run_view_list, run_view);
 void run_view_init(struct run_view *v, struct slice key);
 void run_view_fini(struct run_view *v);
 
-/* The value of the run's key is another than before; ptr NULL: it is gone, and the record with it.
- */
+/* The run's key has another value than before; ptr NULL: it is gone, and the record with it. */
 void run_view_update(struct run_view *v, struct slice value);
 
 /* The same, of a value that torch_state_write() has made of that state, which becomes the view's

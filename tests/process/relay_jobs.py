@@ -368,3 +368,51 @@ def the_status_tells_who_is_awaited():
         same(run["state"], "complete", "the state")
         check([h for h in run["hints"] if "not back since rdzvd was started: 1; unless they are" in h],
               run["hints"])
+
+
+def waits_as_spare(agent, most):
+    """Does what torch's agent does with `most` as MAX, until it waits as a spare. False: it finds a place."""
+    state = agent.read()
+    for _ in range(20):
+        if not state.complete or agent.node in state.participants | {n: 0 for n in state.wait_list}:
+            return False
+        if agent.node in state.redundancy_list and len(state.participants) == most:
+            return True
+        if agent.node in state.redundancy_list:
+            state.redundancy_list.discard(agent.node)
+            state.last_heartbeats.pop(agent.node, None)
+        else:
+            (state.wait_list if len(state.participants) < most else state.redundancy_list).add(agent.node)
+            agent.beat(state)
+        agent.try_write(torch_state.dumps(state))
+        state = agent.state()
+    raise AssertionError("%r still writes after 20 attempts" % (agent.node,))
+
+
+@case
+def a_spare_gets_no_place_after_a_start_while_the_nodes_meet():
+    """The journal has the nodes of the last round, and MAX: so do those have the places that have not come back yet, also
+    if the spare is the first one."""
+    with Store() as store, Relay(store) as relay:
+        a, b = met(relay.port, relay.port)
+        spare = Agent(relay.port, "job", "c")
+        check(waits_as_spare(spare, 2), "the round is full")
+        for starts, has_joined in ((1, False), (2, True)):
+            for agent in a, b:
+                agent.read()
+                agent.step_out()
+            if has_joined:
+                a.read()
+                a.join()
+            store.kill()
+            store.start()
+            relay.linked(starts + 1)
+            check(waits_as_spare(spare, 2), "the spare takes a place (a has joined: %r)" % has_joined)
+            for agent in a, b:
+                state = agent.read()
+                if state.complete:  # as far as the store knows, its workers may run: it is shown a node that waits
+                    state.wait_list.add(agent.node)
+                    agent.beat(state)
+                    agent.try_write(torch_state.dumps(state))
+            rejoin([a, b])
+            participate(store, ["a", "b"])

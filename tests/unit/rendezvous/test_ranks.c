@@ -63,7 +63,7 @@ static void complete(struct run_ranks *r, struct torch_state *next)
 {
     torch_state_complete(next);
     ranks_assign(&r->settings, NULL, r->kept, next);
-    ranks_keep(&r->kept, next);
+    ranks_keep(&r->kept, next, 0);
     torch_state_free(&r->round);
     r->round = *next;
 }
@@ -532,6 +532,29 @@ static void a_start_keeps_the_ranks(void **state)
     scene_fini(&s);
 }
 
+/* Older daemons kept neither MAX nor how many nodes the newest round had. */
+static void the_newest_round_and_max_are_known_again(void **state)
+{
+    struct torch_state round = {0};
+    struct run_ranks r;
+
+    (void)state;
+    begin(&r, RANKS_KEEP);
+    round_is(&r, "a b c", "a b c");
+    round_is(&r, "d b", "d b");
+    assert_int_equal(ranks_recall(r.kept, NULL), 0);
+    ranks_keep(&r.kept, &r.round, 5);
+    assert_int_equal(ranks_recall(r.kept, &round), 5);
+    assert_int_equal(round.count, 2);
+    assert_int_equal(torch_state_participants(&round), 2);
+    assert_true(slice_is(round.nodes[0].addr, "b") && round.nodes[0].rank == 1);
+    assert_true(slice_is(round.nodes[1].addr, "d") && round.nodes[1].rank == 0);
+    torch_state_free(&round);
+    assert_int_equal(ranks_recall(slice_from(r.kept, 32), &round), 0);
+    assert_int_equal(round.count, 0);
+    end(&r);
+}
+
 static void a_run_that_ends_forgets_its_ranks(void **state)
 {
     struct scene s;
@@ -564,6 +587,7 @@ int main(void)
         cmocka_unit_test(the_list_is_bounded),
         cmocka_unit_test(bytes_that_are_no_list_are_none),
         cmocka_unit_test(a_start_keeps_the_ranks),
+        cmocka_unit_test(the_newest_round_and_max_are_known_again),
         cmocka_unit_test(a_run_that_ends_forgets_its_ranks),
     };
 

@@ -134,6 +134,7 @@ static void after_a_start_too_who_is_left_over_is_a_spare(void **state)
 
     begin_again(s);
     scene_restart(s, true);
+    s->run.max_nodes = 0;
     for (size_t i = 0; i < 3; i++)
         scene_return(s, &s->agents[i]);
     scene_event(s, RUN_RETURNED, NULL);
