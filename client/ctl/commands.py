@@ -243,16 +243,17 @@ COMMANDS = [
     Command("evict", "NODE", 1, 1, "", "reason until end yes", "take a node out of its round, and keep it out",
             """Does what cordon does, and a node that trains leaves its round: the other nodes end their workers in the
             same moment and meet again without it, and no restart is used up. A spare takes the place. The agent of the
-            node lives on as a spare; that of torch before 2.3 ends. With --end, the agent of the node ends in any case. If
-            its container starts again, the new agent waits as a spare, or ends when its join_timeout is over before 2.3.""" +
+            node lives on as a spare; that of torch before 2.3 ends. With --end, the agent ends in any case. A new
+            agent of the node waits as a spare; before torch 2.3, it ends when its join_timeout is over.""" +
             FOR_OPERATORS,
             ("evict node-7 --reason 'ECC errors' --yes", "a bad node leaves at once"),
             ("evict node-7 --end --until gone --yes", "its container starts again, and takes part again")),
     Command("drain", "NODE", 1, 1, "", "in until wait reason", "take a node out once its workers have saved their work",
-            """Does what cordon does, and asks the workers for a checkpoint: they find the key rdzvd/drain, and set the key
-            rdzvd/checkpointed to its id. Then, or at the latest after --in, the node is evicted. With --wait, rdzvctl
-            returns when no such node trains any more, as a hook needs that stops a pod or a machine. With --until=gone, the
-            order ends when no agent of such a node is connected: a node that comes later under the same name takes part.""" +
+            """Does what cordon does, and asks the workers to save their work: they find the key rdzvd/drain, and set the key
+            rdzvd/checkpointed to its id. Then, or when the time of --in is over, the node is evicted. With --wait, rdzvctl
+            returns when no such node trains any more: use it in a hook that stops a pod or a machine. The same order once
+            more begins the time anew. With --until=gone, the order ends when no agent of such a node is connected: a later
+            node of this name takes part.""" +
             FOR_OPERATORS,
             ("drain node-7 --in 5m --reason maintenance", "before node-7 is switched off"),
             ("drain $(hostname) --wait --until gone", "in a hook on the node itself")),
@@ -271,16 +272,24 @@ COMMANDS = [
             """All agents that wait meet again.""" + FOR_OPERATORS,
             ("release JOB", "the job goes on")),
     Command("rules", "RUN [RULE,...]", 1, 2, "runs", "reason", "the rules of a run",
-            """With nodes-multiple=COUNT, each round has a multiple of COUNT nodes; the other nodes wait as spares. With
-            grow-interval=DURATION, the nodes do not meet only for more nodes until that time is over since they met.
-            With group=COLUMN, nodes whose domains in the table of the store begin with the same COLUMN names take part
-            together, or wait as spares.
-            With restart-budget=COUNT/DURATION, the run is closed when more than COUNT failures of workers or nodes have
-            ended its rounds within that time. With no-progress=COUNT/DURATION, the run is closed after COUNT failures in a
-            row, if no round of them took so long, or had a higher number in the key rdzvd/progress. With
-            cordon-after=COUNT/DURATION, a node is cordoned whose workers failed first COUNT times within that time.
-            These rules replace those of the run. Without a RULE, the run has the rules of the store
-            again (rdzvd --rules).""" + FOR_OPERATORS,
+            """Replaces the rules of the run. Without a RULE, the run has the rules of the store again (rdzvd --rules,
+            which also takes rank-zero=NODE).
+
+            nodes-multiple=COUNT: each round has a multiple of COUNT nodes; the other nodes wait as spares.
+
+            grow-interval=DURATION: for this time after a meeting, new nodes do not make the others meet again.
+
+            group=COLUMN: nodes whose domains in the store's table begin with the same COLUMN names take part together, or
+            wait as spares together.
+
+            restart-budget=COUNT/DURATION: after COUNT failures of workers or nodes within this time, the next failure closes
+            the run.
+
+            no-progress=COUNT/DURATION: COUNT failures in a row close the run, if none of these rounds took this time, or
+            raised the number in the key rdzvd/progress.
+
+            cordon-after=COUNT/DURATION: a node is cordoned if its workers failed first COUNT times within this time.""" +
+            FOR_OPERATORS,
             ("rules JOB nodes-multiple=4,grow-interval=30m", "4, 8, 12 nodes, and growth twice an hour"),
             ("rules JOB group=2", "whole racks, where the table has row1/rack1"),
             ("rules JOB", "those of the store")),

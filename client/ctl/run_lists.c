@@ -216,6 +216,8 @@ static bool print_listing(const struct ctl_view *view, const cJSON *structured,
     }
     table_show(stdout, "", listing->columns, objects, listing->style, view->now_us,
                view->ctl->colour);
+    if (cJSON_GetArraySize(objects) == 0)
+        ctl_say(CTL_FINE, "there are none");
     return true;
 }
 

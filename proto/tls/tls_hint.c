@@ -39,7 +39,7 @@ static const struct tls_hint hints[] = {
      TLS_MATTER_OURS},
     {"alert certificate unknown", OURS, TLS_MATTER_OURS},
     {"alert handshake failure",
-     "does the server have a certificate at this port, and does it require one of ours?",
+     "does this port speak TLS at all, and does the server require a certificate of ours?",
      TLS_MATTER_NONE},
     {"alert protocol version", "the server must speak TLS 1.2 or later", TLS_MATTER_NONE},
     {"wrong version number", NO_TLS, TLS_MATTER_NONE},

@@ -314,7 +314,8 @@ static int data_dir_start(struct data_dir *d, const struct data_dir_options *opt
         return log_failed(options->path, NAME_THE_ONE_ABOVE, NULL);
     error = fs_posix_make_dir(options->path);
     if (error < 0)
-        return log_failed(options->path, strerror(-error), NULL);
+        return log_failed(options->path, strerror(-error),
+                          error == -ENOENT ? "make the folder above it first" : NULL);
     d->fs = fs_posix_open(d->path, FS_MAY_CREATE, &error, why, sizeof why);
     if (d->fs == NULL)
         return log_failed(d->path, why, NULL);

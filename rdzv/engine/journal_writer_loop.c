@@ -253,7 +253,7 @@ bool journal_writer_snapshot_put(struct journal_writer *w, struct slice bytes)
     return true;
 }
 
-/* An abandoned one is there until the thread has removed it, as one that has failed. */
+/* The file of an abandoned or failed snapshot stays until the thread has removed it. */
 void journal_writer_snapshot_end(struct journal_writer *w, bool is_whole)
 {
     pthread_mutex_lock(&w->lock);

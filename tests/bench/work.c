@@ -256,7 +256,8 @@ static bool ids_next(struct client *c, struct slice)
     return c->step < 2;
 }
 
-/* gloo: each rank sets its addresses, and reads those of all others, with two WAITs for each. */
+/* gloo: each rank sets its addresses, and reads the addresses of each other rank after two WAITs.
+ */
 static bool mesh_next(struct client *c, struct slice)
 {
     unsigned step = c->step, peer = step / 3;

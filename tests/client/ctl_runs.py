@@ -270,6 +270,8 @@ def a_store_without_runs_says_so():
     with Rdzvd() as daemon:
         has(rdzvctl("status", server=daemon)[0],
             "no runs at 127.0.0.1:%d: no agent has come in the last day (jobs without torchrun have no run)\n" % daemon.port)
+        for command in (["runs"], ["runs", "--ended"], ["waiters"]):
+            check(rdzvctl(*command, server=daemon)[1] == "rdzvctl: there are none\n", command)
 
 
 @case

@@ -228,7 +228,7 @@ def a_client_whose_certificate_is_no_good():
             tls_server("-tls1_2", "-Verify", "1", "-verify_return_error", "-CAfile", CA.pem) as old:
         # TLS 1.3 tells of it behind the handshake, 1.2 within.
         refused(d.port, ca, "alert certificate required", "give such a certificate")
-        refused(old, ca, "alert handshake failure", "one of ours?")
+        refused(old, ca, "alert handshake failure", "a certificate of ours?")
         for port in (d.port, old):
             refused(port, ca + pair_flags(OTHER_CA.issue("stranger", None)), "alert unknown ca", "its own CA")
             refused(port, ca + pair_flags(CA.expired("agent", None)), "alert certificate expired", "renew this client",
@@ -262,7 +262,7 @@ def files_of_ours_that_are_no_good():
 @case
 def what_speaks_no_tls():
     with Rdzvd() as d:
-        refused(d.port, ["--cacert", CA.pem], "alert handshake failure", "does the server have a certificate")
+        refused(d.port, ["--cacert", CA.pem], "alert handshake failure", "does this port speak TLS at all")
     for answer in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b""):
         with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -195,8 +195,8 @@ static void replicas_that_stand_by_are_tried_again_soon(void **state)
     }
 }
 
-/* The relay asks all replicas; then it waits at one of them, and the answer of that one makes it
- * ask all of them again. */
+/* No replica leads, so the relay waits at one of them. When this replica answers, the relay asks
+ * all replicas again. */
 static void a_relay_waits_at_one_replica_when_none_leads(void **state)
 {
     static const struct {

@@ -143,6 +143,8 @@ def check_config_looks_at_the_machine():
             code, out, err = once("--check-config", *flags)
             check(code == 1 and re.search("level=error event=" + wanted, err) and
                   out.startswith("# this machine lacks") and "\nlisten:" in out, "%s: %d %s%s" % (flags, code, out, err))
+        code, out, err = once("--listen=127.0.0.1:0", "--data-dir", data + "/deep")
+        check(code == 1 and 'detail="make the folder above it first"' in err, err)
         code, out, err = once("--check-config", "--read-token-file", data)
         check(code == 0 and "event=token_unreadable setting=--read-token-file" in err, out + err)
 

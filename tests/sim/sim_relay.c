@@ -1,15 +1,16 @@
-/* A store, two relays and their clients in one process, under a seed that has time, network, disk,
- * memory and chance in its hands (world.h): the store dies at any call of its disk, loses power, is
- * slow or stopped; the disk fails, or is full for some time; links break at any byte or hang;
- * relays die; memory fails. Whatever happens, clients of a relay see a store that carries out each
- * request once and in order, and forgets no change (relay_model.h). Only a power cut in mode batch
- * may lose the changes of the last 100 ms, and then the relays end each client whose changes were
- * lost. No client is ended without a reason, and at the end the store keeps no session.
+/* A store, two relays and their clients run in one process. A seed decides time, network, disk,
+ * memory and chance (world.h). Faults: the store dies at any call of its disk, loses power, is slow
+ * or stops; the disk fails or is full; links hang, or break at any byte; relays die; memory fails.
+ * The clients of a relay must see a store that executes each request once and in order, and keeps
+ * each change (relay_model.h). Only a power cut with --sync=batch may lose the changes of the last
+ * 100 ms; then the relays must end each client that made a lost change. They end no other client
+ * without a reason. At the end, the store must have no session.
  *
  *   sim_relay --seed N --count M [--every] [--at CALL] [--verbose]
  *
- * Runs M worlds beginning with seed N. --every repeats each world for each call of the disk in the
- * store's first life, and lets the store die at this call; --at repeats one of these runs. */
+ * Runs M worlds, from seed N on. --every counts the calls of the disk in the store's first life,
+ * and repeats each world once for each call, at which the store dies; --at repeats one of these
+ * runs. */
 #include "tests/sim/relay_sim.h"
 
 #include <getopt.h>
@@ -51,7 +52,7 @@ void world_fail(const char *format, ...)
     _exit(1);
 }
 
-/* A process that gives up says only where. */
+/* After a failed assertion: the message of assert() lacks the seed. */
 static void on_abort(int number)
 {
     (void)number;
@@ -192,8 +193,7 @@ static bool step_some_web(void)
     return false;
 }
 
-/* Steps one client that has something to do, or all such clients: ranks of a job often ask at one
- * time. */
+/* Steps a random client, or every client with work: ranks of a job often send requests together. */
 static bool step_some_client(void)
 {
     bool moved = false, all;

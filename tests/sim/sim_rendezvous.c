@@ -259,7 +259,7 @@ static void draw_settings(struct policy_settings *settings)
     settings->end_failed_runs = sim_draw(4) != 0;
 }
 
-/* By the seed itself, so that all else is as without rules. */
+/* A hash of the seed decides, not sim_draw(): the world stays the same as without rules. */
 static void set_rules(struct policy_settings *settings, uint64_t seed)
 {
     uint64_t mix = seed * 0x9e3779b97f4a7c15u >> 32;

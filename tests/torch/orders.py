@@ -386,7 +386,7 @@ class Replicas:
                     return at
 
     def kill_leader(self):
-        """The other one leads then, and it is started again."""
+        """Kills the leader, waits until the other replica leads, and starts the killed one again."""
         at = self.leader()
         self.replicas[at].stop(signal.SIGKILL)
         self.replicas[1 - at].wait_ready(says="[+]leader ok")

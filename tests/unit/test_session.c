@@ -128,7 +128,7 @@ static void restart_from_journal(void)
     expect_text(before);
 }
 
-/* Restarts from a snapshot without a journal; its batches are so small that each has one change. */
+/* Restarts from a snapshot without a journal. Each batch of the snapshot has one change. */
 static void restart_from_snapshot(void)
 {
     static struct batch parts[1000];

@@ -338,8 +338,8 @@ static void one_that_goes_looks_no_more(void **state)
     }
 }
 
-/* The other nodes have presumed the node dead, and rdzvd has put it back into the waiting list. The
- * node trains until it reads this state; then it ends its workers, and waits as other nodes do. */
+/* The other nodes have presumed the node dead, and rdzvd has put it back into the wait list. The
+ * node trains until it reads this state. Then it ends its workers, and its polls are held. */
 static void one_that_trains_is_answered(void **state)
 {
     struct scene *s = *state;

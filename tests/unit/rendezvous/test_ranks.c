@@ -161,7 +161,7 @@ static void a_smaller_round_moves_the_highest_ranks(void **state)
     end(&r);
 }
 
-/* It gets the rank that it had, unless a node of a newer round has that. */
+/* A node that returns gets its old rank, unless a node of a newer round has it. */
 static void a_node_that_was_away_gets_its_rank_back(void **state)
 {
     struct run_ranks r;
@@ -315,7 +315,8 @@ static size_t edges(const uint8_t *racks, size_t count)
     return crossing;
 }
 
-/* The fewest edges that any order of the nodes without a rank gives: racks[] is 0 there. */
+/* The lowest number of edges between racks, over all orders of the nodes without a rank, whose
+ * racks[] is 0. */
 static size_t fewest(uint8_t *racks, size_t count, const uint8_t *free, size_t free_count)
 {
     uint8_t rest[NODES_MAX];
@@ -340,8 +341,9 @@ static size_t fewest(uint8_t *racks, size_t count, const uint8_t *free, size_t f
     return least;
 }
 
-/* Each node that can keep its rank has kept it, and of the ranks left, the others have chosen
- * nearly as well as can be. `in_place`: each rack has had as many nodes as it has lost. */
+/* Checks that each node kept its rank if the round has that rank, and that the new nodes cost few
+ * more edges between racks than the best order. `in_place`: each rack got a new node for each lost
+ * one. */
 static void check_round(const struct torch_state *before, const struct torch_state *now,
                         bool in_place)
 {
@@ -383,7 +385,7 @@ static void add_node(struct torch_state *state, uint8_t rack)
     assert_true(torch_state_insert(state, &node, &at));
 }
 
-/* The nodes of the round without so many of them, whose racks are noted. */
+/* Removes `lost` nodes of the round, and notes their racks. */
 static struct torch_state without(const struct torch_state *now, size_t lost, uint8_t *racks)
 {
     struct torch_state next = {0};
@@ -427,7 +429,8 @@ static void check_next(struct run_ranks *r, struct torch_state *next, bool in_pl
     torch_state_free(&before);
 }
 
-/* Up to 8 nodes at once, or a whole rack, and as many new ones in their racks. */
+/* A round loses up to 8 nodes, or a whole rack, and the same number of nodes joins in these racks.
+ */
 static void replaced_nodes_cross_no_more_racks(void **state)
 {
     struct run_ranks r;
@@ -446,7 +449,7 @@ static void replaced_nodes_cross_no_more_racks(void **state)
     end(&r);
 }
 
-/* Nodes are lost and join one by one, in any rack: only the node with the highest rank moves. */
+/* One node is lost or joins in each round, in a random rack: only the highest rank may move. */
 static void a_loss_or_a_join_moves_no_node_that_can_stay(void **state)
 {
     struct run_ranks r;
@@ -516,7 +519,8 @@ static void bytes_that_are_no_list_are_none(void **state)
 
 /* --- In the policy. --- */
 
-/* The view of an agent, the last complete round, and what the store keeps say the same. */
+/* The view of an agent, the last complete round and the record of the store must have the same
+ * ranks. */
 static void a_start_keeps_the_ranks(void **state)
 {
     struct scene s;

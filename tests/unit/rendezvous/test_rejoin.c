@@ -117,8 +117,8 @@ static void an_agent_that_was_in_it_is_answered_at_once(void **state)
     assert_true(is_shown_closed(s, &s->agents[0]));
 }
 
-/* Its relay has lost its link: what was held comes again over the next one, and is held for the
- * rest of its time. */
+/* The relay loses its link, and sends the held request again over the next link. rdzvd holds the
+ * request for the rest of its time. */
 static void a_request_that_comes_again_is_held_no_longer(void **state)
 {
     struct scene *s = *state;
@@ -206,7 +206,7 @@ static void an_agent_that_waits_may_leave(void **state)
     assert_true(TAILQ_EMPTY(&s->run.rejoining));
 }
 
-/* It waits for the keys of its round, or trains, and would find those of the next run. */
+/* The agent waits for keys of its round, or trains: it would find the keys of the next run. */
 static void an_agent_that_is_back_after_a_start_was_in_it(void **state)
 {
     struct scene *s = *state;
@@ -244,8 +244,8 @@ static void an_agent_that_waited_before_a_start_waits_on(void **state)
     assert_string_equal(knock(s, early), SENTINEL);
 }
 
-/* The next job of that id is one of its own: what is known of the one before does not keep its
- * agents from being told of a loss, in the round of the same number, too. */
+/* The last job has ended well, so a loss restarts none of its nodes. This does not hold for the
+ * next job with this id, also not in the round of the same number. */
 static void a_loss_in_the_next_run_is_told(void **state)
 {
     struct scene *s = *state;
@@ -284,7 +284,7 @@ static void a_loss_in_the_next_run_is_told(void **state)
     }
 }
 
-/* --- The job has ended well: "a" is one of its other hosts, "z" is none of them. --- */
+/* --- The job has ended well. Host "a" was in it without a part in the end; host "z" is new. --- */
 
 static struct agent *come_late(struct scene *s)
 {
