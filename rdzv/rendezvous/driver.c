@@ -223,9 +223,7 @@ static void on_probed(void *arg, enum probe_answer answer)
     struct live_run *run = arg;
 
     run->probe = NULL;
-    driver_step(run, (struct policy_event){.kind = RUN_PROBED,
-                                           .probed = answer == PROBE_REFUSED ? PROBED_REFUSED
-                                                                             : PROBED_UNKNOWN});
+    driver_step(run, (struct policy_event){.kind = RUN_PROBED, .refused = answer == PROBE_REFUSED});
 }
 
 /* Outputs that may cause another step of this run come after all others: a step may free an agent,
@@ -243,7 +241,7 @@ static void go_on(struct live_run *run, const struct policy_output *o)
         run->probe = probe_start(run->home->rdzv->net->base, conn_of(o->agent)->peer.address,
                                  o->port, PROBE_MS, on_probed, run);
         if (run->probe == NULL)
-            driver_step(run, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
+            driver_step(run, (struct policy_event){.kind = RUN_PROBED});
         break;
     case POLICY_OPEN_PORT:
         driver_step(run, (struct policy_event){.kind = RUN_PORT_OPENED,

@@ -36,11 +36,6 @@ enum run_order {
     RUN_ORDER_KEEP_OUT, /* run.orders.cordons, or a hold, has changed */
 };
 
-enum probe_result {
-    PROBED_REFUSED, /* no process listens there */
-    PROBED_UNKNOWN, /* a process listens, or no clear answer came */
-};
-
 /* Which run of a space uses the agents' port for its workers. */
 enum port_share {
     PORT_IS_FREE,  /* none that keeps it: run_keeps_port() */
@@ -60,7 +55,7 @@ struct policy_event {
     bool daemon_drains; /* AGENT_DISCONNECTED: rdzvd itself ends, so the node is not missed */
     bool agents_return; /* RUN_RESTORED: agents behind relays will come back */
     struct slice memo;  /* AGENT_CONNECTED: of the last POLICY_KEEP_MEMO before a start */
-    enum probe_result probed;
+    bool refused;       /* RUN_PROBED: no process listens there; false: or no clear answer came */
     enum run_order order;
     bool evicts;      /* RUN_ORDER_KEEP_OUT: the nodes of a round with such a node meet again */
     const char *ends; /* the same: agents whose hosts have this pattern end; NULL: none */

@@ -429,36 +429,45 @@ static struct slice domain_of(const struct run *run, const struct torch_node *no
         .domain;
 }
 
-/* Gives a free place, of a node of that domain, to another node. False: there is none. */
-static bool give_place(struct step *s, struct slice domain)
+/* Gives a free place, of a node of that domain, to one of the others. False: there is none. */
+static bool give_place(const struct run *run, struct agent *const *others, size_t count,
+                       struct slice domain)
 {
     struct agent *best = NULL;
     size_t most = 0, common;
 
-    AGENTS_FOREACH(a, &s->run->agents) {
-        if (a->naming != NAMING_LISTED || a->has_place || !round_is_new(s->run, &a->node) ||
-            !may_take_part(s, &a->node))
+    FOREACH_POINTER(struct agent, a, others, count) {
+        if (a->has_place)
             continue;
-        common = 1 + topology_common(domain, domain_of(s->run, &a->node)) +
-                 (is_outside(a, run_node_of(s->run, a)) ? 0 : TOPOLOGY_NAME_MAX);
+        common = 1 + topology_common(domain, domain_of(run, &a->node)) +
+                 (is_outside(a, run_node_of(run, a)) ? 0 : TOPOLOGY_NAME_MAX);
         best = common > most ? a : best;
         most = common > most ? common : most;
     }
     return best != NULL && (best->has_place = true);
 }
 
-/* False: there are places for all. */
+/* False: there are places for all, or no memory. */
 static bool share_places(struct step *s)
 {
-    uint64_t unused = s->run->max_nodes - s->run->view.completed_participants;
+    struct run *run = s->run;
+    uint64_t unused = run->max_nodes - run->view.completed_participants;
+    struct agent **others = (void *)step_alloc(s, run->agent_count * sizeof *others);
+    size_t count = 0;
 
-    AGENTS_FOREACH(a, &s->run->agents)
+    if (others == NULL)
+        return false;
+    AGENTS_FOREACH(a, &run->agents) {
         a->has_place = false;
-    NODES_FOREACH(was, &s->run->view.last_completed) {
-        if (was->participant && !may_take_part(s, was) && !give_place(s, domain_of(s->run, was)))
+        if (a->naming == NAMING_LISTED && round_is_new(run, &a->node) && may_take_part(s, &a->node))
+            others[count++] = a;
+    }
+    NODES_FOREACH(was, &run->view.last_completed) {
+        if (was->participant && !may_take_part(s, was) &&
+            !give_place(run, others, count, domain_of(run, was)))
             return false;
     }
-    while (unused > 0 && give_place(s, (struct slice){0}))
+    while (unused > 0 && give_place(run, others, count, (struct slice){0}))
         unused--;
     return unused == 0;
 }

@@ -314,7 +314,7 @@ void worker_store_on_probed(struct step *s, const struct policy_event *event)
     if (TAILQ_EMPTY(
             &run->agents)) /* no agent is left that could be probed, or could read the answer */
         worker_endpoint_forget(&run->endpoint);
-    else if (event->probed == PROBED_REFUSED && run->endpoint.asked != NULL)
+    else if (event->refused && run->endpoint.asked != NULL)
         decide_worker0(s, "agent 0 hosts no store: worker 0 will "
                           "(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)");
     else

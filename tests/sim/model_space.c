@@ -810,7 +810,7 @@ void model_run_due(struct model_space *s)
 
         if (r->probe_ms != 0 && r->probe_ms <= s->now.ms) {
             r->probe_ms = 0;
-            step(r, (struct policy_event){.kind = RUN_PROBED, .probed = r->probe_result});
+            step(r, (struct policy_event){.kind = RUN_PROBED, .refused = r->probe_refused});
         }
     }
 }

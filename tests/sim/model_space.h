@@ -34,7 +34,7 @@ struct model_run {
     char key[64];
     uint64_t incarnation; /* how often it has been forgotten */
     uint64_t probe_ms;    /* the same */
-    enum probe_result probe_result;
+    bool probe_refused;
     uint16_t own_port;
     struct run_orders orders; /* as the daemon's records have them */
     struct run_rules rules;   /* the same, if an operator has given it some */

@@ -223,7 +223,7 @@ static void begin_job(struct job *job, struct model_run *run)
     job->settings.sharing = (enum model_sharing)(sim_draw(4) % 3);
     if (job->settings.sharing == SHARING_OLD && job->settings.monitor_ms > OLD_MONITOR_MS)
         job->settings.monitor_ms = OLD_MONITOR_MS;
-    run->probe_result = job->settings.sharing == SHARING_NEVER ? PROBED_REFUSED : PROBED_UNKNOWN;
+    run->probe_refused = job->settings.sharing == SHARING_NEVER;
     for (size_t i = 0; i < PODS; i++) {
         job->pods[i].job = job;
         snprintf(job->pods[i].name, sizeof job->pods[i].name, "n%d", (int)(i * 7 % PODS));

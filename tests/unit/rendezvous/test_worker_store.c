@@ -8,9 +8,9 @@ static void say_where(struct scene *s, struct agent *a, int64_t round, const cha
     scene_set(s, a, round, "MASTER_PORT", port);
 }
 
-static void answer_probe(struct scene *s, enum probe_result result)
+static void answer_probe(struct scene *s, bool refused)
 {
-    scene_step(s, (struct policy_event){.kind = RUN_PROBED, .probed = result});
+    scene_step(s, (struct policy_event){.kind = RUN_PROBED, .refused = refused});
 }
 
 /* Agent 0 hosts a store, so workers use ours. */
@@ -19,7 +19,7 @@ static void settle(struct scene *s)
     say_where(s, &s->agents[0], 0, "1234");
     assert_int_equal(scene_output(s, POLICY_PROBE)->port, 1234);
     assert_null(scene_get(s, ".0/MASTER_PORT"));
-    answer_probe(s, PROBED_UNKNOWN);
+    answer_probe(s, false);
 }
 
 static void workers_use_rdzvd_when_agent_0_hosts_a_store(void **state)
@@ -49,7 +49,7 @@ static void workers_use_worker_0_when_no_process_listens(void **state)
 
     scene_meet(s, 2);
     say_where(s, &s->agents[0], 0, "1234");
-    answer_probe(s, PROBED_REFUSED);
+    answer_probe(s, true);
     assert_string_equal(scene_get(s, ".0/MASTER_ADDR"), "agent-0.example");
     assert_string_equal(scene_get(s, ".0/MASTER_PORT"), "1234");
     assert_int_equal(s->record.placement, WORKER_STORE_WORKER0);
@@ -166,7 +166,7 @@ static void an_agent_0_that_knows_none_says_where(void **state)
         scene_pass(s, 4000);
         scene_event(s, RUN_TICK, NULL);
         assert_null(scene_get(s, ".1/MASTER_ADDR"));
-        answer_probe(s, listens ? PROBED_UNKNOWN : PROBED_REFUSED);
+        answer_probe(s, !listens);
         assert_string_equal(scene_get(s, ".1/MASTER_ADDR"),
                             listens ? "10.0.0.1" : "agent-0.example");
         scene_renew(s);
@@ -298,7 +298,7 @@ static void a_run_that_lost_the_port_gets_one_of_its_own(void **state)
 static void what_a_full_space_could_not_take_is_put_later(void **state)
 {
     struct scene *s = *state;
-    static const enum probe_result results[] = {PROBED_UNKNOWN, PROBED_REFUSED};
+    static const bool results[] = {false, true};
 
     for (size_t i = 0; i < COUNT(results); i++) {
         scene_meet(s, 2);
@@ -351,7 +351,7 @@ static void an_old_round_has_our_place_too(void **state)
     scene_meet(s, 2);
     assert_true(scene_set(s, &s->agents[0], 0, "MASTER_ADDR", "agent-0"));
     assert_true(scene_set(s, &s->agents[0], 0, "MASTER_PORT", "1234"));
-    scene_step(s, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
+    scene_step(s, (struct policy_event){.kind = RUN_PROBED});
     assert_string_equal(scene_get(s, ".0/MASTER_PORT"), "29400");
     scene_next_round(s, 2);
     assert_true(scene_set(s, &s->agents[0], 0, "MASTER_PORT", "1234"));
@@ -367,7 +367,7 @@ static void an_agent_0_that_is_gone_is_no_answer(void **state)
     scene_set(s, &s->agents[0], 0, "MASTER_ADDR", "agent-0");
     scene_set(s, &s->agents[0], 0, "MASTER_PORT", "1234");
     scene_disconnect(s, &s->agents[0]);
-    scene_step(s, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_REFUSED});
+    scene_step(s, (struct policy_event){.kind = RUN_PROBED, .refused = true});
     assert_int_equal(s->run.view.record.placement, WORKER_STORE_RDZVD);
     scene_renew(s);
 
@@ -375,7 +375,7 @@ static void an_agent_0_that_is_gone_is_no_answer(void **state)
     scene_set(s, &s->agents[0], 0, "MASTER_ADDR", "agent-0");
     scene_set(s, &s->agents[0], 0, "MASTER_PORT", "1234");
     scene_disconnect(s, &s->agents[0]);
-    scene_step(s, (struct policy_event){.kind = RUN_PROBED, .probed = PROBED_UNKNOWN});
+    scene_step(s, (struct policy_event){.kind = RUN_PROBED});
     assert_int_equal(s->run.view.record.placement, WORKER_STORE_UNKNOWN);
 }
 
