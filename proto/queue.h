@@ -11,6 +11,10 @@
          (item) = (next))
 #endif
 
+/* As TAILQ_FOREACH(), which leaves it to the caller to declare the item. */
+#define TAILQ_EACH(type, item, list, entry) \
+    for (type *item = TAILQ_FIRST(list); item != NULL; item = TAILQ_NEXT(item, entry))
+
 /* Loops over the items of an array, and of an array of pointers. An empty one may be NULL. */
 #define FOREACH(type, item, list, count)                                          \
     for (type *item = (list), *item##_end = (count) == 0 ? item : item + (count); \

@@ -31,9 +31,7 @@ struct run_record *run_records_find(const struct run_records *r, struct slice ke
 
 bool run_records_name(const struct run_records *r, uint64_t worker_store)
 {
-    const struct run_record *record;
-
-    TAILQ_FOREACH(record, &r->list, order) {
+    TAILQ_EACH(const struct run_record, record, &r->list, order) {
         if (record->worker_store == worker_store)
             return true;
     }

@@ -109,7 +109,6 @@ static struct space_state state_of(const struct space *space)
 static void put_space_state(struct snapshot *s, const struct space *space)
 {
     struct change change = {.kind = CHANGE_WORKER_STORE_OPEN};
-    const struct run_record *run;
 
     for (size_t i = 0; i < space->worker_stores.count; i++) {
         change.store_id = space->worker_stores.items[i]->id;
@@ -117,7 +116,7 @@ static void put_space_state(struct snapshot *s, const struct space *space)
     }
     change = (struct change){.kind = CHANGE_SNAPSHOT_SPACE, .space_state = state_of(space)};
     cow_put(&s->cow, space->name, &change, NULL, false);
-    TAILQ_FOREACH(run, &space->runs.list, order) {
+    TAILQ_EACH(const struct run_record, run, &space->runs.list, order) {
         change = (struct change){.kind = CHANGE_RUN_PUT,
                                  .run_put = {.key = run->node.key,
                                              .placement = run->placement,
@@ -165,10 +164,9 @@ static bool begin_space(struct snapshot *s, struct space *space)
 static struct snapshot *snapshot_new(struct store *store)
 {
     size_t spaces = 0, keymaps = 0, size;
-    const struct space *space;
     struct snapshot *s;
 
-    TAILQ_FOREACH(space, &store->spaces, entry) {
+    TAILQ_EACH(const struct space, space, &store->spaces, entry) {
         spaces++;
         keymaps += 1 + space->worker_stores.count;
     }
@@ -189,14 +187,13 @@ struct snapshot *snapshot_begin(struct store *store)
     struct snapshot *s = store->snapshot != NULL || store->snapshots == SNAPSHOT_NUMBER_MAX
                              ? NULL
                              : snapshot_new(store);
-    struct space *space;
     bool ok = true;
 
     if (s == NULL)
         return NULL;
     store->snapshots++;
     store->snapshot = s;
-    TAILQ_FOREACH(space, &store->spaces, entry)
+    TAILQ_EACH(struct space, space, &store->spaces, entry)
         ok = ok && begin_space(s, space);
     if (ok)
         return s;

@@ -58,10 +58,9 @@ struct space *store_space(struct store *s, struct slice name)
  * history is limited. */
 static bool forget_event(struct store *s)
 {
-    struct space *space;
     bool any = false;
 
-    TAILQ_FOREACH(space, &s->spaces, entry)
+    TAILQ_EACH(struct space, space, &s->spaces, entry)
         any = watch_forget_oldest(&space->tree.hub) || any;
     return any;
 }

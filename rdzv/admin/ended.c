@@ -17,13 +17,12 @@ static void write_missing(struct writer *w, const struct history *h, const char 
                           char text[NAMED * NODE_TEXT_MAX])
 {
     const struct history_round *r = TAILQ_FIRST(&h->rounds);
-    const struct history_loss *l;
     int named = strcmp(end, "done") == 0 || strcmp(end, "left") == 0 ? NAMED : 0;
 
     while (r != NULL && r->completed_us == 0)
         r = TAILQ_NEXT(r, entry);
     json_list(w, "missing");
-    TAILQ_FOREACH(l, &h->losses, entry) {
+    TAILQ_EACH(const struct history_loss, l, &h->losses, entry) {
         if (l->kind == LOSS_REPLACED || (r != NULL && l->at_us <= r->completed_us) ||
             named == NAMED)
             continue;
@@ -50,7 +49,6 @@ static void write_host(struct writer *w, const struct torch_state *state, struct
 static void keep_hosts(const struct live_run *live, bool is_done, int64_t at_us)
 {
     const struct torch_state *state = &live->run.view.state;
-    const struct history_loss *l;
     uint8_t hosts[HOSTS_MAX];
     struct writer w = {.ptr = hosts, .cap = sizeof hosts};
 
@@ -58,7 +56,7 @@ static void keep_hosts(const struct live_run *live, bool is_done, int64_t at_us)
         if (is_done && !loss_is_mark(node))
             write_host(&w, state, node->addr);
     }
-    TAILQ_FOREACH(l, &live->history.losses, entry) {
+    TAILQ_EACH(const struct history_loss, l, &live->history.losses, entry) {
         if (is_done) /* of host/pid/local id */
             write_host(&w, state, (struct slice){(const uint8_t *)l->node, strcspn(l->node, "/")});
     }

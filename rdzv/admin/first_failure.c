@@ -12,9 +12,7 @@
 
 static struct live_run *run_of_store(const struct rendezvous_space *home, uint64_t worker_store)
 {
-    struct run_view *v;
-
-    TAILQ_FOREACH(v, &home->runs.list, order) {
+    TAILQ_EACH(struct run_view, v, &home->runs.list, order) {
         if (v->record.worker_store == worker_store)
             return live_run_of(v);
     }
@@ -33,9 +31,8 @@ static int64_t infer_rank(const struct live_run *run, struct conn *c, bool ends)
     const struct worker_place *place =
         status_place_of(places, status_find_places(&run->run, keys, places), c);
     int64_t first, below = 0, count = 0, i;
-    struct conn *other;
 
-    TAILQ_FOREACH(other, &run->home->rdzv->net->conns, entry) {
+    TAILQ_EACH(struct conn, other, &run->home->rdzv->net->conns, entry) {
         const struct c10d_session *s = c10d_session(other);
 
         if (other == c || !status_is_worker(other, run->home->space, &run->run) || s->pid == 0 ||
@@ -118,10 +115,9 @@ static void say_stopped(const struct live_run *run, char text[HISTORY_TEXT_MAX])
     uint32_t now_s = (uint32_t)(engine_now_ms(net->engine) / 1000);
     size_t len = strlen(text);
     char at[NODE_TEXT_MAX];
-    struct conn *c;
     int64_t rank;
 
-    TAILQ_FOREACH(c, &net->conns, entry) {
+    TAILQ_EACH(struct conn, c, &net->conns, entry) {
         if (status_is_worker(c, run->home->space, &run->run) && c10d_session(c)->dump_s != 0 &&
             len < STOPPED_LEN &&
             now_s - c10d_session(c)->dump_s >=
@@ -141,10 +137,9 @@ static void note_progress(struct rendezvous_space *home, const struct command *c
     const struct worker_store *w = worker_stores_find(&space->worker_stores, command->worker_store);
     const struct keymap *keys = w == NULL ? &space->keys : &w->keys;
     struct slice value = blob_slice(keymap_get(keys, command->key));
-    struct run_view *v;
     uint64_t number;
 
-    TAILQ_FOREACH(v, &home->runs.list, order) {
+    TAILQ_EACH(struct run_view, v, &home->runs.list, order) {
         struct history *h = &live_run_of(v)->history;
         struct history_round *r = history_standing(h);
 

@@ -70,9 +70,7 @@ void admin_livez_handle(const struct http_request *r)
 
 static bool has_open_listener(const struct net *n)
 {
-    const struct listener *listener;
-
-    TAILQ_FOREACH(listener, &n->listeners, entry) {
+    TAILQ_EACH(const struct listener, listener, &n->listeners, entry) {
         if (listener->open)
             return true;
     }

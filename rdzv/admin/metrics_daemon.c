@@ -222,12 +222,11 @@ struct queues {
 
 static void read_queues(const struct net *n, struct queues *out)
 {
-    const struct listener *l;
     struct listen_queue queue;
 
     *out = (struct queues){.others = {.overflows = n->overflows_ended}};
     out->any_other = n->overflows_ended != 0;
-    TAILQ_FOREACH(l, &n->listeners, entry) {
+    TAILQ_EACH(const struct listener, l, &n->listeners, entry) {
         if (!listen_queue(l, &queue))
             continue;
         if (!l->temporary && out->count < LISTENERS_LISTED) {

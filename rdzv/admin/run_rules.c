@@ -18,10 +18,9 @@
 static unsigned count_failures(const struct history *h, int64_t since_us,
                                const struct history_round *like)
 {
-    const struct history_round *r;
     unsigned count = 0;
 
-    TAILQ_FOREACH(r, &h->rounds, entry)
+    TAILQ_EACH(const struct history_round, r, &h->rounds, entry)
         count += history_is_failure(r) && r->ended_us > since_us &&
                  (like == NULL || (r->first_rank == like->first_rank &&
                                    slice_equal(history_first_host(r), history_first_host(like))));
@@ -35,12 +34,11 @@ static void judge_budget(struct history *h, const struct rule_limit *budget, uin
     int64_t since_us = now_us - (int64_t)budget->ms * 1000;
     unsigned all = count_failures(h, since_us, NULL), most = 0, same;
     char text[HISTORY_TEXT_MAX], time[UNITS_TEXT_MAX], rank[32] = "";
-    const struct history_round *r;
     struct slice host = slice_str("");
 
     if (budget->ms == 0 || before + all <= budget->count)
         return;
-    TAILQ_FOREACH(r, &h->rounds, entry) {
+    TAILQ_EACH(const struct history_round, r, &h->rounds, entry) {
         same = count_failures(h, since_us, r);
         if (!history_is_failure(r) || same <= most || history_first_host(r).len == 0)
             continue;
@@ -76,9 +74,8 @@ static void judge_host(struct history *h, const struct rule_limit *limit, uint64
 {
     int64_t since_us = now_us - (int64_t)limit->ms * 1000;
     struct slice host = newest_host(h);
-    const struct history_round *r;
 
-    TAILQ_FOREACH(r, &h->rounds, entry)
+    TAILQ_EACH(const struct history_round, r, &h->rounds, entry)
         strikes += r->cause == GOODPUT_LEFT && r->ended_us > since_us &&
                    r->ended_us > h->struck_us && slice_equal(host, history_first_host(r));
     if (limit->ms == 0 || host.len == 0 || strikes < limit->count)
@@ -134,12 +131,11 @@ void status_judge(struct live_run *run, int64_t now_us)
     int64_t cordon_us = now_us - (int64_t)rules->cordon_after.ms * 1000;
     char report[RUN_ID_MAX + 16], node[TORCH_ADDR_MAX + 16];
     struct slice id = run->run.view.id, host = newest_host(&run->history), end;
-    const struct run_record *record;
     struct run_past past = {0};
 
     snprintf(report, sizeof report, "{\"id\":\"%.*s\",\"end\":", (int)id.len, (const char *)id.ptr);
     snprintf(node, sizeof node, "\"node\":\"%.*s/", (int)host.len, (const char *)host.ptr);
-    TAILQ_FOREACH(record, &run->home->space->store->runs.list, order) {
+    TAILQ_EACH(const struct run_record, record, &run->home->space->store->runs.list, order) {
         if (!run_record_is_ended(record) || !slice_starts_with(record->address, slice_str(report)))
             continue;
         end = slice_from(record->address, strlen(report));

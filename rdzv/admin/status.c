@@ -207,7 +207,6 @@ void status_feeds_init(struct status_feeds *feeds, struct net *net)
 static void write_counters(struct writer *w, const struct status_scope *scope)
 {
     const struct stats *stats = &scope->net->engine->stats;
-    const struct engine_space *space;
 
     json_open(w, '{');
     json_member_time(w, "now", engine_wall_ns(scope->net->engine) / 1000);
@@ -216,7 +215,7 @@ static void write_counters(struct writer *w, const struct status_scope *scope)
         json_member_u64(w, "http_requests", stats->http_requests);
     }
     json_list(w, "spaces");
-    TAILQ_FOREACH(space, &scope->net->engine->spaces, entry) {
+    TAILQ_EACH(const struct engine_space, space, &scope->net->engine->spaces, entry) {
         if (scope->space != NULL && scope->space != space)
             continue;
         json_open(w, '{');

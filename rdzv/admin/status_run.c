@@ -87,10 +87,9 @@ static void hint_other_ids(const struct engine_space *space, struct run_view *ow
 /* Without the name: a client may not know of other spaces. */
 static void hint_other_space(const struct engine *e, const struct run_view *own, struct hints *h)
 {
-    const struct engine_space *space;
     size_t looked = 0;
 
-    TAILQ_FOREACH(space, &e->spaces, entry) {
+    TAILQ_EACH(const struct engine_space, space, &e->spaces, entry) {
         const struct run_view *v = rendezvous_find(space, own->id);
 
         if (v != NULL && v != own && is_forming(v)) {
@@ -280,10 +279,8 @@ static void write_round(struct writer *w, const struct history_round *r)
 
 static void write_history(struct writer *w, const struct history *h, size_t max)
 {
-    const struct history_round *r;
-
     json_list(w, "rounds");
-    TAILQ_FOREACH(r, &h->rounds, entry) {
+    TAILQ_EACH(const struct history_round, r, &h->rounds, entry) {
         if (max-- == 0)
             break;
         write_round(w, r);

@@ -75,9 +75,7 @@ static bool is_of_run(struct conn *c)
 /* The clients that wait there: they are owned by connections. */
 static void note_waiters(struct waits *all, const struct keymap *m)
 {
-    const struct waiter *waiter;
-
-    TAILQ_FOREACH(waiter, &m->open_waiters, entry) {
+    TAILQ_EACH(const struct waiter, waiter, &m->open_waiters, entry) {
         if (waiter->wake.kind == WAKE_WAITER && !is_of_run(waiter->wake.owner))
             note_wait(all, m, waiter, NULL);
     }
@@ -323,9 +321,7 @@ static void roll_note(struct roll *r, struct slice key)
 /* Node 0 of --rdzv-backend=static counts the clients every 10 ms, until all nodes have come. */
 static bool polls(const struct engine_space *space, const struct net *net)
 {
-    struct conn *c;
-
-    TAILQ_FOREACH(c, &net->conns, entry) {
+    TAILQ_EACH(struct conn, c, &net->conns, entry) {
         if (status_is_worker(c, space, NULL) && c10d_session(c)->waiter == NULL &&
             conn_silent_ms(c) < POLLS_MS)
             return true;

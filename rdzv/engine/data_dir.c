@@ -359,13 +359,11 @@ int data_dir_open(struct data_dir *d, const struct data_dir_options *options, st
 static void write_contents(const struct engine *e, const struct journal_report *report,
                            const struct recovery *r, FILE *out)
 {
-    const struct engine_space *space;
-
     fprintf(out,
             "snapshot up to batch %" PRIu64 ", %" PRIu64 " bytes; behind it %" PRIu64
             " batches with %" PRIu64 " changes, %" PRIu64 " bytes\n",
             report->snapshot, report->snapshot_bytes, r->batches, r->changes, report->batch_bytes);
-    TAILQ_FOREACH(space, &e->spaces, entry) {
+    TAILQ_EACH(const struct engine_space, space, &e->spaces, entry) {
         const struct space_usage use = space_usage(space->store);
 
         fprintf(out,

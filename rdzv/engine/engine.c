@@ -36,9 +36,7 @@ void engine_fini(struct engine *e)
 
 struct engine_space *engine_find_space(const struct engine *e, struct slice name)
 {
-    struct engine_space *space;
-
-    TAILQ_FOREACH(space, &e->spaces, entry) {
+    TAILQ_EACH(struct engine_space, space, &e->spaces, entry) {
         if (slice_is(name, space->store->name))
             return space;
     }
@@ -226,10 +224,9 @@ uint64_t engine_lived_ms(const struct engine *e)
 
 bool engine_next_expiry(struct engine *e, int64_t *at_ns)
 {
-    struct engine_space *space;
     bool any = false;
 
-    TAILQ_FOREACH(space, &e->spaces, entry) {
+    TAILQ_EACH(struct engine_space, space, &e->spaces, entry) {
         int64_t at;
 
         if (!tree_next_expiry(&space->store->tree, &at) || (any && at >= *at_ns))
@@ -255,10 +252,9 @@ static bool expire_one(struct engine *e, struct engine_space *space, const struc
 bool engine_expire(struct engine *e, size_t max)
 {
     const struct command command = {.kind = COMMAND_TREE_EXPIRE, .now_ns = engine_wall_ns(e)};
-    struct engine_space *space;
     int64_t at;
 
-    TAILQ_FOREACH(space, &e->spaces, entry) {
+    TAILQ_EACH(struct engine_space, space, &e->spaces, entry) {
         while (max > 0 && expire_one(e, space, &command))
             max--;
     }
@@ -270,10 +266,9 @@ void engine_postpone_expiry(struct engine *e, uint64_t by_ms)
     const struct command command = {
         .kind = COMMAND_TREE_POSTPONE,
         .number = by_ms > INT64_MAX / 1000000 ? INT64_MAX : (int64_t)by_ms * 1000000};
-    struct engine_space *space;
     struct store_result result;
 
-    TAILQ_FOREACH(space, &e->spaces, entry)
+    TAILQ_EACH(struct engine_space, space, &e->spaces, entry)
         engine_apply(e, space, &command, &result);
 }
 
@@ -333,9 +328,8 @@ bool engine_forget_ranks(struct engine *e, struct engine_space *space, struct sl
 void engine_tick(struct engine *e)
 {
     uint64_t timeout = e->options.space_idle_timeout_ms, now = engine_now_ms(e);
-    struct engine_space *space;
 
-    TAILQ_FOREACH(space, &e->spaces, entry) {
+    TAILQ_EACH(struct engine_space, space, &e->spaces, entry) {
         const struct worker_stores *stores = &space->store->worker_stores;
 
         keymap_trim(&space->store->keys);
@@ -344,7 +338,7 @@ void engine_tick(struct engine *e)
     }
     if (timeout == 0)
         return;
-    TAILQ_FOREACH(space, &e->spaces, entry) {
+    TAILQ_EACH(struct engine_space, space, &e->spaces, entry) {
         if (space->idle_since_ms != 0 && clock_elapsed_ms(space->idle_since_ms, now) >= timeout &&
             engine_session_next(space, NULL) == NULL) /* a client's session, about to return */
             engine_forget_keys(e, space, "no c10d connection for --space-idle-timeout");

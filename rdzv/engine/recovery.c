@@ -78,9 +78,8 @@ bool recovery_take_batch(void *recovery, uint64_t, struct slice bytes)
 void recovery_end(struct recovery *r, uint64_t last)
 {
     struct engine *e = r->engine;
-    struct space *space;
 
-    TAILQ_FOREACH(space, &e->store.spaces, entry) {
+    TAILQ_EACH(struct space, space, &e->store.spaces, entry) {
         engine_space(e, slice_str(space->name)); /* those of the snapshot alone */
         space_end_replay(space);
     }

@@ -93,10 +93,9 @@ static void add_to_piece(struct piece *p, struct slice bytes, size_t *skip)
 static void cut_piece(const struct journal_etcd *j, struct piece *p)
 {
     uint64_t limit = snapshot_out_limit(j);
-    const struct pending *pending;
     size_t skip = j->commit.cut;
 
-    TAILQ_FOREACH(pending, &j->commit.pending, entry) {
+    TAILQ_EACH(const struct pending, pending, &j->commit.pending, entry) {
         uint8_t length[STREAM_LENGTH];
         size_t whole = STREAM_LENGTH + pending->bytes.len - skip, before = p->len;
 

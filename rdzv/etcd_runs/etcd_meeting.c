@@ -96,9 +96,7 @@ static bool hold(struct etcd_run *run, const struct http_request *r, struct etcd
 
 static void release(struct etcd_run *run, bool writes)
 {
-    struct held_request *h;
-
-    TAILQ_FOREACH(h, &run->meeting.requests, entry) {
+    TAILQ_EACH(struct held_request, h, &run->meeting.requests, entry) {
         if (h->is_write != writes || h->released)
             continue;
         http_wake_job(h->conn);

@@ -268,11 +268,10 @@ void etcd_runs_init(struct etcd_rendezvous *r, const struct policy_settings *set
 
 void etcd_runs_fini(struct etcd_rendezvous *r)
 {
-    struct engine_space *space;
     struct run_view *v;
 
     free(r->text);
-    TAILQ_FOREACH(space, &r->engine->spaces, entry) {
+    TAILQ_EACH(struct engine_space, space, &r->engine->spaces, entry) {
         struct etcd_runs *runs = space->etcd_runs;
 
         if (runs == NULL)
@@ -292,19 +291,15 @@ const struct key_gate *etcd_runs_key_gate(const struct etcd_rendezvous *r)
 
 void etcd_runs_restore(struct etcd_rendezvous *r)
 {
-    struct engine_space *space;
-
     if (!r->settings->fixes)
         return;
-    TAILQ_FOREACH(space, &r->engine->spaces, entry)
+    TAILQ_EACH(struct engine_space, space, &r->engine->spaces, entry)
         find_all(runs_of(r, space));
 }
 
 void etcd_runs_tick(struct etcd_rendezvous *r)
 {
-    struct engine_space *space;
-
-    TAILQ_FOREACH(space, &r->engine->spaces, entry) {
+    TAILQ_EACH(struct engine_space, space, &r->engine->spaces, entry) {
         if (space->etcd_runs != NULL)
             tick(space->etcd_runs, space);
     }

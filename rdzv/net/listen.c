@@ -29,11 +29,9 @@
 
 static void pause_all(struct net *n)
 {
-    struct listener *l;
-
     if (!net_set_timer(&n->retry_accept, RETRY_US))
         return; /* when nothing can end a pause there is none: the listeners go on trying */
-    TAILQ_FOREACH(l, &n->listeners, entry) {
+    TAILQ_EACH(struct listener, l, &n->listeners, entry) {
         if (l->open)
             event_del(&l->event);
     }
@@ -42,10 +40,9 @@ static void pause_all(struct net *n)
 static void on_retry_accept(evutil_socket_t, short, void *arg)
 {
     struct net *n = arg;
-    struct listener *l;
     bool all = true;
 
-    TAILQ_FOREACH(l, &n->listeners, entry) {
+    TAILQ_EACH(struct listener, l, &n->listeners, entry) {
         if (l->open)
             all = net_add_event(&l->event, NULL) && all;
     }
@@ -395,9 +392,7 @@ static void close_listener(struct listener *l)
 
 void listen_close_all(struct net *n)
 {
-    struct listener *l;
-
-    TAILQ_FOREACH(l, &n->listeners, entry)
+    TAILQ_EACH(struct listener, l, &n->listeners, entry)
         close_listener(l);
     if (event_initialized(&n->retry_accept))
         event_del(&n->retry_accept);

@@ -368,11 +368,9 @@ static bool offer_part(struct offer *o, const struct out_part *p)
  * the array of pieces, because it is large. */
 static void offer_front(struct offer *o, const struct outq *q, size_t max)
 {
-    const struct out_part *p;
-
     o->count = o->bytes = 0;
     o->max = max;
-    TAILQ_FOREACH(p, &q->parts, entry) {
+    TAILQ_EACH(const struct out_part, p, &q->parts, entry) {
         if (!offer_part(o, p))
             break;
     }

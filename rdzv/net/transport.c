@@ -245,10 +245,9 @@ static size_t held_bytes(const struct conn *c)
 
 static size_t most_held(const struct net *n)
 {
-    const struct conn *c;
     size_t most = 0;
 
-    TAILQ_FOREACH(c, &n->stalled, stalled)
+    TAILQ_EACH(const struct conn, c, &n->stalled, stalled)
         most = held_bytes(c) > most ? held_bytes(c) : most;
     return most;
 }

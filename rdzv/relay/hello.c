@@ -79,13 +79,11 @@ bool hello_is_same_journal(const struct hello_journal *a, const struct hello_jou
  * made it; each listener has made at most one space. */
 static bool has_room_for_space(const struct net *n)
 {
-    const struct engine_space *space;
-    const struct listener *l;
     size_t count = 0, own = 0;
 
-    TAILQ_FOREACH(space, &n->engine->spaces, entry)
+    TAILQ_EACH(const struct engine_space, space, &n->engine->spaces, entry)
         count++;
-    TAILQ_FOREACH(l, &n->listeners, entry)
+    TAILQ_EACH(const struct listener, l, &n->listeners, entry)
         own++;
     return count < own + HELLO_SPACES_MAX;
 }

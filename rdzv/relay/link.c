@@ -497,9 +497,7 @@ static bool sweep_sessions(struct relay_links *all)
  * the missing ones will not return. */
 static void note_returned(struct relay_links *all, bool all_of_them)
 {
-    struct engine_space *space;
-
-    TAILQ_FOREACH(space, &all->engine->spaces, entry) {
+    TAILQ_EACH(struct engine_space, space, &all->engine->spaces, entry) {
         if (!space->misses_sessions || (space->sessions_missing > 0 && !all_of_them))
             continue;
         space->misses_sessions = false;
@@ -607,11 +605,9 @@ void relay_links_init(struct relay_links *all, const struct config *config, stru
 
 void relay_links_start(struct relay_links *all)
 {
-    struct engine_space *space;
-
     all->started_ms = engine_lived_ms(all->engine);
     relay_links_restart_sweep(all);
-    TAILQ_FOREACH(space, &all->engine->spaces, entry) {
+    TAILQ_EACH(struct engine_space, space, &all->engine->spaces, entry) {
         const struct session *s;
 
         for (s = engine_session_next(space, NULL); s != NULL; s = engine_session_next(space, s))

@@ -153,15 +153,13 @@ void relay_send(struct relay *r, struct outq *q, size_t max)
 
 void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
 {
-    struct relay_client *s;
-
     r->stats.away_ns = relay_away_ns(r);
     r->link = r->welcomed = true;
     r->stats.links++;
     r->session_timeout_ms = w->session_timeout_ms;
     if (w->value_max != 0)
         r->limits = c10d_limits_of(w->value_max);
-    TAILQ_FOREACH(s, &r->sessions, entry) {
+    TAILQ_EACH(struct relay_client, s, &r->sessions, entry) {
         relay_queue(s);
         relay_allow_sending(s); /* a PING may wait for this */
     }
@@ -189,7 +187,6 @@ static void answer_open_cancel(struct relay_client *s)
 void relay_link_down(struct relay *r)
 {
     struct relay_client *s, *next;
-    struct relay_request *q;
 
     if (!r->link)
         return;
@@ -208,7 +205,7 @@ void relay_link_down(struct relay *r)
         s->reads = 0;
         s->open = NULL;
         relay_drop_answer(s);
-        TAILQ_FOREACH(q, &s->requests, entry)
+        TAILQ_EACH(struct relay_request, q, &s->requests, entry)
             q->sent = 0;
         relay_take_back_given_up(s);
         answer_open_cancel(s);
@@ -351,9 +348,7 @@ static void receive_answer(struct relay_client *leader, const struct relay_frame
 /* A request was sent that must not be carried out twice. */
 static bool has_sent_unrepeatable(const struct relay_client *s)
 {
-    const struct relay_request *q;
-
-    TAILQ_FOREACH(q, &s->requests, entry) {
+    TAILQ_EACH(const struct relay_request, q, &s->requests, entry) {
         if (q->was_sent && !q->repeatable)
             return true;
     }
@@ -436,10 +431,9 @@ static bool resume_from(struct relay_client *s, const struct relay_frame *frame,
 /* The store has lost changes that were answered to the client, so the client must fail. */
 static void lose_session(struct relay_client *s, enum relay_loss loss, const char *why)
 {
-    const struct relay_request *q;
     uint64_t unconfirmed = 0;
 
-    TAILQ_FOREACH(q, &s->requests, entry)
+    TAILQ_EACH(const struct relay_request, q, &s->requests, entry)
         unconfirmed++;
     s->relay->stats.lost[loss]++;
     log_limited(LOG_WARN, "session_lost", log_str("peer", PEER_TEXT(&s->peer)),

@@ -523,12 +523,10 @@ static uint64_t owed_since_ns(const struct relay *r, const struct relay_request 
 
 uint64_t relay_lag_ns(const struct relay *r)
 {
-    const struct relay_client *s;
-    const struct relay_request *q;
     uint64_t oldest = r->now_ns;
 
-    TAILQ_FOREACH(s, &r->sessions, entry) {
-        TAILQ_FOREACH(q, &s->requests, entry) {
+    TAILQ_EACH(const struct relay_client, s, &r->sessions, entry) {
+        TAILQ_EACH(const struct relay_request, q, &s->requests, entry) {
             uint64_t since = owed_since_ns(r, q);
 
             oldest = since < oldest ? since : oldest;

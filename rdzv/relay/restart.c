@@ -268,11 +268,10 @@ static void say_missing(const struct restart_run *run, char says[RESTART_SAYS_MA
 {
     size_t here = count_here(run), shown = 0;
     size_t missing = run->counts[RESTART_AWAY] + run->counts[RESTART_RUNS];
-    const struct restart_node *n;
     int len = snprintf(says, RESTART_SAYS_MAX, "%zu of %" PRIu32 " relays of the run are here",
                        here, run->wanted);
 
-    TAILQ_FOREACH(n, &run->nodes, entry) {
+    TAILQ_EACH(const struct restart_node, n, &run->nodes, entry) {
         bool is_here = n->stage == RESTART_WAITS || n->stage == RESTART_ASKED;
         size_t name_len = n->by_name.key.len < NAME_SHOWN_MAX ? n->by_name.key.len : NAME_SHOWN_MAX;
 
@@ -290,10 +289,9 @@ static void say_missing(const struct restart_run *run, char says[RESTART_SAYS_MA
 
 void link_restart_tick(const struct engine *e)
 {
-    const struct engine_space *space;
     char says[RESTART_SAYS_MAX];
 
-    TAILQ_FOREACH(space, &e->spaces, entry) {
+    TAILQ_EACH(const struct engine_space, space, &e->spaces, entry) {
         struct restart_run *run = space->restart;
 
         if (run == NULL || run->has_started || run->has_asked || !run->is_news)
@@ -306,9 +304,7 @@ void link_restart_tick(const struct engine *e)
 
 void link_restart_fini(const struct engine *e)
 {
-    const struct engine_space *space;
-
-    TAILQ_FOREACH(space, &e->spaces, entry) {
+    TAILQ_EACH(const struct engine_space, space, &e->spaces, entry) {
         struct restart_run *run = space->restart;
 
         if (run == NULL)

@@ -73,12 +73,11 @@ void drain_update_keys(struct rendezvous_space *home)
 {
     uint8_t text[VALUE_MAX];
     struct slice value = {0}, none = {0};
-    const struct run_view *v;
     bool is_any = false;
 
     if (home->drains.count != 0)
         value = write_value(home, text);
-    TAILQ_FOREACH(v, &home->runs.list, order) {
+    TAILQ_EACH(const struct run_view, v, &home->runs.list, order) {
         const struct worker_store *w =
             live_run_worker_store((const struct live_run *)(const void *)v);
         bool is_drained = is_in_run(&home->drains, v);
@@ -94,11 +93,9 @@ void drain_update_keys(struct rendezvous_space *home)
 
 void drain_read(struct rendezvous_space *home)
 {
-    const struct run_record *record;
-
     home->drain_id = 0;
     home->drain_due_us = INT64_MAX;
-    TAILQ_FOREACH(record, &home->space->store->runs.list, order) {
+    TAILQ_EACH(const struct run_record, record, &home->space->store->runs.list, order) {
         if (!operator_is_drain(record))
             continue;
         home->drain_id = record->round;

@@ -223,10 +223,9 @@ struct live_run *effects_run_at_relay(const struct rendezvous_space *home, const
                                       const struct live_run *but, size_t *count)
 {
     struct live_run *run, *found = NULL;
-    struct run_view *v;
 
     *count = 0;
-    TAILQ_FOREACH(v, &home->runs.list, order) {
+    TAILQ_EACH(struct run_view, v, &home->runs.list, order) {
         run = live_run_of(v);
         if (run == but || v->record.worker_store == 0 ||
             v->record.placement == WORKER_STORE_WORKER0 || !has_agent_at_relay(&run->run, c))

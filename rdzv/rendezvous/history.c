@@ -350,11 +350,10 @@ void history_lose(struct history *h, const char *node, enum loss_kind kind, cons
 
 const struct history_loss *history_find_loss(const struct history *h, const struct torch_node *who)
 {
-    const struct history_loss *l;
     char text[NODE_TEXT_MAX];
 
     node_text(who, text);
-    TAILQ_FOREACH(l, &h->losses, entry) {
+    TAILQ_EACH(const struct history_loss, l, &h->losses, entry) {
         if (strcmp(l->node, text) == 0)
             return l;
     }
@@ -397,8 +396,6 @@ static void add_loss_reason(struct history *h, const struct note *note, int64_t 
 void history_note(struct history *h, const struct run *run, const struct note *note,
                   const char *peer, int64_t now_us)
 {
-    struct history_round *r;
-
     switch (note->kind) {
     case NOTE_RUN_STARTED:
         h->began_us = now_us;
@@ -471,7 +468,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         history_end(h, h->stop != NULL ? h->stop : note->reason, now_us);
         break;
     case NOTE_RUN_FORGOTTEN:
-        TAILQ_FOREACH(r, &h->rounds, entry)
+        TAILQ_EACH(struct history_round, r, &h->rounds, entry)
             r->cause = GOODPUT_TRAINS; /* the next run of this id has no failures */
         h->is_unjudged = false;
         history_drop_text(&h->failed);

@@ -49,11 +49,10 @@ bool operator_is_drain(const struct run_record *record)
 /* In the order of the records. Without memory, the patterns stay as they were. */
 static bool read_patterns(struct rendezvous_space *home, bool drains, struct cordons *out)
 {
-    const struct run_record *record;
     char **patterns = NULL, *text;
     size_t count = 0, bytes = 0;
 
-    TAILQ_FOREACH(record, &home->space->store->runs.list, order) {
+    TAILQ_EACH(const struct run_record, record, &home->space->store->runs.list, order) {
         if (!is_wanted(record, drains))
             continue;
         count++;
@@ -69,7 +68,7 @@ static bool read_patterns(struct rendezvous_space *home, bool drains, struct cor
     if (count == 0)
         return true;
     text = (char *)(patterns + count);
-    TAILQ_FOREACH(record, &home->space->store->runs.list, order) {
+    TAILQ_EACH(const struct run_record, record, &home->space->store->runs.list, order) {
         struct slice name = record->node.key;
 
         if (!is_wanted(record, drains))
@@ -435,10 +434,8 @@ void operator_obey_rules(struct live_run *run)
 
 void operator_orders_write(struct writer *w, const struct engine_space *space)
 {
-    const struct run_record *record;
-
     json_list(w, "orders");
-    TAILQ_FOREACH(record, &space->store->runs.list, order) {
+    TAILQ_EACH(const struct run_record, record, &space->store->runs.list, order) {
         if (!slice_starts_with(record->node.key, slice_str(RUN_ORDER_KEY)))
             continue;
         json_comma(w);

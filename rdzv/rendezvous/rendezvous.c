@@ -6,9 +6,7 @@
 
 void rendezvous_add_spaces(struct rendezvous *r)
 {
-    struct engine_space *space;
-
-    TAILQ_FOREACH(space, &r->engine->spaces, entry)
+    TAILQ_EACH(struct engine_space, space, &r->engine->spaces, entry)
         driver_space_of(r, space);
 }
 
@@ -219,11 +217,9 @@ static void restore_space(struct rendezvous_space *home, uint64_t away_ms)
 
 void rendezvous_restore(struct rendezvous *r, uint64_t away_ms)
 {
-    struct rendezvous_space *home;
-
     if (!r->config->elastic.fixes)
         return;
     r->restored_ms = engine_lived_ms(r->engine);
-    TAILQ_FOREACH(home, &r->spaces, entry)
+    TAILQ_EACH(struct rendezvous_space, home, &r->spaces, entry)
         restore_space(home, away_ms);
 }

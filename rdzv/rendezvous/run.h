@@ -6,8 +6,7 @@
 #include "rdzv/rendezvous/agent.h"
 
 /* A loop over the agents of a list of the run. */
-#define AGENTS_FOREACH(a, list) \
-    for (struct agent *a = TAILQ_FIRST(list); a != NULL; a = TAILQ_NEXT(a, entry))
+#define AGENTS_FOREACH(a, list) TAILQ_EACH(struct agent, a, list, entry)
 
 /* Agents that are about to join the open round: see numbers.c. */
 struct numbers {

@@ -45,9 +45,7 @@ static void bind_to(struct conn *c, struct worker_store *w)
 /* A run that has workers here, beside the run of the agents' port. */
 static const struct live_run *find_other_run(const struct rendezvous_space *home)
 {
-    struct run_view *v;
-
-    TAILQ_FOREACH(v, &home->runs.list, order) {
+    TAILQ_EACH(struct run_view, v, &home->runs.list, order) {
         const struct live_run *run = live_run_of(v);
 
         if (run != home->shared && v->record.worker_store != 0 &&

@@ -56,12 +56,11 @@ static bool step_tick(struct live_run *run)
 
 static void step_due(struct rendezvous *r)
 {
-    struct rendezvous_space *home;
     const struct clock *clock = r->engine->options.clock;
     uint64_t began_ns = clock_monotonic_ns(clock);
     struct live_run *run;
 
-    TAILQ_FOREACH(home, &r->spaces, entry)
+    TAILQ_EACH(struct rendezvous_space, home, &r->spaces, entry)
         drain_tick(home);
     for (int i = 0; (run = next_due(r)) != NULL; i++) {
         if (i == RUNS_PER_ITERATION || clock_monotonic_ns(clock) - began_ns >= RUNS_NS ||
@@ -79,11 +78,9 @@ void driver_on_ticker(evutil_socket_t, short, void *arg)
 
 void rendezvous_tick(struct rendezvous *r)
 {
-    struct rendezvous_space *home;
-
     r->ticked_ms = engine_now_ms(r->engine);
     step_due(r);
-    TAILQ_FOREACH(home, &r->spaces, entry) {
+    TAILQ_EACH(struct rendezvous_space, home, &r->spaces, entry) {
         if (home->misses_drops && engine_takes_changes(r->engine))
             effects_drop_unused(home);
         operator_tick(home);

@@ -183,9 +183,7 @@ void tree_snapshot_close(struct tree_snapshot *s)
 
 void tree_snapshots_overtake(struct tree *t)
 {
-    struct tree_snapshot *s;
-
-    TAILQ_FOREACH(s, &t->snapshots, entry)
+    TAILQ_EACH(struct tree_snapshot, s, &t->snapshots, entry)
         s->overtaken = true;
     close_all(t);
 }
@@ -201,9 +199,7 @@ bool tree_past_is_due(const struct tree *t)
 /* Before a node is freed: walks that stand at the node move to its successor. */
 static void pass_walks_on(struct tree *t, const struct tree_past *p)
 {
-    struct tree_snapshot *s;
-
-    TAILQ_FOREACH(s, &t->snapshots, entry) {
+    TAILQ_EACH(struct tree_snapshot, s, &t->snapshots, entry) {
         if (s->next == p->node)
             walk_set_next(s, TAILQ_NEXT(p->node, sibling));
     }
