@@ -469,6 +469,10 @@ def failures(job):
     job.check_ranks(0, "11", "13", "12")
     if "2 of 3 edges of the ring cross domains" not in job.ctl("ranks", "job"):
         raise JobFailed("ranks: %s" % job.ctl("ranks", "job"))
+    with open(os.path.join(job.folder, "racks"), "w", encoding="utf-8") as f:
+        f.write(RACKS.replace("1[13]", "1[123]").replace("1[24]", "14"))
+    job.server.process.send_signal(signal.SIGHUP)
+    job.wait(lambda: job.ctl("ranks", "job").count("  rack1 ") == 3, "the new table: %s" % job.ctl("ranks", "job"))
     job.await_start(job.fail("12"))
     job.start_agent("14")
     job.await_roles("all have begun again, and 14 is a spare", participant=["11", "12", "13"], spare=["14"])
