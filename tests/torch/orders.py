@@ -437,7 +437,7 @@ def failovers(job):
     job.sleep(3)
     job.check_no_start(mark)
     job.order("release", "job")
-    job.await_world(2, mark)
+    job.await_world(2, mark, "9", "13")
 
 
 class FailingJob(SizeJob):
