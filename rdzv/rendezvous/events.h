@@ -57,8 +57,9 @@ struct policy_event {
     struct slice memo;  /* AGENT_CONNECTED: of the last POLICY_KEEP_MEMO before a start */
     bool refused;       /* RUN_PROBED: no process listens there; false: or no clear answer came */
     enum run_order order;
-    bool evicts;      /* RUN_ORDER_KEEP_OUT: the nodes of a round with such a node meet again */
-    const char *ends; /* the same: agents whose hosts have this pattern end; NULL: none */
+    const char *evicts; /* RUN_ORDER_KEEP_OUT: nodes with such hosts leave their rounds, in which
+                           the others meet again; NULL: none */
+    bool ends;          /* the same: and their agents end */
     uint16_t port;
     uint64_t away_ms;
 };

@@ -182,7 +182,7 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
     return driver_apply_record(home, prefix, o->name, put);
 }
 
-static void step_kept_out(struct rendezvous_space *home, bool evicts, const char *ends)
+static void step_kept_out(struct rendezvous_space *home, const char *evicts, bool ends)
 {
     driver_step_space(home, (struct policy_event){.kind = RUN_ORDERED,
                                                   .order = RUN_ORDER_KEEP_OUT,
@@ -201,10 +201,12 @@ struct slice operator_reason(const struct run_record *record)
 void operator_evict_drained(struct rendezvous_space *home)
 {
     static const char drain[] = "{\"order\":\"drain", evict[] = "{\"order\":\"evict";
+    struct cordons drained = home->drains;
     uint8_t text[OPERATOR_ORDER_MAX];
 
-    for (size_t i = 0; i < home->drains.count; i++) {
-        struct slice name = slice_str(home->drains.patterns[i]);
+    home->drains = (struct cordons){0};
+    for (size_t i = 0; i < drained.count; i++) {
+        struct slice name = slice_str(drained.patterns[i]);
         const struct run_record *record = driver_find_record(home, NODE_KEY, name);
         struct writer w = {.ptr = text, .cap = sizeof text};
 
@@ -220,7 +222,9 @@ void operator_evict_drained(struct rendezvous_space *home)
     }
     operator_restore(home);
     drain_update_keys(home);
-    step_kept_out(home, true, NULL);
+    for (size_t i = 0; i < drained.count; i++)
+        step_kept_out(home, drained.patterns[i], false);
+    account_heap_free(ACCOUNT_RUNS, drained.patterns);
 }
 
 /* --- Orders. --- */
@@ -296,7 +300,7 @@ struct operator_answer operator_order_node(struct engine_space *space,
     operator_log(space, o);
     drain_update_keys(home);
     snprintf(pattern, sizeof pattern, "%.*s", (int)o->name.len, (const char *)o->name.ptr);
-    step_kept_out(home, o->verb == OPERATOR_EVICT, o->ends_agents ? pattern : NULL);
+    step_kept_out(home, o->verb == OPERATOR_EVICT ? pattern : NULL, o->ends_agents);
     return (struct operator_answer){.status = 200};
 }
 
@@ -374,7 +378,7 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
                                  .order = o->verb == OPERATOR_RESTART ? RUN_ORDER_RESTART
                                           : o->verb == OPERATOR_CLOSE ? RUN_ORDER_CLOSE
                                                                       : RUN_ORDER_KEEP_OUT,
-                                 .evicts = o->verb != OPERATOR_RULES};
+                                 .evicts = o->verb == OPERATOR_RULES ? NULL : "*"};
     const char *why = why_not(&run->run, o->verb);
     const char *key = o->verb == OPERATOR_RULES ? RULES_KEY : RUN_KEY;
     enum store_status status = STORE_OK;

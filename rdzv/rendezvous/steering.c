@@ -588,6 +588,16 @@ static void end_agents(struct step *s, const char *pattern)
     }
 }
 
+/* A participant that is cordoned, or waits for its group, trains until the nodes meet. */
+static bool has_evicted(const struct run *run, const char *pattern)
+{
+    NODES_FOREACH(node, &run->view.state) {
+        if (node->participant && run_keeps_out(run, node) && topology_matches(pattern, node->addr))
+            return true;
+    }
+    return false;
+}
+
 void steering_on_order(struct step *s, const struct policy_event *event)
 {
     s->run->places_at_ms = 0;
@@ -605,10 +615,10 @@ void steering_on_order(struct step *s, const struct policy_event *event)
         break;
     case RUN_ORDER_KEEP_OUT:
         loss_set_aside(s, false);
-        if (event->evicts && count_kept_out(s->run, &s->run->view.state) != 0)
+        if (event->evicts != NULL && has_evicted(s->run, event->evicts))
             loss_make_meet(s, true, "an operator has asked for it");
-        if (event->ends != NULL)
-            end_agents(s, event->ends);
+        if (event->ends)
+            end_agents(s, event->evicts);
         break;
     }
     round_end_last_call(s, NULL);

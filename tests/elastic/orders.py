@@ -501,6 +501,16 @@ def a_node_that_is_kept_out_waits_outside_whatever_its_max():
 
 
 @case
+def a_cordoned_node_trains_on_when_another_one_is_evicted():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b"])
+        gives(server, "nodes/b", "cordon")
+        for word, meets in (("nodes/z", False), ("nodes/b*", True)):
+            gives(server, word, "evict")
+            same([bool(state.wait_list) for state in read_together(agents)], [meets, meets], word)
+
+
+@case
 def a_spare_gets_no_place_of_a_node_that_meets_the_others_again():
     with daemon() as server:
         agents = meet(server.port, "job", ["a", "b"])

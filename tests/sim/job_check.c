@@ -15,7 +15,7 @@
 #define GATHER_MS 47000 /* the same, until all look */
 /* So long after a fault, nodes may meet again for it. */
 #define AFTERMATH_MS 45000
-#define VAIN_MOST    2    /* meetings */
+#define VAIN_MOST    3    /* meetings: a dead node that waits counts for 15 s, as with torch */
 #define PLACE_MS     3000 /* an agent in reach asks so soon, and after its interval */
 #define QUEUED_MS    8000 /* how long a request is held by the queue, at most */
 

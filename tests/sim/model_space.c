@@ -843,7 +843,8 @@ void model_order(struct model_run *run, enum run_order order, bool evicts)
 {
     run->run.orders = run->orders;
     run->run.rules = run->has_rules ? run->rules : run->space->settings.rules;
-    step(run, (struct policy_event){.kind = RUN_ORDERED, .order = order, .evicts = evicts});
+    step(run,
+         (struct policy_event){.kind = RUN_ORDERED, .order = order, .evicts = evicts ? "*" : NULL});
 }
 
 void model_forget(struct model_run *run)

@@ -112,7 +112,7 @@ static void begin(struct scene *s, struct run_rules rules, size_t nodes)
 static void order(struct scene *s)
 {
     scene_step(
-        s, (struct policy_event){.kind = RUN_ORDERED, .order = RUN_ORDER_KEEP_OUT, .evicts = true});
+        s, (struct policy_event){.kind = RUN_ORDERED, .order = RUN_ORDER_KEEP_OUT, .evicts = "*"});
 }
 
 static size_t spares(const struct scene *s)
