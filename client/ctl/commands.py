@@ -34,7 +34,8 @@ OPTIONS = [
            "ask the store at HOST:PORT, https://HOST:PORT (TLS) or unix:/PATH (default: $RDZVCTL_SERVER, else "
            "localhost:29400)"),
     Option("space", "", "NAME", "spaces",
-           "show this space alone (default: all that this client may see)", "space"),
+           "show this space alone (default: all that this client may see); orders and forget: the space of the run or "
+           "node (default: the one that has it)", "space"),
     Option("token-file", "", "FILE", "files",
            "read the token of operators or readers from FILE (default: $RDZVCTL_TOKEN_FILE)", "token_file"),
     Option("cacert", "", "FILE", "files",

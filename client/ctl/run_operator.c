@@ -143,13 +143,67 @@ static char *path_in_space(const char *space, const char *kind, const char *name
     return path;
 }
 
+/* The space has such a run, or a node that the pattern names; for uncordon, an order about it. */
+static bool is_in_space(const struct ctl *ctl, const cJSON *space, const char *kind)
+{
+    bool is_run = strcmp(kind, "/runs/") == 0, found = false;
+    const cJSON *item;
+    cJSON *json = NULL;
+    char *path;
+
+    if (is_run || strcmp(ctl->command->name, "uncordon") == 0) {
+        cJSON_ArrayForEach(item, member_item(space, is_run ? "runs" : "orders"))
+        {
+            if (strcmp(member_text(item, is_run ? "id" : "node"), ctl->args[0]) == 0)
+                return true;
+        }
+        return false;
+    }
+    path = path_in_space(member_text(space, "name"), kind, ctl->args[0]);
+    found = http_json(ctl, "GET", path, &json) == CTL_FINE && member_number(json, "nodes") > 0;
+    cJSON_Delete(json);
+    free(path);
+    return found;
+}
+
+/* Without --space: the one space that has it, else the only one that this client sees, or default.
+ * Asks the person, too. The caller frees the name. */
+static enum ctl_exit confirm_space(const struct ctl *ctl, const char *kind, char **name)
+{
+    const cJSON *space, *found = NULL;
+    cJSON *json = NULL;
+    enum ctl_exit code = CTL_FINE;
+
+    if (ctl->space == NULL)
+        code = http_json(ctl, "GET", "/rdzv/v1/status", &json);
+    cJSON_ArrayForEach(space, member_item(json, "spaces"))
+    {
+        if (cJSON_GetArraySize(member_item(json, "spaces")) > 1 && !is_in_space(ctl, space, kind))
+            continue;
+        if (found != NULL)
+            code = ctl_say(CTL_USAGE, "%s is in the spaces %s and %s: choose one with --space",
+                           ctl->args[0], member_text(found, "name"), member_text(space, "name"));
+        found = space;
+    }
+    if (code == CTL_FINE) {
+        const char *chosen = found != NULL ? member_text(found, "name") : "default";
+
+        *name = ctl_memory(strdup(ctl->space != NULL ? ctl->space : chosen));
+        code = is_confirmed(ctl, *name) ? CTL_FINE : CTL_USAGE;
+    }
+    cJSON_Delete(json);
+    return code;
+}
+
 enum ctl_exit run_forget(const struct ctl *ctl)
 {
-    const char *space = ctl->space != NULL ? ctl->space : "default";
+    char *space = NULL;
+    enum ctl_exit code = confirm_space(ctl, "/runs/", &space);
 
-    if (!is_confirmed(ctl, space))
-        return CTL_USAGE;
-    return delete_path(ctl, path_in_space(space, "/runs/", ctl->args[0]), ctl->args[0]);
+    if (code == CTL_FINE)
+        code = delete_path(ctl, path_in_space(space, "/runs/", ctl->args[0]), ctl->args[0]);
+    free(space);
+    return code;
 }
 
 /* Takes `path`. */
@@ -188,22 +242,17 @@ static enum ctl_exit await_drained(const struct ctl *ctl, const char *space)
     return code;
 }
 
-enum ctl_exit run_order(const struct ctl *ctl)
+/* The caller frees it. */
+static char *order_path(const struct ctl *ctl, const char *space, const char *kind)
 {
-    const char *space = ctl->space != NULL ? ctl->space : "default", *word = ctl->command->name;
-    bool is_node = strstr("cordon uncordon evict drain", word) != NULL;
+    const char *word = ctl->command->name;
     char by[128], host[64] = "", in[32], *path;
-    enum ctl_exit code;
-    cJSON *json = NULL;
 
-    if (!is_confirmed(ctl, space))
-        return CTL_USAGE;
     gethostname(host, sizeof host - 1);
     snprintf(by, sizeof by, "uid %u@%s", (unsigned)getuid(), host);
     if (getenv("USER") != NULL && getenv("USER")[0] != '\0')
         snprintf(by, sizeof by, "%.60s@%s", getenv("USER"), host);
-    path = path_in_space(space, is_node ? "/nodes/" : "/runs/", ctl->args[0]);
-    path = with_parameter(path, "order", word);
+    path = with_parameter(path_in_space(space, kind, ctl->args[0]), "order", word);
     path = with_parameter(with_parameter(path, "by", by), "reason",
                           ctl->reason == NULL ? "" : ctl->reason);
     if (ctl->in_ms >= 0) {
@@ -214,13 +263,28 @@ enum ctl_exit run_order(const struct ctl *ctl)
         path = with_parameter(path, "until", ctl->until);
     if (ctl->end)
         path = with_parameter(path, "end", "true");
-    if (ctl->arg_count > 1)
-        path = with_parameter(path, "rules", ctl->args[1]);
+    return ctl->arg_count > 1 ? with_parameter(path, "rules", ctl->args[1]) : path;
+}
+
+enum ctl_exit run_order(const struct ctl *ctl)
+{
+    const char *word = ctl->command->name;
+    bool is_node = strstr("cordon uncordon evict drain", word) != NULL;
+    const char *kind = is_node ? "/nodes/" : "/runs/";
+    char *space = NULL, *path;
+    enum ctl_exit code = confirm_space(ctl, kind, &space);
+    cJSON *json = NULL;
+
+    if (code != CTL_FINE) {
+        free(space);
+        return code;
+    }
+    path = order_path(ctl, space, kind);
     code = http_json(ctl, "PUT", path, &json);
     free(path);
     if (code == CTL_FINE && is_node)
-        printf("%s: the store has the order to %s it; nodes with such a host now: %ld\n",
-               ctl->args[0], word, member_number(json, "nodes"));
+        printf("%s: the store has the order to %s it; such nodes in the space %s now: %ld\n",
+               ctl->args[0], word, space, member_number(json, "nodes"));
     else if (code == CTL_FINE && strcmp(word, "rules") == 0)
         printf("%s: %s\n", ctl->args[0],
                ctl->arg_count > 1 ? "the store has the rules" : "it has no rules of its own");
@@ -228,7 +292,10 @@ enum ctl_exit run_order(const struct ctl *ctl)
         printf("%s: the store has the order to %s it\n", ctl->args[0], word);
     cJSON_Delete(json);
     fflush(stdout);
-    return code == CTL_FINE && ctl->wait ? await_drained(ctl, space) : code;
+    if (code == CTL_FINE && ctl->wait)
+        code = await_drained(ctl, space);
+    free(space);
+    return code;
 }
 
 enum ctl_exit run_clear(const struct ctl *ctl)

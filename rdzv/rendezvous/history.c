@@ -396,6 +396,8 @@ static void add_loss_reason(struct history *h, const struct note *note, int64_t 
 void history_note(struct history *h, const struct run *run, const struct note *note,
                   const char *peer, int64_t now_us)
 {
+    char words[NODE_TEXT_MAX];
+
     switch (note->kind) {
     case NOTE_RUN_STARTED:
         h->began_us = now_us;
@@ -416,7 +418,9 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         if (!history_is_of_round(note))
             break;
         goodput_enter(&h->goodput, GOODPUT_ORDER, now_us);
-        history_add_reason(h, REASON_ALSO, "%s is set aside: %s", note->node, note->reason);
+        if (run->orders.word != ORDER_HOLD) /* which takes out all of them */
+            history_add_reason(h, REASON_ALSO, "%s is set aside: %s", node_words(note->node, words),
+                               note->reason);
         break;
     case NOTE_NODE_DISCONNECTED:
     case NOTE_NODE_SILENT:
@@ -436,8 +440,10 @@ void history_note(struct history *h, const struct run *run, const struct note *n
     case NOTE_NODES_RESTARTED:
         goodput_enter(&h->goodput, run->meets_on_order ? GOODPUT_ORDER : GOODPUT_LEFT, now_us);
         history_add_reason(h, REASON_ALSO, "%s (%llu) to meet again",
-                           run->meets_on_order ? "an operator told the nodes"
-                                               : "rdzvd told the other nodes",
+                           run->orders.word == ORDER_HOLD
+                               ? "an operator holds the run: rdzvd told the nodes"
+                           : run->meets_on_order ? "an operator told the nodes"
+                                                 : "rdzvd told the other nodes",
                            (unsigned long long)note->number);
         break;
     case NOTE_NODES_LOST:

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import http.client
 import http.server
 import json
 import os
@@ -19,10 +20,10 @@ import torch_state as ts  # noqa: E402
 from agents import Agent, meet, read_together, rejoin  # noqa: E402
 from c10d import Peer  # noqa: E402
 from cases import case, check  # noqa: E402
-from servers import Rdzvd, token_flag  # noqa: E402
+from servers import OPERATOR, Rdzvd, token_flag  # noqa: E402
 from ctl_program import (  # noqa: E402
-    FINE, MISSING, RDZVCTL, REFUSED, TOKEN, UNKNOWN, UNREACHABLE, environment, has, job, lines_in_order,
-    rdzvctl)
+    FINE, MISSING, RDZVCTL, REFUSED, TOKEN, UNKNOWN, UNREACHABLE, USAGE, environment, has, job,
+    lines_in_order, rdzvctl)
 
 
 # ---- runs
@@ -262,6 +263,35 @@ def runs_of_one_name_in_two_spaces_are_both_told():
         runs = json.loads(rdzvctl("status", "JOB", "-o", "json", server=daemon, RDZVCTL_TOKEN_FILE=TOKEN)[0])
         check([(run["id"], run["space"]) for run in runs] == [("JOB", "one"), ("JOB", "two")], str(runs))
         for agent in agents:
+            agent.close()
+
+
+@case
+def an_order_goes_to_the_space_that_has_the_run_or_the_node():
+    with Rdzvd(token_flag(), listen=("127.0.0.1:0", "127.0.0.1:0/one", "127.0.0.1:0/two")) as daemon:
+        one, two = meet(daemon.ports[1], "A", ["a", "c"]), meet(daemon.ports[2], "B", ["b"])
+
+        def order(*words, **kwargs):
+            return rdzvctl(*words, server=daemon, RDZVCTL_TOKEN_FILE=TOKEN, **kwargs)
+
+        def orders():
+            client = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
+            client.request("GET", "/rdzv/v1/status", headers=OPERATOR)
+            spaces = json.loads(client.getresponse().read())["spaces"]
+            client.close()
+            return {s["name"]: [(o["order"], o.get("node", o.get("run"))) for o in s["orders"]] for s in spaces if s["orders"]}
+
+        has(order("cordon", "b")[0], "such nodes in the space two now: 1")
+        has(order("cordon", "none")[0], "such nodes in the space default now: 0")
+        order("hold", "A", "--yes")
+        check(orders() == {"default": [("cordon", "none")], "one": [("hold", "A")], "two": [("cordon", "b")]}, orders())
+        for words in (["uncordon", "b"], ["uncordon", "none"], ["release", "A"]):
+            order(*words)
+        check(orders() == {}, "each is taken back where it is")
+        has(order("cordon", "?", code=USAGE)[1], "? is in the spaces one and two: choose one with --space")
+        order("cordon", "?", "--space", "one")
+        check(list(orders()) == ["one"], orders())
+        for agent in one + two:
             agent.close()
 
 

@@ -138,7 +138,7 @@ def a_rank_that_stands_still_is_told_from_the_one_that_timed_out():
 
 @case
 def ends_that_follow_from_something_else_do_not_count():
-    for what in "newcomer", "close", "done", "operator":
+    for what in "newcomer", "close", "done", "operator", "hold":
         with daemon() as server:
             a, b = two_nodes(server)
             workers = [Worker(server, 40 + rank, rank) for rank in range(4)]
@@ -150,6 +150,8 @@ def ends_that_follow_from_something_else_do_not_count():
                 gives(server, "runs/job", "close")
             elif what == "operator":
                 gives(server, "runs/job", "restart")
+            elif what == "hold":
+                gives(server, "runs/job", "hold")
             for left, worker in enumerate(reversed(workers)):
                 end(server, worker, 3 - left)
             if what == "done":
@@ -162,6 +164,8 @@ def ends_that_follow_from_something_else_do_not_count():
             check(not any("ended first" in report["why"] for report in space["ended"]), space["ended"])
             if what == "operator":
                 check("an operator told the nodes (2) to meet again" in run["rounds"][0]["why"], run)
+            if what == "hold":
+                same(run["rounds"][0]["why"], "an operator holds the run: rdzvd told the nodes (2) to meet again", "why")
 
 
 @case
