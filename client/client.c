@@ -347,10 +347,9 @@ static void client_abandon(struct rdzv_client *c, struct rdzv_request *r)
 static void client_expire(struct rdzv_client *c)
 {
     int64_t now = client_now_ms(), next = INT64_MAX;
-    struct rdzv_request *r, *after;
     char why[160];
 
-    TAILQ_FOREACH_SAFE(r, &c->queue, entry, after) {
+    TAILQ_EACH_SAFE(struct rdzv_request, r, &c->queue, entry) {
         if (r->has_ended)
             continue;
         if (r->deadline_ms <= now) {

@@ -11,9 +11,12 @@
          (item) = (next))
 #endif
 
-/* As TAILQ_FOREACH(), which leaves it to the caller to declare the item. */
+/* As the two above, which leave it to the caller to declare the items. */
 #define TAILQ_EACH(type, item, list, entry) \
     for (type *item = TAILQ_FIRST(list); item != NULL; item = TAILQ_NEXT(item, entry))
+#define TAILQ_EACH_SAFE(type, item, list, entry)       \
+    for (type *item = TAILQ_FIRST(list), *item##_next; \
+         item != NULL && (item##_next = TAILQ_NEXT(item, entry), true); item = item##_next)
 
 /* Loops over the items of an array, and of an array of pointers. An empty one may be NULL. */
 #define FOREACH(type, item, list, count)                                          \

@@ -109,9 +109,7 @@ void run_records_delete(struct run_records *r, struct slice key)
 
 void run_records_clear(struct run_records *r, bool all)
 {
-    struct run_record *record, *next;
-
-    TAILQ_FOREACH_SAFE(record, &r->list, order, next) {
+    TAILQ_EACH_SAFE(struct run_record, record, &r->list, order) {
         if (all || !run_record_outlives_reset(record))
             record_remove(r, record);
     }

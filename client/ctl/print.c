@@ -169,11 +169,11 @@ void table_show(FILE *out, const char *indent, const struct table_column *column
                 const cJSON *rows, enum text_style (*style)(const cJSON *row), int64_t now_us,
                 bool colour)
 {
-    const cJSON *row;
     struct table t;
 
     table_begin(&t, columns, now_us);
-    cJSON_ArrayForEach(row, rows) table_add_json(&t, style == NULL ? STYLE_PLAIN : style(row), row);
+    JSON_EACH(row, rows)
+        table_add_json(&t, style == NULL ? STYLE_PLAIN : style(row), row);
     table_print(&t, out, indent, colour);
 }
 
@@ -245,10 +245,7 @@ static void yaml_key(FILE *out, const char *name)
 /* The first member of an object within a list stands behind the "- ". */
 static void yaml_members(FILE *out, const cJSON *json, int depth, bool first_is_indented)
 {
-    const cJSON *item;
-
-    cJSON_ArrayForEach(item, json)
-    {
+    JSON_EACH(item, json) {
         if (item != json->child || !first_is_indented)
             fprintf(out, "%*s", depth * 2, "");
         if (cJSON_IsObject(json))

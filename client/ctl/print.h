@@ -40,6 +40,14 @@ void text_names(FILE *out, const char *const *names, size_t count, size_t most);
 
 /* --- Members of a JSON object. --- */
 
+/* A loop over the items of an array, which may be NULL. */
+#define JSON_EACH(item, array) \
+    for (cJSON *item = json_first(array); item != NULL; item = item->next)
+static inline cJSON *json_first(const cJSON *array)
+{
+    return array == NULL ? NULL : array->child;
+}
+
 /* NULL, 0, and "", if there is none; and a number that is not whole. */
 const cJSON *member_item(const cJSON *object, const char *name);
 double member_double(const cJSON *object, const char *name);

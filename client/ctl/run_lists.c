@@ -48,11 +48,9 @@ static cJSON *as_all(cJSON *json)
 /* Removes the runs that have another name; false: no run is left. */
 static bool keep_run(cJSON *spaces, const char *id)
 {
-    cJSON *space;
     bool found = false;
 
-    cJSON_ArrayForEach(space, spaces)
-    {
+    JSON_EACH(space, spaces) {
         cJSON *runs = cJSON_GetObjectItemCaseSensitive(space, "runs"), *run, *next;
 
         for (run = runs == NULL ? NULL : runs->child; run != NULL; run = next) {
@@ -114,12 +112,9 @@ struct watching {
 static void add_seconds_left(cJSON *json)
 {
     int64_t now_us = text_time_us(member_text(json, "now"));
-    cJSON *space, *run;
 
-    cJSON_ArrayForEach(space, cJSON_GetObjectItemCaseSensitive(json, "spaces"))
-    {
-        cJSON_ArrayForEach(run, cJSON_GetObjectItemCaseSensitive(space, "runs"))
-        {
+    JSON_EACH(space, cJSON_GetObjectItemCaseSensitive(json, "spaces")) {
+        JSON_EACH(run, cJSON_GetObjectItemCaseSensitive(space, "runs")) {
             int64_t left_us = text_time_us(member_text(run, "last_call_ends")) - now_us;
 
             if (member_item(run, "last_call_ends") != NULL)
@@ -206,12 +201,11 @@ struct listing {
 static bool print_listing(const struct ctl_view *view, const cJSON *structured,
                           const cJSON *objects, const struct listing *listing)
 {
-    const cJSON *object;
-
     if (print_structured(view->ctl, structured))
         return false;
     if (view->ctl->output == OUTPUT_NAME) {
-        cJSON_ArrayForEach(object, objects) printf("%s\n", member_text(object, listing->name));
+        JSON_EACH(object, objects)
+            printf("%s\n", member_text(object, listing->name));
         return false;
     }
     table_show(stdout, "", listing->columns, objects, listing->style, view->now_us,
@@ -260,17 +254,14 @@ static int urgent_first(const void *left, const void *right)
 static struct shown_run *all_runs(const struct ctl_view *view, const char *member, size_t *count)
 {
     struct shown_run *runs;
-    const cJSON *space, *run;
 
     *count = 0;
-    cJSON_ArrayForEach(space, view->spaces) *count +=
-        (size_t)cJSON_GetArraySize(member_item(space, member));
+    JSON_EACH(space, view->spaces)
+        *count += (size_t)cJSON_GetArraySize(member_item(space, member));
     runs = ctl_memory(calloc(*count + 1, sizeof *runs));
     *count = 0;
-    cJSON_ArrayForEach(space, view->spaces)
-    {
-        cJSON_ArrayForEach(run, member_item(space, member))
-        {
+    JSON_EACH(space, view->spaces) {
+        JSON_EACH(run, member_item(space, member)) {
             runs[*count] = (struct shown_run){member_text(space, "name"), run, *count};
             ++*count;
         }
@@ -296,10 +287,7 @@ static cJSON *list_runs(const struct shown_run *runs, size_t count)
 /* At the end of a job, agents wait for each other as long as the slowest one trains. */
 static bool waits_too_long(const cJSON *owner, int64_t now_us)
 {
-    const cJSON *wait;
-
-    cJSON_ArrayForEach(wait, member_item(owner, "waits"))
-    {
+    JSON_EACH(wait, member_item(owner, "waits")) {
         const char *key = cJSON_GetStringValue(cJSON_GetArrayItem(member_item(wait, "keys"), 0));
 
         if (key != NULL && strstr(key, "/terminal_state") == NULL &&
@@ -313,10 +301,8 @@ static enum ctl_exit are_all_fine(const struct ctl_view *view, const struct show
                                   size_t count)
 {
     enum ctl_exit code = CTL_FINE;
-    const cJSON *space;
 
-    cJSON_ArrayForEach(space, view->spaces)
-    {
+    JSON_EACH(space, view->spaces) {
         if (view->ctl->arg_count == 0 && waits_too_long(space, view->now_us))
             return CTL_MISSING;
     }
@@ -343,14 +329,12 @@ static void print_scope(const struct ctl_view *view)
 
 static void status_as_text(const struct ctl_view *view, const struct shown_run *runs, size_t count)
 {
-    const cJSON *space;
-
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             fputc('\n', stdout);
         status_print_run(stdout, view->ctl, runs[i].space, runs[i].run, view->now_us);
     }
-    cJSON_ArrayForEach(space, view->spaces)
+    JSON_EACH(space, view->spaces)
         status_print_orders(stdout, view->ctl, space, view->now_us);
     if (view->ctl->arg_count > 0)
         return;
@@ -363,7 +347,8 @@ static void status_as_text(const struct ctl_view *view, const struct shown_run *
                count);
         print_scope(view);
     }
-    cJSON_ArrayForEach(space, view->spaces) status_print_rest(stdout, view->ctl, space);
+    JSON_EACH(space, view->spaces)
+        status_print_rest(stdout, view->ctl, space);
 }
 
 /* The run that was asked for; of several, in as many spaces, a list. */
@@ -421,9 +406,8 @@ static void cell_nodes(struct table *t, const cJSON *run, const char *)
 static void cell_names(struct table *t, const cJSON *run, const char *member)
 {
     char names[256] = "";
-    const cJSON *name;
 
-    cJSON_ArrayForEach(name, member_item(run, member))
+    JSON_EACH(name, member_item(run, member))
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
                  names[0] == '\0' ? "" : ", ", cJSON_IsString(name) ? name->valuestring : "");
     table_cell(t, names);
@@ -453,11 +437,10 @@ enum ctl_exit print_runs(const struct ctl_view *view)
 
 static long missing_in(const cJSON *space)
 {
-    const cJSON *run;
     long missing = 0;
 
-    cJSON_ArrayForEach(run, member_item(space, "runs")) missing +=
-        member_number(run, "missing_count");
+    JSON_EACH(run, member_item(space, "runs"))
+        missing += member_number(run, "missing_count");
     return missing;
 }
 
@@ -478,10 +461,9 @@ static enum text_style style_of_space(const cJSON *space)
 
 static cJSON *spaces_alone(const cJSON *spaces)
 {
-    cJSON *list = ctl_memory(cJSON_Duplicate(spaces, true)), *space;
+    cJSON *list = ctl_memory(cJSON_Duplicate(spaces, true));
 
-    cJSON_ArrayForEach(space, list)
-    {
+    JSON_EACH(space, list) {
         int runs = cJSON_GetArraySize(member_item(space, "runs"));
 
         for (size_t i = 0; i < 5; i++) {
@@ -510,10 +492,7 @@ enum ctl_exit print_spaces(const struct ctl_view *view)
 
 static void add_waits(cJSON *list, const cJSON *owner, const char *space, const char *run)
 {
-    const cJSON *wait;
-
-    cJSON_ArrayForEach(wait, member_item(owner, "waits"))
-    {
+    JSON_EACH(wait, member_item(owner, "waits")) {
         cJSON *copy = ctl_memory(cJSON_Duplicate(wait, true));
 
         cJSON_AddStringToObject(copy, "space", space);
@@ -559,11 +538,9 @@ enum ctl_exit print_waiters(const struct ctl_view *view)
 {
     static const struct listing listing = {"peer", NULL, COLUMNS_WAITERS};
     cJSON *list = ctl_memory(cJSON_CreateArray());
-    const cJSON *space, *run;
 
-    cJSON_ArrayForEach(space, view->spaces)
-    {
-        cJSON_ArrayForEach(run, member_item(space, "runs"))
+    JSON_EACH(space, view->spaces) {
+        JSON_EACH(run, member_item(space, "runs"))
             add_waits(list, run, member_text(space, "name"), member_text(run, "id"));
         if (view->ctl->arg_count == 0)
             add_waits(list, space, member_text(space, "name"), NULL);
@@ -581,14 +558,14 @@ enum ctl_exit print_goodput(const struct ctl_view *view)
     static const struct listing listing = {"part", NULL, COLUMNS_GOODPUT};
     size_t count;
     struct shown_run *runs = all_runs(view, "runs", &count);
-    cJSON *parts = ctl_memory(cJSON_Duplicate(member_item(runs[0].run, "goodput"), true)), *part;
+    cJSON *parts = ctl_memory(cJSON_Duplicate(member_item(runs[0].run, "goodput"), true));
     double all = 0;
     char share[16];
 
     free(runs);
-    cJSON_ArrayForEach(part, parts) all += member_item(part, "seconds")->valuedouble;
-    cJSON_ArrayForEach(part, parts)
-    {
+    JSON_EACH(part, parts)
+        all += member_item(part, "seconds")->valuedouble;
+    JSON_EACH(part, parts) {
         snprintf(share, sizeof share, "%.1f %%",
                  all > 0 ? 100 * member_item(part, "seconds")->valuedouble / all : 0);
         cJSON_AddStringToObject(part, "share", share);
@@ -610,10 +587,8 @@ static int lowest_first(const void *left, const void *right)
 static cJSON *ranked_nodes(const cJSON *run)
 {
     cJSON *list = ctl_memory(cJSON_CreateArray());
-    const cJSON *node;
 
-    cJSON_ArrayForEach(node, member_item(run, "nodes"))
-    {
+    JSON_EACH(node, member_item(run, "nodes")) {
         if (member_item(node, "rank") != NULL)
             cJSON_AddItemToArray(list, ctl_memory(cJSON_Duplicate(node, true)));
     }
@@ -624,11 +599,9 @@ static cJSON *ranked_nodes(const cJSON *run)
 /* Says of each node whose next one is in another domain in which. Returns how many there are. */
 static int mark_edges(cJSON *nodes)
 {
-    cJSON *node;
     int edges = 0;
 
-    cJSON_ArrayForEach(node, nodes)
-    {
+    JSON_EACH(node, nodes) {
         const cJSON *next = node->next != NULL ? node->next : nodes->child;
         const char *domain = member_text(next, "domain");
 
@@ -646,7 +619,7 @@ enum ctl_exit print_ranks(const struct ctl_view *view)
     size_t count;
     struct shown_run *runs = all_runs(view, "runs", &count);
     const cJSON *run = runs[0].run;
-    cJSON *nodes = ranked_nodes(run), *node;
+    cJSON *nodes = ranked_nodes(run);
     int edges = mark_edges(nodes), size = cJSON_GetArraySize(nodes);
     enum ctl_exit code = size > 0 ? CTL_FINE : CTL_MISSING;
     bool is_text = true;
@@ -661,8 +634,7 @@ enum ctl_exit print_ranks(const struct ctl_view *view)
                    ? "round %ld, --rank-order=%s\n"
                    : "round %ld, --rank-order=%s: %d of %d edges of the ring cross domains\n",
                member_number(run, "round"), member_text(run, "rank_order"), edges, size);
-    cJSON_ArrayForEach(node, member_item(run, "nodes"))
-    {
+    JSON_EACH(node, member_item(run, "nodes")) {
         if (is_text && member_item(node, "why") != NULL)
             ctl_say(code, "%s is a spare: %s", member_text(node, "addr"), member_text(node, "why"));
     }
@@ -675,10 +647,7 @@ enum ctl_exit print_ranks(const struct ctl_view *view)
 /* The newest complete round that has ended, or is about to; NULL: there is none. */
 static const cJSON *ended_round(const cJSON *run)
 {
-    const cJSON *round;
-
-    cJSON_ArrayForEach(round, member_item(run, "rounds"))
-    {
+    JSON_EACH(round, member_item(run, "rounds")) {
         if (member_item(round, "why") != NULL)
             return round;
     }

@@ -54,12 +54,10 @@ static void say_more(struct monitoring *m, bool now)
 static void print_requests(struct monitoring *m, const cJSON *json)
 {
     const char *space = m->ctl->space;
-    const cJSON *request;
     double all = member_double(json, "c10d_requests") + member_double(json, "http_requests");
     double shown = member_double(json, "shown");
 
-    cJSON_ArrayForEach(request, member_item(json, "requests"))
-    {
+    JSON_EACH(request, member_item(json, "requests")) {
         if (m->left == 0)
             return;
         if (space != NULL && strcmp(member_text(request, "space"), space) != 0)

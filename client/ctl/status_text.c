@@ -105,11 +105,9 @@ static void print_many_absent(FILE *out, const cJSON *absent, size_t count)
     const char **names = ctl_memory(calloc(count + 1, sizeof *names));
 
     for (size_t i = 0; i < sizeof whys / sizeof *whys; i++) {
-        const cJSON *node;
         size_t n = 0;
 
-        cJSON_ArrayForEach(node, absent)
-        {
+        JSON_EACH(node, absent) {
             if (strcmp(member_text(node, "why"), whys[i]) == 0)
                 names[n++] = member_text(node, "addr");
         }
@@ -200,12 +198,10 @@ void status_print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, in
     long waits = member_number(owner, "waits_count"), workers = member_number(owner, "workers");
     long connected = member_number(owner, "workers_connected");
     struct table t;
-    const cJSON *key;
     int shown = 0;
 
     table_begin(&t, columns, 0);
-    cJSON_ArrayForEach(key, member_item(owner, "absent_keys"))
-    {
+    JSON_EACH(key, member_item(owner, "absent_keys")) {
         if (shown++ == WAITS_MOST && ctl->output != OUTPUT_WIDE)
             break;
         table_add_json(&t, STYLE_PLAIN, key);
@@ -225,17 +221,15 @@ void status_print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, in
 
 static void print_absent(FILE *out, const cJSON *barrier)
 {
-    const cJSON *rank, *node, *names = member_item(barrier, "absent_nodes");
+    const cJSON *names = member_item(barrier, "absent_nodes");
     const char *before = "; absent: rank ";
 
-    cJSON_ArrayForEach(rank, member_item(barrier, "absent"))
-    {
+    JSON_EACH(rank, member_item(barrier, "absent")) {
         fprintf(out, "%s%ld", before, (long)rank->valuedouble);
         before = ", ";
     }
     before = " of ";
-    cJSON_ArrayForEach(node, names)
-    {
+    JSON_EACH(node, names) {
         const char *name = cJSON_GetStringValue(node);
 
         fputs(before, out);
@@ -246,10 +240,7 @@ static void print_absent(FILE *out, const cJSON *barrier)
 
 static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner)
 {
-    const cJSON *barrier;
-
-    cJSON_ArrayForEach(barrier, member_item(owner, "barriers"))
-    {
+    JSON_EACH(barrier, member_item(owner, "barriers")) {
         const char *key = member_text(barrier, "key");
 
         text_styled(out, STYLE_HEAD, ctl->colour, "  BARRIER ");
@@ -266,10 +257,7 @@ static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner)
 
 static void print_hints(FILE *out, const struct ctl *ctl, const cJSON *run)
 {
-    const cJSON *hint;
-
-    cJSON_ArrayForEach(hint, member_item(run, "hints"))
-    {
+    JSON_EACH(hint, member_item(run, "hints")) {
         const char *text = cJSON_GetStringValue(hint);
 
         text_styled(out, STYLE_HEAD, ctl->colour, "  HINT");
@@ -304,12 +292,11 @@ static void cell_role(struct table *t, const cJSON *node, const char *member)
 /* The nodes of one role, in short; silent nodes are listed as silent only. */
 static void print_role(FILE *out, const cJSON *run, const char *role, const char *title)
 {
-    const cJSON *nodes = member_item(run, "nodes"), *node;
+    const cJSON *nodes = member_item(run, "nodes");
     const char **names = ctl_memory(calloc((size_t)cJSON_GetArraySize(nodes) + 1, sizeof *names));
     size_t count = 0;
 
-    cJSON_ArrayForEach(node, nodes)
-    {
+    JSON_EACH(node, nodes) {
         const char *is = is_silent(node) ? "silent" : member_text(node, "role");
         const char *addr = member_text(node, "addr");
 
@@ -362,14 +349,12 @@ static void cell_ago(struct table *t, const cJSON *round, const char *member)
 static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
     static const struct table_column columns[] = COLUMNS_ROUNDS;
-    const cJSON *round;
     struct table t;
     const struct short_text since = member_age(run, "known_since", now_us);
     int shown = 0;
 
     table_begin(&t, columns, now_us);
-    cJSON_ArrayForEach(round, member_item(run, "rounds"))
-    {
+    JSON_EACH(round, member_item(run, "rounds")) {
         if (member_text(round, "why")[0] == '\0')
             continue; /* it has not ended */
         if (shown++ == ROUNDS_MOST && ctl->output != OUTPUT_WIDE)

@@ -183,12 +183,10 @@ static void flush_bulk(struct net *n)
 /* Thousands may wait for a slow disk: each progress of the commit checks them once. */
 static void queue_committed(struct net *n)
 {
-    struct conn *c, *next;
-
     if (n->committed == n->engine->committed)
         return;
     n->committed = n->engine->committed;
-    TAILQ_FOREACH_SAFE(c, &n->uncommitted, queued, next) {
+    TAILQ_EACH_SAFE(struct conn, c, &n->uncommitted, queued) {
         if (engine_is_committed(n->engine, c->watermark))
             conn_set_output(c, c->was_push ? OUTPUT_PUSH : OUTPUT_QUEUED);
     }
@@ -491,11 +489,10 @@ void transport_drop_stalled(struct net *n, uint64_t deadline_ms)
 void transport_drain(struct net *n)
 {
     const struct protocol *p;
-    struct conn *c, *next;
 
     n->draining = true;
     listen_close_all(n);
-    TAILQ_FOREACH_SAFE(c, &n->conns, entry, next) {
+    TAILQ_EACH_SAFE(struct conn, c, &n->conns, entry) {
         if (conn_is_relayed(c)) {
             if (!c->backend->functions->is_attached(c))
                 conn_close(c, "the daemon stops");

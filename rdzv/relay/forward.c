@@ -181,12 +181,11 @@ bool forwards_are_done(const struct forwards *f)
 void forwards_stop_waiting(struct forwards *f)
 {
     for (size_t i = 0; i < f->count; i++) {
-        const struct relay_client *s, *next;
 
         if (f->list[i].relay.link)
             continue;
         /* When memory is short, a session ends with its client. */
-        TAILQ_FOREACH_SAFE(s, &f->list[i].relay.sessions, entry, next) {
+        TAILQ_EACH_SAFE(const struct relay_client, s, &f->list[i].relay.sessions, entry) {
             if (s->client != NULL)
                 conn_finish(s->client);
         }

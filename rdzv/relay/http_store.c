@@ -317,9 +317,7 @@ static bool is_alive(const struct store_conn *c)
 
 static struct store_conn *take_idle(struct relay_http *h, bool over_tls)
 {
-    struct store_conn *c, *next;
-
-    TAILQ_FOREACH_SAFE(c, &h->idle, entry, next) {
+    TAILQ_EACH_SAFE(struct store_conn, c, &h->idle, entry) {
         if (c->over_tls != over_tls)
             continue;
         if (!is_alive(c)) {
@@ -394,11 +392,10 @@ void store_conn_drop(struct store_user *u)
 bool store_conn_tick(struct relay_http *h)
 {
     uint64_t now = engine_lived_ms(h->options.net->engine);
-    struct store_conn *c, *next;
     bool some = false;
 
     /* A user that loses its connection waits, and dials no other. */
-    TAILQ_FOREACH_SAFE(c, &h->busy, entry, next) {
+    TAILQ_EACH_SAFE(struct store_conn, c, &h->busy, entry) {
         if (c->state == OPEN)
             continue;
         if (clock_elapsed_ms(c->since_ms, now) >= DIAL_MS)
@@ -411,11 +408,9 @@ bool store_conn_tick(struct relay_http *h)
 
 void store_conn_lose_all(struct relay_http *h)
 {
-    struct store_conn *c, *next;
-
     while (!TAILQ_EMPTY(&h->idle))
         free_conn(TAILQ_FIRST(&h->idle));
-    TAILQ_FOREACH_SAFE(c, &h->busy, entry, next) {
+    TAILQ_EACH_SAFE(struct store_conn, c, &h->busy, entry) {
         if (c->user != NULL && c->user->calls->may_lose(c->user))
             store_conn_lose(c, "the store has gone");
     }

@@ -126,9 +126,7 @@ static void relayed_session_end_or_keep(struct relay_session *s)
 
 void relay_dropped_tick(struct relay_links *all, uint64_t now_ms)
 {
-    struct relay_session *s, *next;
-
-    TAILQ_FOREACH_SAFE(s, &all->dropped, returns, next) {
+    TAILQ_EACH_SAFE(struct relay_session, s, &all->dropped, returns) {
         if (s->link == NULL &&
             clock_elapsed_ms(s->detached_ms, now_ms) >= all->config->session_timeout_ms)
             relayed_session_end(s);

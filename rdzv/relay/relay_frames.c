@@ -324,9 +324,7 @@ static void take_answer(struct relay_client *s, const struct relay_frame *frame)
 /* The store has never seen the followers' requests: their next ones get the same numbers. */
 static void receive_answer(struct relay_client *leader, const struct relay_frame *frame)
 {
-    struct relay_client *s, *next;
-
-    TAILQ_FOREACH_SAFE(s, &leader->followers, sends, next) {
+    TAILQ_EACH_SAFE(struct relay_client, s, &leader->followers, sends) {
         struct relay_frame own = *frame;
 
         if (leader->open->number != frame->number)

@@ -386,9 +386,7 @@ static void give_up_silently(struct relay_client *s, struct relay_request *waits
 
 void relay_take_back_given_up(struct relay_client *s)
 {
-    struct relay_request *q, *next;
-
-    TAILQ_FOREACH_SAFE(q, &s->requests, entry, next) {
+    TAILQ_EACH_SAFE(struct relay_request, q, &s->requests, entry) {
         if (q->given_up)
             take_back(s, q);
     }

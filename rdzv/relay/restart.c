@@ -104,9 +104,7 @@ static void forget_node(struct restart_run *run, struct restart_node *n)
 /* Relays that have answered wait again; or, with RESTART_RUNS, run, and no node is missing. */
 static void notify_all(struct restart_run *run, enum restart_stage stage, const char *says)
 {
-    struct restart_node *n, *next;
-
-    TAILQ_FOREACH_SAFE(n, &run->nodes, entry, next) {
+    TAILQ_EACH_SAFE(struct restart_node, n, &run->nodes, entry) {
         if (n->link != NULL)
             notify(run, n->link, stage, says);
         if (n->link == NULL && stage == RESTART_RUNS)

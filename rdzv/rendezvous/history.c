@@ -306,9 +306,7 @@ static void tell_failure(struct history *h, const char *node)
 /* Who joins is lost no more. */
 static void forget_losses(struct history *h, const char *node)
 {
-    struct history_loss *l, *next;
-
-    TAILQ_FOREACH_SAFE(l, &h->losses, entry, next) {
+    TAILQ_EACH_SAFE(struct history_loss, l, &h->losses, entry) {
         if (strcmp(l->node, node) == 0)
             drop_loss(h, l);
     }

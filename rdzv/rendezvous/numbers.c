@@ -147,9 +147,8 @@ static bool resume_join(struct step *s, struct agent *a)
 static void end(struct step *s)
 {
     struct numbers *n = &s->run->numbers;
-    struct agent *a, *next;
 
-    TAILQ_FOREACH_SAFE(a, &n->agents, queue, next) {
+    TAILQ_EACH_SAFE(struct agent, a, &n->agents, queue) {
         if (resume_join(s, a))
             numbers_drop(s->run, a);
     }
@@ -210,12 +209,11 @@ void numbers_check(struct step *s)
 void numbers_on_tick(struct step *s)
 {
     struct numbers *n = &s->run->numbers;
-    struct agent *a, *next;
 
     if ((s->run->held[HELD_JOIN] == 0 && s->run->held[HELD_NUMBER] == 0) ||
         clock_elapsed_ms(n->since_ms, s->now->ms) < PATIENCE_MS)
         return;
-    TAILQ_FOREACH_SAFE(a, &n->agents, queue, next) {
+    TAILQ_EACH_SAFE(struct agent, a, &n->agents, queue) {
         if (a->held != HELD_JOIN)
             numbers_drop(s->run, a);
     }

@@ -188,9 +188,7 @@ static void restore_run(struct rendezvous_space *home, struct slice key, uint64_
  * run they belong. */
 static void restore_runs(struct rendezvous_space *home, bool of_rounds, uint64_t away_ms)
 {
-    const struct entry *e, *next;
-
-    TAILQ_FOREACH_SAFE(e, &home->space->store->keys.entries, order, next) {
+    TAILQ_EACH_SAFE(const struct entry, e, &home->space->store->keys.entries, order) {
         struct slice key = entry_key(e);
         size_t lengths[KEY_GROUPS_MAX];
 

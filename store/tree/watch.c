@@ -176,11 +176,10 @@ static void watch_notify(struct watch_hub *h, struct tree_event *e, struct slice
 {
     struct watch_point *point = (struct watch_point *)table_find(&h->points, path);
     bool exact = slice_equal(path, e->node.key);
-    struct watch *w, *next;
 
     if (point == NULL || (!exact && is_hidden(path, e->node.key)))
         return;
-    TAILQ_FOREACH_SAFE(w, &point->watches, entry, next) {
+    TAILQ_EACH_SAFE(struct watch, w, &point->watches, entry) {
         if (!(w->recursive || exact || removed) || e->node.modified < w->since)
             continue;
         watch_push(h, e, &w->subscription);
