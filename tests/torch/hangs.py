@@ -47,7 +47,8 @@ def case(what, oldest=(1, 13), flags=()):
 def recipe():
     """The words of README.md for jobs that begin with two nodes and go on with fewer: a conf key of torch, flags of rdzvd."""
     with open(os.path.join(torches.ROOT, "README.md"), encoding="utf-8") as f:
-        words = re.search(r"`last_call_timeout=(\d+)` to `--rdzv-conf`.*?`(--expect=2)`.*?`(--regroup-wait=5s)`", f.read(), re.S)
+        words = re.search(r"`last_call_timeout=(\d+)` in `--rdzv-conf`,\s+and\s+`rdzvd (--expect=2) (--regroup-wait=5s)`",
+                          f.read())
     return int(words.group(1)), words.groups()[1:]
 
 
