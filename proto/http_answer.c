@@ -2,6 +2,7 @@
 #include "proto/http_answer.h"
 
 #include "proto/http_line.h"
+#include "proto/queue.h"
 
 bool http_is_hop_by_hop(struct slice name)
 {
@@ -10,11 +11,8 @@ bool http_is_hop_by_hop(struct slice name)
         "trailer",    "upgrade",    "transfer-encoding",
     };
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (http_name_is(name, names[i]))
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const char, known, names, sizeof names / sizeof *names),
+               http_name_is(name, known));
 }
 
 /* Parses "HTTP/1.1 200 OK"; the reason at the end is optional. */

@@ -26,3 +26,17 @@
     for (type *const *item##_at = (list),                                                        \
                      *const *item##_end = (count) == 0 ? item##_at : item##_at + (count), *item; \
          item##_at != item##_end && (item = *item##_at) != NULL; item##_at++)
+
+/* Whether a loop, such as FOREACH(type, item, list, count), comes to an item for which the
+ * condition holds; and the first such item, or NULL. */
+#define ANY(loop, condition) (FIND("", loop, condition) != NULL)
+#define FIND(item, loop, condition)    \
+    ({                                 \
+        const void *find_found = NULL; \
+        loop if (condition)            \
+        {                              \
+            find_found = (item);       \
+            break;                     \
+        }                              \
+        find_found;                    \
+    })

@@ -31,11 +31,8 @@ struct run_record *run_records_find(const struct run_records *r, struct slice ke
 
 bool run_records_name(const struct run_records *r, uint64_t worker_store)
 {
-    TAILQ_EACH(const struct run_record, record, &r->list, order) {
-        if (record->worker_store == worker_store)
-            return true;
-    }
-    return false;
+    return ANY(TAILQ_EACH(const struct run_record, record, &r->list, order),
+               record->worker_store == worker_store);
 }
 
 static size_t run_record_size(struct slice key, struct slice address)

@@ -29,20 +29,6 @@ void *arena_room(struct arena *a, void *list, size_t count, size_t *cap, size_t 
 #define arena_push(a, list, count, cap) \
     (*((list) = arena_room(a, list, count, &(cap), sizeof *(list)), &(list)[(count)++]))
 
-/* Whether a loop, such as YAML_FOREACH(item, list), comes to an item for which the condition holds;
- * and the first such item, or NULL. */
-#define ANY(loop, condition) (FIND("", loop, condition) != NULL)
-#define FIND(item, loop, condition)    \
-    ({                                 \
-        const void *find_found = NULL; \
-        loop if (condition)            \
-        {                              \
-            find_found = (item);       \
-            break;                     \
-        }                              \
-        find_found;                    \
-    })
-
 /* A copy of len bytes, with a NUL after them. */
 char *arena_copy(struct arena *a, const char *text, size_t len);
 

@@ -70,11 +70,7 @@ void admin_livez_handle(const struct http_request *r)
 
 static bool has_open_listener(const struct net *n)
 {
-    TAILQ_EACH(const struct listener, listener, &n->listeners, entry) {
-        if (listener->open)
-            return true;
-    }
-    return false;
+    return ANY(TAILQ_EACH(const struct listener, listener, &n->listeners, entry), listener->open);
 }
 
 static void check_store(const struct net *n, const struct forwards *forwards,
@@ -120,11 +116,7 @@ static void check_relay(const struct http_request *r, struct health_checks *out)
 
 static bool health_is_fine(const struct health_checks *checks)
 {
-    for (size_t i = 0; i < checks->count; i++) {
-        if (!checks->list[i].ok)
-            return false;
-    }
-    return true;
+    return !ANY(FOREACH(const struct health_check, check, checks->list, checks->count), !check->ok);
 }
 
 bool health_is_store_ready(const struct net *n, const struct forwards *forwards)

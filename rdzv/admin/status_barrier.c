@@ -127,10 +127,9 @@ static bool waits_for(const struct agent *a, const struct entry *at)
 static void find_agents(const struct run *run, const struct entry *at, uint64_t short_of,
                         struct absent *out)
 {
-    const struct torch_state *round = &run->view.last_completed;
     uint64_t found = 0;
 
-    NODES_FOREACH(node, round) {
+    NODES_FOREACH(node, &run->view.last_completed) {
         if (!node->participant || waits_for(run_agent_of(run, node), at))
             continue;
         found++;
@@ -144,11 +143,10 @@ static void find_agents(const struct run *run, const struct entry *at, uint64_t 
 static uint64_t find_ranks(const struct barrier_list *list, const struct barrier *b,
                            struct absent *out)
 {
-    const struct torch_state *round = &list->run->view.last_completed;
     struct slice key = entry_key(b->at);
     uint64_t found = 0;
 
-    NODES_FOREACH(node, round) {
+    NODES_FOREACH(node, &list->run->view.last_completed) {
         char text[KEY_MAX + 32];
         int len;
 
@@ -237,10 +235,9 @@ struct worker_place *status_place_of(struct worker_place *places, size_t count,
 size_t status_find_places(const struct run *run, const struct keymap *keys,
                           struct worker_place *places)
 {
-    const struct torch_state *round = &run->view.last_completed;
     size_t count = 0;
 
-    NODES_FOREACH(node, round) {
+    NODES_FOREACH(node, &run->view.last_completed) {
         const struct agent *a = run_agent_of(run, node);
         const struct conn *c = a == NULL ? NULL : conn_of(a);
 

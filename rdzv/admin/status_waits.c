@@ -321,12 +321,9 @@ static void roll_note(struct roll *r, struct slice key)
 /* Node 0 of --rdzv-backend=static counts the clients every 10 ms, until all nodes have come. */
 static bool polls(const struct engine_space *space, const struct net *net)
 {
-    TAILQ_EACH(struct conn, c, &net->conns, entry) {
-        if (status_is_worker(c, space, NULL) && c10d_session(c)->waiter == NULL &&
-            conn_silent_ms(c) < POLLS_MS)
-            return true;
-    }
-    return false;
+    return ANY(TAILQ_EACH(struct conn, c, &net->conns, entry),
+               status_is_worker(c, space, NULL) && c10d_session(c)->waiter == NULL &&
+                   conn_silent_ms(c) < POLLS_MS);
 }
 
 /* Counts the ranks or nodes whose keys are there: at most one for each client. If no known number

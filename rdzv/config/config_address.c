@@ -469,11 +469,8 @@ static bool cidr_has_address(const struct cidr *c, const uint8_t address[16])
 
 bool cidr_list_has(const struct cidr_list *list, const uint8_t address[16])
 {
-    for (size_t i = 0; i < list->count; i++) {
-        if (cidr_has_address(&list->items[i], address))
-            return true;
-    }
-    return false;
+    return ANY(FOREACH(const struct cidr, c, list->items, list->count),
+               cidr_has_address(c, address));
 }
 
 /* --- --plaintext and --allow. --- */

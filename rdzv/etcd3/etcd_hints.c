@@ -37,11 +37,8 @@ static bool is_about_endpoint(const char *reason)
 {
     static const char *const words[] = {"cannot be reached", "cannot be looked up", "name", "Name"};
 
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strstr(reason, words[i]) != NULL)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(const char, word, words, sizeof words / sizeof *words),
+               strstr(reason, word) != NULL);
 }
 
 const char *etcd_hint_write(const struct config_journal *config, const struct etcd_fault *fault,

@@ -171,11 +171,8 @@ bool forwards_flush(struct forwards *f)
 
 bool forwards_are_done(const struct forwards *f)
 {
-    for (size_t i = 0; i < f->count; i++) {
-        if (!relay_is_done(&f->list[i].relay) || !upstream_is_idle(&f->list[i].upstream))
-            return false;
-    }
-    return true;
+    return !ANY(FOREACH(const struct forward, forward, f->list, f->count),
+                !relay_is_done(&forward->relay) || !upstream_is_idle(&forward->upstream));
 }
 
 void forwards_stop_waiting(struct forwards *f)

@@ -346,11 +346,8 @@ static void receive_answer(struct relay_client *leader, const struct relay_frame
 /* A request was sent that must not be carried out twice. */
 static bool has_sent_unrepeatable(const struct relay_client *s)
 {
-    TAILQ_EACH(const struct relay_request, q, &s->requests, entry) {
-        if (q->was_sent && !q->repeatable)
-            return true;
-    }
-    return false;
+    return ANY(TAILQ_EACH(const struct relay_request, q, &s->requests, entry),
+               q->was_sent && !q->repeatable);
 }
 
 const char *relay_loss_name(enum relay_loss loss)

@@ -137,11 +137,7 @@ static bool are_others_lost(const struct run *run)
 
     if (then->round != run->finishing.round || run->start != START_OVER)
         return false;
-    NODES_FOREACH(node, then) {
-        if (may_still_finish(run, node))
-            return false;
-    }
-    return true;
+    return !ANY(NODES_FOREACH(node, then), may_still_finish(run, node));
 }
 
 /* If all have finished, the last one has written the key. */

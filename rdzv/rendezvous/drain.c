@@ -19,13 +19,8 @@ static const char *const drain_keys[] = {"/rdzvd/drain", "/default_pg/0//rdzvd/d
 
 static bool is_in_run(const struct cordons *drains, const struct run_view *v)
 {
-    if (drains->count == 0)
-        return false;
-    NODES_FOREACH(node, &v->state) {
-        if (node->participant && cordons_have(drains, node->addr))
-            return true;
-    }
-    return false;
+    return drains->count != 0 && ANY(NODES_FOREACH(node, &v->state),
+                                     node->participant && cordons_have(drains, node->addr));
 }
 
 /* {"id":…,"by":…,"nodes":[…],"reason":"…"}, with the reason of the newest. */

@@ -212,11 +212,8 @@ static bool same_relay(const struct conn *a, const struct conn *b)
 
 static bool has_agent_at_relay(const struct run *run, const struct conn *c)
 {
-    AGENTS_FOREACH(a, &run->agents) {
-        if (a->relayed && a->origin != ORIGIN_TOOL && same_relay(conn_of(a), c))
-            return true;
-    }
-    return false;
+    return ANY(AGENTS_FOREACH(a, &run->agents),
+               a->relayed && a->origin != ORIGIN_TOOL && same_relay(conn_of(a), c));
 }
 
 struct live_run *effects_run_at_relay(const struct rendezvous_space *home, const struct conn *c,
@@ -247,11 +244,7 @@ static bool has_relay_alone(const struct agent *a)
 
 static bool has_relays_alone(const struct run *run)
 {
-    AGENTS_FOREACH(a, &run->agents) {
-        if (a->relayed && !has_relay_alone(a))
-            return false;
-    }
-    return true;
+    return !ANY(AGENTS_FOREACH(a, &run->agents), a->relayed && !has_relay_alone(a));
 }
 
 uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_t preferred)

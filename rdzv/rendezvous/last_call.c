@@ -103,11 +103,8 @@ static int64_t latest_us(const struct step *s)
 
 static bool does_any_wait(const struct run *run)
 {
-    NODES_FOREACH(node, &run->view.state) {
-        if ((node->waiting || node->redundant) && !steering_keeps_out(run, node))
-            return true;
-    }
-    return false;
+    return ANY(NODES_FOREACH(node, &run->view.state),
+               (node->waiting || node->redundant) && !steering_keeps_out(run, node));
 }
 
 void last_call_begun(struct step *s)

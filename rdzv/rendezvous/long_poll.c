@@ -62,9 +62,7 @@ static void release_one(struct step *s)
  * then. */
 static bool stays_held(struct step *s)
 {
-    const struct torch_state *state = &s->run->view.state;
-
-    if (!step_is_open(s) || state->complete || !last_call_may_admit(s->run))
+    if (!step_is_open(s) || s->run->view.state.complete || !last_call_may_admit(s->run))
         return false;
     note_round(s->run);
     return true;

@@ -370,11 +370,7 @@ static bool is_overdue(const struct step *s, const struct torch_node *node, uint
 
 static bool is_any_overdue(const struct step *s, uint64_t patience_ms)
 {
-    NODES_FOREACH(node, &s->run->view.state) {
-        if (is_overdue(s, node, patience_ms))
-            return true;
-    }
-    return false;
+    return ANY(NODES_FOREACH(node, &s->run->view.state), is_overdue(s, node, patience_ms));
 }
 
 static void note_silent(struct step *s, const struct torch_node *node)

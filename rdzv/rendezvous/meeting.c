@@ -64,14 +64,10 @@ static bool is_awaited(const struct run *run, const struct agent *a)
 }
 
 /* A node that was taken out of the round may still train, and come back into it. */
-static bool may_return(const struct run *run, const struct agent *a)
-{
-    return a->nodes != 0 && !is_awaited(run, a);
-}
-
 static bool may_any_return(const struct run *run)
 {
-    return !TAILQ_EMPTY(&run->gone) || run_has_agent(run, NULL, may_return);
+    return !TAILQ_EMPTY(&run->gone) ||
+           ANY(AGENTS_FOREACH(a, &run->agents), a->nodes != 0 && !is_awaited(run, a));
 }
 
 /* --- How long agents are waited for. --- */
@@ -144,11 +140,6 @@ static bool starts_workers(const struct run *run, const struct agent *a)
     return run->shares_roles && a->workers_round != run->view.state.round;
 }
 
-static bool is_awaited_to_start(const struct run *run, const struct agent *a)
-{
-    return is_awaited(run, a) && starts_workers(run, a);
-}
-
 static bool is_time_over(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
@@ -156,7 +147,8 @@ static bool is_time_over(struct step *s)
     if (s->now->ms < m->until_ms)
         return false;
     if (clock_elapsed_ms(m->since_ms, s->now->ms) >= MEETING_HOLD_MS ||
-        !run_has_agent(s->run, NULL, is_awaited_to_start))
+        !ANY(AGENTS_FOREACH(a, &s->run->agents),
+             is_awaited(s->run, a) && starts_workers(s->run, a)))
         return true;
     m->until_ms = s->now->ms + START_MS;
     if (m->until_ms > m->since_ms + MEETING_HOLD_MS)

@@ -80,11 +80,6 @@ static void owe_ranks(struct step *s, int64_t round, size_t nodes)
     }
 }
 
-static bool may_wait(const struct run *, const struct agent *a)
-{
-    return a->waits || a->origin == ORIGIN_RETURNED;
-}
-
 /* An agent that does not have the ranks of its workers may read a placeholder, and start workers
  * that fit no others. */
 static bool may_be_misled(const struct run *run, const struct agent *a)
@@ -103,7 +98,8 @@ void placeholder_keys_put(struct step *s)
     if (!v->has_completed || then->count > NODES_MOST || then->round != v->state.round)
         return;
     /* In the first minute an agent may also be about to ask; and after a start, to ask again. */
-    if (s->run->start != START_AWAITED && !run_has_agent(s->run, NULL, may_wait) &&
+    if (s->run->start != START_AWAITED &&
+        !ANY(AGENTS_FOREACH(a, &s->run->agents), a->waits || a->origin == ORIGIN_RETURNED) &&
         clock_elapsed_ms(s->run->completed_ms, s->now->lived_ms) > TORCH_READ_TIMEOUT_MS)
         return;
     s->run->must_meet = s->run->must_meet || run_has_agent(s->run, NULL, may_be_misled);

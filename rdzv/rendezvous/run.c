@@ -114,11 +114,7 @@ bool run_takes_part(const struct run *run, const struct agent *a)
 bool run_has_agent(const struct run *run, const struct agent *but,
                    bool (*is_so)(const struct run *run, const struct agent *a))
 {
-    AGENTS_FOREACH(a, &run->agents) {
-        if (a != but && is_so(run, a))
-            return true;
-    }
-    return false;
+    return ANY(AGENTS_FOREACH(a, &run->agents), a != but && is_so(run, a));
 }
 
 static void add_to_listed(struct run *run, struct agent *a)

@@ -67,12 +67,6 @@ enum close_kept {
     CLOSE_KEPT_MEMBER, /* of one that may */
 };
 
-/* One of the agents completes the round: see agent_view.c. */
-struct completer {
-    const struct agent *agent; /* NULL: none, or it is gone */
-    uint64_t since_ms;
-};
-
 /* MIN and MAX are measured on the first agent that joins: see steering.c. */
 struct looks {
     const struct agent *agent;    /* NULL: not begun, or over */
@@ -99,18 +93,6 @@ struct finishing {
     int64_t round; /* ROUND_NONE: there is none */
     size_t count;  /* number of finished agents, including agents gone since */
     bool released; /* the finished agents no longer wait for the others, which are lost */
-};
-
-/* The round as the agents whose polls are held have seen it: see long_poll.c. */
-struct polling {
-    int64_t round;
-    enum { POLLING_OPEN, POLLING_CALL_OVER, POLLING_COMPLETE } phase;
-};
-
-/* When the last call is over. */
-struct last_call {
-    int64_t deadline_us; /* as the state has it */
-    uint64_t ends_ms;    /* the same, as policy_now.lived_ms */
 };
 
 /* Orders of operators that hold until they are taken back: steering.c. */
@@ -171,9 +153,18 @@ struct run {
 
     struct torch_front *front; /* the others in the texts of all agents: agent_view.c; or NULL */
     uint64_t beats_since_ms;   /* view.is_ahead: since then */
-    struct last_call last_call;
-    struct completer completer;
-    struct polling polling; /* while polls are held: HELD_LONG, HELD_LONG_ANSWER */
+    struct last_call {
+        int64_t deadline_us; /* as the state has it */
+        uint64_t ends_ms;    /* the same, as policy_now.lived_ms */
+    } last_call;             /* when it is over */
+    struct completer {
+        const struct agent *agent; /* NULL: none, or it is gone */
+        uint64_t since_ms;
+    } completer; /* the agent that completes the round: agent_view.c */
+    struct {
+        int64_t round;
+        enum { POLLING_OPEN, POLLING_CALL_OVER, POLLING_COMPLETE } phase;
+    } polling; /* the round as agents have seen it whose polls are held: long_poll.c */
     struct meeting meeting;
     struct numbers numbers;
     struct looks looks;
