@@ -74,7 +74,7 @@ OPTIONS = [
     Option("in", "", "DURATION", "",
            "the time that the workers have to save their work (default: 120s)"),
     Option("for", "", "DURATION", "",
-           "hold: end it by itself after this time"),
+           "hold and cordon: end it by itself after this time"),
     Option("until", "", "WHEN", "",
            "hold: end it when so many nodes are there; drain and evict: with gone, end it when such nodes are not", "until"),
     Option("end", "", None, "",
@@ -229,11 +229,11 @@ COMMANDS = [
             ("health --timeout 2s", "a liveness probe of a container"),
             ("health --ready", "a readiness probe"),
             ("health --ready -o json", "each check, for a script")),
-    Command("cordon", "NODE", 1, 1, "", "reason", "keep a node out of all further rounds",
+    Command("cordon", "NODE", 1, 1, "", "reason for", "keep a node out of all further rounds",
             """NODE is the name of a host, as status has it, or a pattern such as 'node-1*'. A node that is kept out, and is
             in no round, waits as a spare for any time; one that trains goes on until the nodes meet again. The order
-            holds for all runs of the space, also after rdzvd was started again, until you take it back with uncordon.
-            `rdzvctl status` shows it.
+            holds for all runs of the space, also after rdzvd was started again, until you take it back with uncordon, or for
+            the time of --for. `rdzvctl status` shows it.
 
             An agent of torch before 2.3 cannot wait: it ends when its join_timeout is over.""" + FOR_OPERATORS,
             ("cordon node-7 --reason 'ECC errors'", "node-7 gets no place any more"),
@@ -289,8 +289,8 @@ COMMANDS = [
             no-progress=COUNT/DURATION: COUNT failures in a row close the run, if none of these rounds took this time, or
             raised the number in the key rdzvd/progress.
 
-            cordon-after=COUNT/DURATION: a node is cordoned if its workers failed first COUNT times within this time.""" +
-            FOR_OPERATORS,
+            cordon-after=COUNT/DURATION: a node is cordoned if its workers failed first COUNT times within this time; with
+            cordon-after=COUNT/DURATION/DURATION, for the second time.""" + FOR_OPERATORS,
             ("rules JOB nodes-multiple=4,grow-interval=30m", "4, 8, 12 nodes, and growth twice an hour"),
             ("rules JOB group=2", "whole racks, where the table has row1/rack1"),
             ("rules JOB", "those of the store")),

@@ -153,9 +153,10 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
     order->in_ms = order->verb == OPERATOR_DRAIN ? DRAIN_MS : 0;
     if (order->verb == OPERATOR_DRAIN && !read_time(r, "in", 0, DRAIN_MOST_MS, &order->in_ms))
         return "Say ?in=DURATION, such as 120s, and 24h at most";
-    if (order->verb != OPERATOR_DRAIN && (!read_time(r, "for", 1, FOR_MOST_MS, &order->in_ms) ||
-                                          (order->in_ms != 0 && order->verb != OPERATOR_HOLD)))
-        return "Say ?order=hold&for=DURATION, such as 1h, and 8760h at most";
+    if (order->verb != OPERATOR_DRAIN &&
+        (!read_time(r, "for", 1, FOR_MOST_MS, &order->in_ms) ||
+         (order->in_ms != 0 && order->verb != OPERATOR_HOLD && order->verb != OPERATOR_CORDON)))
+        return "Say ?order=hold&for=DURATION, or the same of cordon, such as 1h, and 8760h at most";
     read_text(r, "until", until);
     order->ends_gone = strcmp(until, "gone") == 0 &&
                        (order->verb == OPERATOR_DRAIN || order->verb == OPERATOR_EVICT);

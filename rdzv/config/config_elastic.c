@@ -37,6 +37,20 @@ static bool read_limit(const char *value, struct rule_limit *out)
            units_parse_duration(value + len + 1, &out->ms) == UNITS_OK && out->ms != 0;
 }
 
+/* "3/10m", or "3/10m/2h". */
+static bool read_cordon(const char *value, struct run_rules *out)
+{
+    const char *last = strrchr(value, '/');
+    bool ends = last != NULL && last != strchr(value, '/');
+    char *limit = config_copy_text(value, ends ? (size_t)(last - value) : strlen(value));
+    bool ok = read_limit(limit, &out->cordon_after) && out->cordon_after.count != 0;
+
+    free(limit);
+    out->cordon_ms = 0;
+    return ok && (!ends || (units_parse_duration(last + 1, &out->cordon_ms) == UNITS_OK &&
+                            out->cordon_ms != 0));
+}
+
 static bool read_rule(const char *rule, struct run_rules *out, char **rank_zero)
 {
     struct slice name = {(const uint8_t *)rule, strcspn(rule, "=")};
@@ -51,7 +65,7 @@ static bool read_rule(const char *rule, struct run_rules *out, char **rank_zero)
     if (slice_is(name, "restart-budget"))
         return read_limit(value, &out->restart_budget);
     if (slice_is(name, "cordon-after"))
-        return read_limit(value, &out->cordon_after) && out->cordon_after.count != 0;
+        return read_cordon(value, out);
     if (slice_is(name, "no-progress"))
         return read_limit(value, &out->no_progress) && out->no_progress.count != 0;
     if (rank_zero == NULL || !slice_is(name, "rank-zero") || value[0] == '\0')
@@ -73,7 +87,7 @@ const char *run_rules_read(const char *text, struct run_rules *out, char **rank_
     string_list_free(&items);
     if (!ok)
         return "write RULE[,RULE...]: nodes-multiple=COUNT, grow-interval=DURATION, group=COLUMN, "
-               "restart-budget=COUNT/DURATION, cordon-after=COUNT/DURATION, "
+               "restart-budget=COUNT/DURATION, cordon-after=COUNT/DURATION[/DURATION], "
                "no-progress=COUNT/DURATION; rdzvd --rules also takes rank-zero=NODE";
     *out = rules;
     return NULL;

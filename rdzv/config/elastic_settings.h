@@ -35,6 +35,7 @@ struct run_rules {
     uint64_t group; /* nodes whose domains begin with the same so many names take part together */
     struct rule_limit restart_budget; /* after more failures, the run is closed */
     struct rule_limit cordon_after;   /* so many failures of one node cordon it */
+    uint64_t cordon_ms;               /* for so long; 0: until an order */
     struct rule_limit no_progress;    /* so many failures in a row close the run, if no round took
                                          so long or made progress */
 };

@@ -91,7 +91,7 @@ void drain_read(struct rendezvous_space *home)
     home->drain_id = 0;
     home->drain_due_us = INT64_MAX;
     TAILQ_EACH(const struct run_record, record, &home->space->store->runs.list, order) {
-        if (!operator_is_drain(record))
+        if (!operator_keeps_out(record, true))
             continue;
         home->drain_id = record->round;
         if (record->round < home->drain_due_us)

@@ -153,11 +153,12 @@ void operator_end_hold(struct live_run *run);
 #define OPERATOR_NODE_KEY  RUN_ORDER_KEY "node/" /* a pattern of hosts follows */
 #define OPERATOR_ORDER_MAX 1024                  /* bytes of an order in JSON, the record's value */
 
-/* True: the record is a drain, whose time is record->round, in microseconds since 1970. */
-bool operator_is_drain(const struct run_record *record);
+/* True: the record is an order that keeps nodes out. `drains`: a drain, whose time is
+ * record->round, in microseconds since 1970. */
+bool operator_keeps_out(const struct run_record *record, bool drains);
 /* The reason of that order as JSON, and the bracket behind it. */
 struct slice operator_reason(const struct run_record *record);
-/* Once a second: an eviction that ends with its nodes is taken back when they have gone. */
+/* Once a second: takes back an eviction whose nodes have gone, and a cordon whose time is over. */
 void operator_tick(struct rendezvous_space *home);
 /* All drains of the space become evictions. */
 void operator_evict_drained(struct rendezvous_space *home);

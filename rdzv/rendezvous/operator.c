@@ -12,9 +12,7 @@
 #define NODE_KEY  OPERATOR_NODE_KEY
 #define RUN_KEY   RUN_ORDER_KEY "run/"
 #define RULES_KEY RUN_ORDER_KEY "rules/"
-#define NODES     "\"nodes\":"
 #define ENDS      "\"ends\":"
-#define RULES     "\"rules\":\""
 
 static const char *const words[] = {
     [OPERATOR_CORDON] = "cordon",     [OPERATOR_EVICT] = "evict",     [OPERATOR_DRAIN] = "drain",
@@ -35,15 +33,10 @@ bool operator_verb_read(struct slice word, enum operator_verb *verb)
 
 /* --- From the records to the policy. --- */
 
-static bool is_wanted(const struct run_record *record, bool drains)
+bool operator_keeps_out(const struct run_record *record, bool drains)
 {
     return (!drains || record->port == OPERATOR_DRAIN) &&
            slice_starts_with(record->node.key, slice_str(NODE_KEY));
-}
-
-bool operator_is_drain(const struct run_record *record)
-{
-    return is_wanted(record, true);
 }
 
 /* In the order of the records. Without memory, the patterns stay as they were. */
@@ -53,7 +46,7 @@ static bool read_patterns(struct rendezvous_space *home, bool drains, struct cor
     size_t count = 0, bytes = 0;
 
     TAILQ_EACH(const struct run_record, record, &home->space->store->runs.list, order) {
-        if (!is_wanted(record, drains))
+        if (!operator_keeps_out(record, drains))
             continue;
         count++;
         bytes += record->node.key.len + 1;
@@ -71,7 +64,7 @@ static bool read_patterns(struct rendezvous_space *home, bool drains, struct cor
     TAILQ_EACH(const struct run_record, record, &home->space->store->runs.list, order) {
         struct slice name = record->node.key;
 
-        if (!is_wanted(record, drains))
+        if (!operator_keeps_out(record, drains))
             continue;
         name = slice_from(name, strlen(NODE_KEY));
         memcpy(text, name.ptr, name.len);
@@ -106,7 +99,8 @@ void operator_restore_run(struct live_run *run)
 {
     const struct run_record *record = driver_find_record(run->home, RUN_KEY, run->run.view.id);
     const struct run_record *rules = driver_find_record(run->home, RULES_KEY, run->run.view.id);
-    struct slice nodes = find_member(record, NODES), own = find_member(rules, RULES);
+    struct slice nodes = find_member(record, "\"nodes\":");
+    struct slice own = find_member(rules, "\"rules\":\"");
     struct run_orders *orders = &run->run.orders;
     char text[OPERATOR_ORDER_MAX];
 
@@ -142,14 +136,12 @@ void operator_forget_run(struct live_run *run)
 
 void operator_end_hold(struct live_run *run)
 {
+    struct operator_order o = {.verb = OPERATOR_RELEASE, .name = run->run.view.id, .by = "rdzvd"};
+
+    o.reason =
+        run->run.orders.until == 0 ? "its time is over" : "so many nodes are there as --until says";
     remove_order(run->home, RUN_KEY, run->run.view.id);
-    operator_log(run->home->space,
-                 &(struct operator_order){.verb = OPERATOR_RELEASE,
-                                          .name = run->run.view.id,
-                                          .reason = run->run.orders.until != 0
-                                                        ? "so many nodes are there as --until says"
-                                                        : "its time is over",
-                                          .by = "rdzvd"});
+    operator_log(run->home->space, &o);
 }
 
 static enum store_status put_order(struct rendezvous_space *home, const char *prefix,
@@ -307,19 +299,24 @@ struct operator_answer operator_order_node(struct engine_space *space,
 /* One order a second, since each is compared with all nodes. */
 void operator_tick(struct rendezvous_space *home)
 {
-    struct operator_order end = {
-        .verb = OPERATOR_UNCORDON, .reason = "its nodes have gone", .by = "rdzvd"};
+    struct operator_order end = {.verb = OPERATOR_UNCORDON, .by = "rdzvd"};
+    int64_t now_us = engine_wall_ns(home->rdzv->engine) / 1000;
     const struct run_record *record;
     char name[OPERATOR_NAME_MAX + 1];
+    struct slice ends;
 
     if (home->cordons.count == 0)
         return;
     strcpy(name, home->cordons.patterns[home->ticks++ % home->cordons.count]);
     end.name = slice_str(name);
     record = driver_find_record(home, NODE_KEY, end.name);
-    if (record != NULL && record->port == OPERATOR_EVICT &&
-        slice_starts_with(find_member(record, ENDS), slice_str("\"gone\"")) &&
-        operator_count_nodes(home->space, end.name).all == 0)
+    ends = find_member(record, ENDS);
+    if (ends.len != 0 && record->port == OPERATOR_CORDON)
+        end.reason = record->round > now_us ? NULL : "its time is over";
+    else if (slice_starts_with(ends, slice_str("\"gone\"")) && record->port == OPERATOR_EVICT &&
+             operator_count_nodes(home->space, end.name).all == 0)
+        end.reason = "its nodes have gone";
+    if (end.reason != NULL)
         operator_order_node(home->space, &end);
 }
 
@@ -411,10 +408,11 @@ void operator_obey_rules(struct live_run *run)
     struct operator_order o = {.by = "rdzvd"};
 
     run->history.cordon = NULL;
-    if (host != NULL) {
+    if (host != NULL && !cordons_have(&run->home->cordons, slice_str(host))) {
         snprintf(why, sizeof why, "its workers failed first %u times in %s", (unsigned)limit->count,
                  units_format_duration(limit->ms, time));
         o.verb = OPERATOR_CORDON;
+        o.in_ms = run->run.rules.cordon_ms;
         o.name = slice_str(host);
         o.reason = why;
         if (policy_can_spare(&run->run, o.name))
@@ -423,10 +421,11 @@ void operator_obey_rules(struct live_run *run)
             log_event(
                 LOG_WARN, "node_not_cordoned", log_str("space", run->home->space->store->name),
                 log_bytes("run", run->run.view.id), log_str("node", host), log_str("reason", why));
-        account_heap_free(ACCOUNT_RUNS, host);
     }
+    account_heap_free(ACCOUNT_RUNS, host);
     if (stop != NULL && run->run.orders.word != ORDER_CLOSE) {
         o.verb = OPERATOR_CLOSE;
+        o.in_ms = 0;
         o.name = run->run.view.id;
         o.reason = stop;
         if (operator_order_run(&run->run.view, &o).status == 503)

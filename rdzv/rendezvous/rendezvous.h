@@ -68,8 +68,8 @@ struct operator_order {
     enum operator_verb verb;
     struct slice name; /* a run, or a pattern of hosts */
     const char *reason, *by;
-    uint64_t in_ms;   /* OPERATOR_DRAIN: the time that its workers have; OPERATOR_HOLD: it ends by
-                         itself after this; 0: not by time */
+    uint64_t in_ms;   /* OPERATOR_DRAIN: the time that its workers have; OPERATOR_HOLD,
+                         OPERATOR_CORDON: it ends by itself after this; 0: not by time */
     uint64_t until;   /* OPERATOR_HOLD: it ends when so many nodes are there; 0: not by that */
     bool ends_gone;   /* OPERATOR_EVICT, OPERATOR_DRAIN: it ends when no such node is there */
     bool ends_agents; /* OPERATOR_EVICT: the agents of such nodes end */

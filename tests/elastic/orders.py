@@ -63,6 +63,7 @@ def only_operators_give_orders_and_wrong_ones_get_a_sentence():
                                           ("runs/job", "hold&for=0s", 400, "for=DURATION"),
                                           ("runs/job", "hold&for=8761h", 400, "8760h at most"),
                                           ("runs/job", "close&for=1h", 400, "for=DURATION"),
+                                          ("nodes/a", "evict&for=1h", 400, "or the same of cordon"),
                                           ("nodes/a", "hold", 400, "cordon, drain, evict or uncordon"),
                                           ("nodes/a", "drain&in=2x", 400, "?in=DURATION"),
                                           ("nodes/a", "drain&in=25h", 400, "24h at most"),
@@ -175,15 +176,21 @@ def a_run_ends_when_its_restart_budget_is_used_up():
             check(Agent(server.port, "job", "a").read().closed, "the run stays closed")
 
 
+def meet_with_spare(server):
+    agents = meet(server.port, "job", ["a", "b", "c"])
+    spare = Agent(server.port, "job", "d")
+    spare.read()
+    while decides(spare, 3):
+        pass
+    agents[0].spare = spare  # it lives as long as they do
+    return agents
+
+
 @case
 def a_node_whose_workers_fail_first_again_and_again_is_cordoned():
     why = "its workers failed first 2 times in 1h"
     with daemon("--rules=cordon-after=2/1h") as server:
-        agents = meet(server.port, "job", ["a", "b", "c"])
-        spare = Agent(server.port, "job", "d")
-        spare.read()
-        while decides(spare, 3):
-            pass
+        agents = meet_with_spare(server)
         fail(agents, "b")
         same(orders(server), [], "after one failure")
         fail(agents, "b", joins=False)
@@ -196,6 +203,28 @@ def a_node_whose_workers_fail_first_again_and_again_is_cordoned():
             fail(agents, "b")
         server.wait_log(r"event=node_not_cordoned space=default run=job node=b reason=\"%s\"" % why)
         same(orders(server), [], "without a spare")
+
+
+@case
+def a_cordon_ends_at_its_time():
+    def lasts(o):
+        since, ends = (datetime.datetime.fromisoformat(o[name]) for name in ("since", "ends"))
+        return ends - since
+
+    over = "event=operator_order .*order=uncordon about=%s reason=\"its time is over\" by=rdzvd"
+    with tempfile.TemporaryDirectory() as folder:
+        with daemon("--data-dir=" + folder, "--rules=cordon-after=1/1h/2s") as server:
+            agents = meet_with_spare(server)
+            gives(server, "nodes/x", "cordon", "&for=1h")
+            fail(agents, "b", joins=False)
+            server.wait_log("event=operator_order .*order=cordon about=b .*by=rdzvd")
+            same([lasts(o).total_seconds() for o in space_of(server)["orders"]], [3600, 2], "durations")
+            server.wait_log(over % "b")
+            same(orders(server), [("cordon", "x", "")], "orders")
+            gives(server, "nodes/y", "cordon", "&for=1s")
+        with daemon("--data-dir=" + folder) as server:
+            server.wait_log(over % "y")
+            same(orders(server), [("cordon", "x", "")], "orders after a start")
 
 
 @case

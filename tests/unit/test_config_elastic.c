@@ -104,6 +104,8 @@ static void rules_are_read_from_one_text(void **state)
         "restart-budget=3",    "restart-budget=/1h",    "restart-budget=3/0",
         "restart-budget=x/1h", "restart-budget=100/1h", "restart-budget=3/1h/",
         "restart-budget",      "cordon-after=0/1h",     "no-progress=0/1h",
+        "cordon-after=1/1h/",  "cordon-after=1/1h/0s",  "cordon-after=1/1h/1h/1h",
+        "cordon-after=1//1h",
     };
     struct run_rules rules = {.nodes_multiple = 7};
 
@@ -116,6 +118,11 @@ static void rules_are_read_from_one_text(void **state)
     assert_int_equal(rules.restart_budget.count, 0);
     assert_int_equal(rules.restart_budget.ms, 90 * 60 * 1000);
     assert_int_equal(rules.cordon_after.count, 3);
+    assert_int_equal(rules.cordon_ms, 0);
+    assert_null(run_rules_read("cordon-after=2/1h/90m", &rules, NULL));
+    assert_int_equal(rules.cordon_after.count, 2);
+    assert_int_equal(rules.cordon_after.ms, 60 * 60 * 1000);
+    assert_int_equal(rules.cordon_ms, 90 * 60 * 1000);
     for (size_t i = 0; i < COUNT(wrong); i++)
         assert_non_null(run_rules_read(wrong[i], &rules, NULL));
 }
