@@ -109,6 +109,18 @@ static bool change(const struct run *run, const struct agent *a, const struct in
     return true;
 }
 
+/* The workers of a node that is kept out have failed: its agent has left the round, and asks for no
+ * place. No node waits, so the others would train on, and their workers would hang. */
+static void meet_without(struct step *s, const struct agent *a, const struct intent *in)
+{
+    const struct run_view *v = &s->run->view;
+
+    if (in->kind == (v->state.has_redundancy ? INTENT_SPARE : INTENT_LEAVE) && v->waiting == 0 &&
+        a->has_left == v->completions && steering_keeps_out(s->run, &in->own) &&
+        !run_is_finishing(s->run, v->state.round))
+        loss_make_meet(s, false, "one of them has left the round, and is kept out");
+}
+
 static enum outcome put(struct step *s, struct agent *a, const struct intent *in)
 {
     uint64_t completion = s->run->view.completions;
@@ -131,6 +143,7 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
     else if (in->kind != INTENT_CLOSE && in->was == NULL)
         a->joins_since_ms = s->now->ms;
     round_written(s, a);
+    meet_without(s, a, in);
     return OUTCOME_DONE;
 }
 

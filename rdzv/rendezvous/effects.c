@@ -10,11 +10,6 @@
 
 #define SWEPT_AT_A_TIME 512
 
-static struct rendezvous *rdzv_of(const struct live_run *run)
-{
-    return run->home->rdzv;
-}
-
 /* --- Commands. --- */
 
 static const char *why_not(enum store_status status)
@@ -38,7 +33,7 @@ static bool apply_command(struct live_run *run, const struct command *command)
     bool deletes = command->kind == COMMAND_KEY_DELETE || command->kind == COMMAND_RUN_DELETE;
     struct store_result result;
 
-    engine_apply(rdzv_of(run)->engine, run->home->space, command, &result);
+    engine_apply(run->home->rdzv->engine, run->home->space, command, &result);
     if (result.status == STORE_OK || (deletes && result.status == STORE_ABSENT))
         return true;
     log_event(LOG_ERROR, "repair_failed", log_str("space", run->home->space->store->name),
@@ -110,7 +105,7 @@ static void forget_key(struct live_run *run, struct slice key)
  * meanwhile, it is not forgotten, and the next walk begins anew. */
 static void begin_sweep(struct live_run *run)
 {
-    struct rendezvous *r = rdzv_of(run);
+    struct rendezvous *r = run->home->rdzv;
 
     if (run->sweep != 0 && run->sweep_since_ms == run->run.idle_since_ms)
         return;
@@ -298,7 +293,7 @@ static void close_port(struct live_run *run)
 /* Writes the note to the log and to the run's history, which status shows. */
 static void effects_note(struct live_run *run, const struct note *n)
 {
-    int64_t now_us = engine_wall_ns(rdzv_of(run)->engine) / 1000;
+    int64_t now_us = engine_wall_ns(run->home->rdzv->engine) / 1000;
     struct note logged = *n;
     char peer[CONN_PEER_MAX];
 
@@ -309,8 +304,8 @@ static void effects_note(struct live_run *run, const struct note *n)
     history_note(&run->history, &run->run, n,
                  n->agent == NULL ? NULL : conn_peer(conn_of(n->agent), peer), now_us);
     if (run->history.is_unjudged && run->run.orders.word != ORDER_CLOSE &&
-        rdzv_of(run)->judge != NULL)
-        rdzv_of(run)->judge(run, now_us);
+        run->home->rdzv->judge != NULL)
+        run->home->rdzv->judge(run, now_us);
     if (n->kind == NOTE_RUN_ENDED && run->history.stop != NULL) {
         logged.end = "closed";
         logged.reason = run->history.stop;
@@ -322,8 +317,8 @@ static void effects_note(struct live_run *run, const struct note *n)
     if (n->kind == NOTE_AGENTS_REJECTED && !n->closed) /* they may begin it so much later */
         driver_keep_hosts(run->home, run->run.view.id,
                           driver_ended_hosts(run->home, run->run.view.id), now_us);
-    if (n->kind == NOTE_RUN_ENDED && rdzv_of(run)->ended != NULL)
-        rdzv_of(run)->ended(run, &logged, now_us);
+    if (n->kind == NOTE_RUN_ENDED && run->home->rdzv->ended != NULL)
+        run->home->rdzv->ended(run, &logged, now_us);
 }
 
 static void effects_apply_one(struct live_run *run, const struct policy_output *o,
@@ -399,7 +394,7 @@ enum c10d_verdict effects_apply(struct live_run *run, const struct policy_out *o
 {
     enum c10d_verdict verdict = C10D_PROCEED;
 
-    policy_counters_add(&rdzv_of(run)->engine->stats.jobs, &out->counters);
+    policy_counters_add(&run->home->rdzv->engine->stats.jobs, &out->counters);
     for (size_t i = 0; i < out->count; i++)
         effects_apply_one(run, &out->items[i], &verdict);
     return verdict;

@@ -176,6 +176,20 @@ def a_run_ends_when_its_restart_budget_is_used_up():
             check(Agent(server.port, "job", "a").read().closed, "the run stays closed")
 
 
+def fail_outside(agents, name, most):
+    """The same of a node that is kept out: it asks for no place, and the others meet without it."""
+    first = next(a for a in agents if a.node.addr == name)
+    first.read()
+    first.step_out()
+    first.read()
+    while decides(first, most):
+        pass
+    others = [a for a in agents if a is not first]
+    for agent, state in zip(others, read_together(others)):
+        check(state.wait_list, "the others meet")
+        agent.step_out()
+
+
 def meet_with_spare(server):
     agents = meet(server.port, "job", ["a", "b", "c"])
     spare = Agent(server.port, "job", "d")
@@ -225,6 +239,11 @@ def a_cordon_ends_at_its_time():
         with daemon("--data-dir=" + folder) as server:
             server.wait_log(over % "y")
             same(orders(server), [("cordon", "x", "")], "orders after a start")
+    with daemon("--rules=cordon-after=1/1h/2s") as server:
+        agents = meet_with_spare(server)
+        gives(server, "nodes/b", "cordon", "&reason=ECC")
+        fail_outside(agents, "b", 3)
+        same(orders(server), [("cordon", "b", "ECC")], "the operator's order stays")
 
 
 @case
@@ -537,6 +556,23 @@ def a_cordoned_node_trains_on_when_another_one_is_evicted():
         for word, meets in (("nodes/z", False), ("nodes/b*", True)):
             gives(server, word, "evict")
             same([bool(state.wait_list) for state in read_together(agents)], [meets, meets], word)
+
+
+@case
+def a_node_that_fails_and_is_kept_out_makes_the_others_meet():
+    """Without that, the workers of the others would hang in a collective, since no node waits."""
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b", "c"])
+        gives(server, "nodes/b", "cordon")
+        fail_outside(agents, "b", 3)
+        server.wait_log("event=nodes_restarted .*reason=\"one of them has left the round, and is kept out\"")
+        others = agents[::2]
+        for agent in others:
+            agent.read()
+        rejoin(others)
+        run, _ = status_of(server.port)
+        check("a worker of b (pid 100) failed: its agent left" in run["rounds"][1]["why"], run["rounds"])
+        same({n["addr"]: n["role"] for n in run["nodes"]}, {"a": "participant", "b": "spare", "c": "participant"}, "roles")
 
 
 @case

@@ -450,8 +450,8 @@ class FailingJob(SizeJob):
         self.tell("a worker of %s is killed" % name)
         return mark
 
-    def await_start(self, since):
-        self.wait(lambda: len({e["rank"] for e in self.events[since:] if e["event"] == "start"}) == 3, "three workers")
+    def await_start(self, since, count=3):
+        self.wait(lambda: len({e["rank"] for e in self.events[since:] if e["event"] == "start"}) == count, "%d workers" % count)
 
 
 def failures(job):
@@ -473,7 +473,12 @@ def failures(job):
         f.write(RACKS.replace("1[13]", "1[123]").replace("1[24]", "14"))
     job.server.process.send_signal(signal.SIGHUP)
     job.wait(lambda: job.ctl("ranks", "job").count("  rack1 ") == 3, "the new table: %s" % job.ctl("ranks", "job"))
-    job.await_start(job.fail("12"))
+    job.order("cordon", "127.0.0.12")
+    job.await_start(job.fail("12"), 2)
+    job.await_roles("the others meet without a failed node that is kept out", participant=["11", "13"], spare=["12"])
+    mark = job.mark()
+    job.order("uncordon", "127.0.0.12")
+    job.await_start(mark)
     job.start_agent("14")
     job.await_roles("all have begun again, and 14 is a spare", participant=["11", "12", "13"], spare=["14"])
     mark = job.fail("12")
