@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "client/ctl/ctl.h"
+#include "proto/queue.h"
 
 /* --- Texts: what came from elsewhere, ages, sizes, names in short. --- */
 

@@ -647,11 +647,8 @@ enum ctl_exit print_ranks(const struct ctl_view *view)
 /* The newest complete round that has ended, or is about to; NULL: there is none. */
 static const cJSON *ended_round(const cJSON *run)
 {
-    JSON_EACH(round, member_item(run, "rounds")) {
-        if (member_item(round, "why") != NULL)
-            return round;
-    }
-    return NULL;
+    return FIND(round, JSON_EACH(round, member_item(run, "rounds")),
+                member_item(round, "why") != NULL);
 }
 
 enum ctl_exit print_why(const struct ctl_view *view)

@@ -44,11 +44,7 @@ const char *node_role_text(const struct torch_node *node)
 
 const struct torch_node *node_of_rank(const struct torch_state *round, int64_t rank)
 {
-    NODES_FOREACH(node, round) {
-        if (node->participant && node->rank == rank)
-            return node;
-    }
-    return NULL;
+    return FIND(node, NODES_FOREACH(node, round), node->participant && node->rank == rank);
 }
 
 bool node_pairs_next(struct node_pairs *p, const struct torch_node **before,

@@ -13,11 +13,8 @@
 
 const struct option *config_find_option(const char *name)
 {
-    for (size_t i = 0; i < config_option_count; i++) {
-        if (strcmp(config_options[i].name, name) == 0)
-            return &config_options[i];
-    }
-    return NULL;
+    return FIND(o, FOREACH(const struct option, o, config_options, config_option_count),
+                strcmp(o->name, name) == 0);
 }
 
 /* What other programs call a setting: the name there, and ours. */

@@ -85,11 +85,8 @@ static const struct backoff_entry *backoff_find(const struct backoff *b, const s
 {
     const struct backoff_entry key = backoff_key_of(peer), *set = b->entries[backoff_set_of(&key)];
 
-    for (size_t i = 0; i < BACKOFF_WAYS; i++) {
-        if (backoff_is_of(&set[i], &key))
-            return &set[i];
-    }
-    return NULL;
+    return FIND(e, FOREACH(const struct backoff_entry, e, set, BACKOFF_WAYS),
+                backoff_is_of(e, &key));
 }
 
 bool backoff_allows(const struct backoff *b, const struct peer *peer, uint64_t now_ms)

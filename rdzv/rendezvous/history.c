@@ -351,11 +351,8 @@ const struct history_loss *history_find_loss(const struct history *h, const stru
     char text[NODE_TEXT_MAX];
 
     node_text(who, text);
-    TAILQ_EACH(const struct history_loss, l, &h->losses, entry) {
-        if (strcmp(l->node, text) == 0)
-            return l;
-    }
-    return NULL;
+    return FIND(l, TAILQ_EACH(const struct history_loss, l, &h->losses, entry),
+                strcmp(l->node, text) == 0);
 }
 
 /* --- Notes of the policy. --- */

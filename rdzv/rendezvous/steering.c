@@ -88,14 +88,9 @@ size_t steering_agents(const struct run *run)
 
 bool steering_is_any_outside(const struct run *run, bool with_group)
 {
-    AGENTS_FOREACH(a, &run->agents) {
-        const struct torch_node *node = run_node_of(run, a);
-
-        if ((node == NULL || !node->participant) && (a->group.count != 0 || !with_group) &&
-            !(is_outside(a, node) && steering_keeps_out(run, &a->node)))
-            return true;
-    }
-    return false;
+    return ANY(AGENTS_FOREACH(a, &run->agents),
+               !run_takes_part(run, a) && (a->group.count != 0 || !with_group) &&
+                   !(is_outside(a, run_node_of(run, a)) && steering_keeps_out(run, &a->node)));
 }
 
 /* Participants that are kept out. */
