@@ -4,8 +4,9 @@
 #
 #     RDZVCTL_SERVER=store:29400 RDZVCTL_TOKEN_FILE=/etc/rdzv/token deploy/drain/notice.sh ec2 &
 #
-# NODE (default: this host's name) is the name of the node as `rdzvctl status JOB -o wide` shows it. METADATA replaces
-# the address of the metadata server. The time of the notice is the least that the cloud promises.
+# NODE (default: this host's name) is the name of the node as `rdzvctl status JOB -o wide` shows it. If jobs of several
+# spaces train on the machine, start one for each, with --space. METADATA replaces the address of the metadata server.
+# The time of the notice is the least that the cloud promises.
 set -eu
 
 cloud=${1:?ec2, gce or azure}
