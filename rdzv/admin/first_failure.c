@@ -77,9 +77,10 @@ static void say_awaited(const struct live_run *run, char *text, size_t room)
 {
     const struct keymap *keys = &live_run_worker_store(run)->keys;
     const struct waiter *w = TAILQ_FIRST(&keys->open_waiters);
-    const struct entry *e = w == NULL || w->wake.kind != WAKE_WAITER ? NULL : status_absent_key(w);
-    bool is_late = e == NULL && run->waits_logged_of == run->run.view.record.worker_store;
-    struct slice key = e != NULL ? entry_key(e) : slice_str(is_late ? run->awaited : "");
+    const struct awaited *at =
+        w == NULL || w->wake.kind != WAKE_WAITER ? NULL : status_absent_key(w);
+    bool is_late = at == NULL && run->waits_logged_of == run->run.view.record.worker_store;
+    struct slice key = at != NULL ? awaited_key(at) : slice_str(is_late ? run->awaited : "");
     struct key_writer writer;
 
     if (key.len == 0 || keymap_exists(keys, key))

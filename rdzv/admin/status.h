@@ -80,8 +80,8 @@ void first_failure_log(struct live_run *run, int64_t after_us);
 
 struct barrier {
     const struct keymap *map;
-    const struct entry *at; /* the key that the clients that have arrived wait for */
-    int64_t size;           /* of a BARRIER of c10d, as its clients say; else 0 */
+    const struct awaited *at; /* the key that the clients that have arrived wait for */
+    int64_t size;             /* of a BARRIER of c10d, as its clients say; else 0 */
 };
 
 struct barrier_list {
@@ -144,7 +144,7 @@ bool status_is_worker(const struct conn *c, const struct engine_space *space,
                       const struct run *run);
 
 /* The first key that the client still waits for; NULL: there is none. */
-const struct entry *status_absent_key(const struct waiter *waiter);
+const struct awaited *status_absent_key(const struct waiter *waiter);
 
 /* False: the key is no well-known one. `run`: of the client that waits; NULL: of none. `is_agents`:
  * it is an agent. */

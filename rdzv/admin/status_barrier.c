@@ -67,15 +67,15 @@ static bool is_same_exchange(struct slice a, struct slice b)
 }
 
 static void barrier_list_add(struct barrier_list *list, const struct keymap *map,
-                             const struct entry *at, int64_t size)
+                             const struct awaited *at, int64_t size)
 {
-    bool exchange = is_exchange(list, map, entry_key(at));
+    bool exchange = is_exchange(list, map, awaited_key(at));
 
     if (list->count == BARRIERS_LISTED)
         return;
     for (size_t i = 0; i < list->count; i++) {
         if (list->items[i].at == at ||
-            (exchange && is_same_exchange(entry_key(list->items[i].at), entry_key(at))))
+            (exchange && is_same_exchange(awaited_key(list->items[i].at), awaited_key(at))))
             return;
     }
     list->items[list->count++] = (struct barrier){map, at, size};
@@ -85,12 +85,13 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
                        const struct waiter *waiter)
 {
     for (uint64_t i = 0; i < waiter->count; i++) {
-        const struct entry *at = waiter->links[i].at;
+        const struct awaited *at = waiter->links[i].at;
 
         if (at == NULL)
             continue;
-        if (waiter->barrier || slice_ends_with(entry_key(at), LAST_MEMBER) ||
-            slice_ends_with(entry_key(at), LAST_WORKER) || is_exchange(list, map, entry_key(at)))
+        if (waiter->barrier || slice_ends_with(awaited_key(at), LAST_MEMBER) ||
+            slice_ends_with(awaited_key(at), LAST_WORKER) ||
+            is_exchange(list, map, awaited_key(at)))
             barrier_list_add(list, map, at, waiter->size);
         return; /* torch waits for keys of one kind at a time */
     }
@@ -112,7 +113,7 @@ static void add_rank(struct absent *a, const struct torch_node *node)
     a->nodes[a->node_count++] = node->addr;
 }
 
-static bool waits_for(const struct agent *a, const struct entry *at)
+static bool waits_for(const struct agent *a, const struct awaited *at)
 {
     const struct waiter *w = a == NULL ? NULL : c10d_session(conn_of(a))->waiter;
 
@@ -124,7 +125,7 @@ static bool waits_for(const struct agent *a, const struct entry *at)
 }
 
 /* Finds the agents that do not wait for this key, if they are as many as the missing arrivals. */
-static void find_agents(const struct run *run, const struct entry *at, uint64_t short_of,
+static void find_agents(const struct run *run, const struct awaited *at, uint64_t short_of,
                         struct absent *out)
 {
     uint64_t found = 0;
@@ -143,7 +144,7 @@ static void find_agents(const struct run *run, const struct entry *at, uint64_t 
 static uint64_t find_ranks(const struct barrier_list *list, const struct barrier *b,
                            struct absent *out)
 {
-    struct slice key = entry_key(b->at);
+    struct slice key = awaited_key(b->at);
     uint64_t found = 0;
 
     NODES_FOREACH(node, &list->run->view.last_completed) {
@@ -254,7 +255,8 @@ size_t status_find_places(const struct run *run, const struct keymap *keys,
 }
 
 /* False: a worker comes from another host, or there are too many. */
-static bool count_waiting_workers(struct worker_place *places, size_t count, const struct entry *at)
+static bool count_waiting_workers(struct worker_place *places, size_t count,
+                                  const struct awaited *at)
 {
     const struct wait_link *link = at->waiting;
     size_t looked = 0;
@@ -276,7 +278,7 @@ static bool count_waiting_workers(struct worker_place *places, size_t count, con
  * Returns 0 unless these account exactly for the `short_of` missing arrivals, and all nodes have
  * different addresses. */
 static size_t find_absent_workers(const struct run *run, const struct keymap *keys,
-                                  const struct entry *at, uint64_t short_of, struct slice *nodes,
+                                  const struct awaited *at, uint64_t short_of, struct slice *nodes,
                                   size_t max)
 {
     struct worker_place places[STATUS_PLACES];
@@ -335,7 +337,7 @@ static void write_exchange(struct writer *w, const struct barrier_list *list,
                            const struct barrier *b)
 {
     uint64_t size = torch_state_participants(&list->run->view.last_completed), missing;
-    struct slice key = entry_key(b->at);
+    struct slice key = awaited_key(b->at);
     struct absent absent = {0};
 
     missing = find_ranks(list, b, &absent);
@@ -350,7 +352,7 @@ static uint64_t barrier_size(const struct barrier_list *list, const struct barri
 {
     if (b->size > 0)
         return (uint64_t)b->size;
-    if (is_agents(list, b->map, entry_key(b->at)))
+    if (is_agents(list, b->map, awaited_key(b->at)))
         return torch_state_participants(&list->run->view.last_completed);
     if (list->run != NULL && b->map != &list->space->store->keys)
         return status_count_workers(list->run, &list->space->store->keys);
@@ -364,7 +366,7 @@ static void write_counted(struct writer *w, struct barrier_list *list, const str
     char text[KEY_MAX + 32];
     struct slice counter = {(const uint8_t *)text, 0};
 
-    name_counter(entry_key(b->at), text, &counter.len);
+    name_counter(awaited_key(b->at), text, &counter.len);
     json_member(w, "key", counter);
     if (!slice_to_u64(blob_slice(keymap_get(b->map, counter)), INT64_MAX, &arrived))
         return;
@@ -377,7 +379,7 @@ static void write_counted(struct writer *w, struct barrier_list *list, const str
     json_member_u64(w, "size", size);
     if (arrived >= size)
         return;
-    if (is_agents(list, b->map, entry_key(b->at)))
+    if (is_agents(list, b->map, awaited_key(b->at)))
         find_agents(list->run, b->at, size - arrived, &absent);
     else if (list->run != NULL && b->map != &list->space->store->keys)
         absent.node_count = find_absent_workers(list->run, &list->space->store->keys, b->at,
@@ -389,10 +391,10 @@ void barrier_list_write(struct writer *w, struct barrier_list *list)
 {
     json_list(w, "barriers");
     FOREACH(const struct barrier, b, list->items, list->count) {
-        if (entry_key(b->at).len > KEY_MAX)
+        if (awaited_key(b->at).len > KEY_MAX)
             continue;
         json_open(w, '{');
-        if (b->size == 0 && is_exchange(list, b->map, entry_key(b->at)))
+        if (b->size == 0 && is_exchange(list, b->map, awaited_key(b->at)))
             write_exchange(w, list, b);
         else
             write_counted(w, list, b);

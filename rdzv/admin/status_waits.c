@@ -13,7 +13,7 @@ struct listed_wait {
 };
 
 struct absent_key {
-    const struct entry *entry;
+    const struct awaited *at;
     bool is_agents;
     uint64_t waiters;
 };
@@ -33,16 +33,16 @@ struct waits {
 
 /* --- Collecting. --- */
 
-static void note_key(struct waits *all, const struct entry *e, bool is_agents)
+static void note_key(struct waits *all, const struct awaited *at, bool is_agents)
 {
     size_t i = 0;
 
-    while (i < all->key_count && all->keys[i].entry != e)
+    while (i < all->key_count && all->keys[i].at != at)
         i++;
     if (i == WAIT_KEYS)
         return;
     if (i == all->key_count)
-        all->keys[all->key_count++] = (struct absent_key){.entry = e, .is_agents = is_agents};
+        all->keys[all->key_count++] = (struct absent_key){.at = at, .is_agents = is_agents};
     all->keys[i].waiters++;
 }
 
@@ -102,7 +102,7 @@ static uint64_t write_wait_keys(struct writer *w, const struct waiter *waiter)
         if (waiter->links[i].at == NULL)
             continue;
         if (absent++ < WAIT_KEYS)
-            write_key(w, entry_key(waiter->links[i].at));
+            write_key(w, awaited_key(waiter->links[i].at));
     }
     writer_u8(w, ']');
     return absent;
@@ -162,7 +162,7 @@ static void write_writer(struct writer *w, const struct waits *all, const struct
     struct key_writer writer;
 
     if (!status_find_writer(all->barriers.space, all->run,
-                            conn_net(all->listed[0].waiter->wake.owner), entry_key(key->entry),
+                            conn_net(all->listed[0].waiter->wake.owner), awaited_key(key->at),
                             key->is_agents, &writer))
         return;
     json_member_str(w, "what", writer.torch.what);
@@ -180,7 +180,7 @@ static void write_absent_keys(struct writer *w, const struct waits *all)
     for (size_t i = 0; i < all->key_count; i++) {
         json_open(w, '{');
         json_name(w, "key");
-        write_key(w, entry_key(all->keys[i].entry));
+        write_key(w, awaited_key(all->keys[i].at));
         json_member_u64(w, "waiters", all->keys[i].waiters);
         write_writer(w, all, &all->keys[i]);
         writer_u8(w, '}');
@@ -378,7 +378,7 @@ static void write_missing_hint(struct writer *w, const struct waits *all, const 
 
         for (uint64_t k = 0; k < waiter->count && k < ROLL_MAX; k++) {
             if (waiter->links[k].at != NULL)
-                roll_note(&r, entry_key(waiter->links[k].at));
+                roll_note(&r, awaited_key(waiter->links[k].at));
         }
     }
     if (all->count == 0 && r.keys->present == 1 && keymap_exists(r.keys, slice_str("init/")))
@@ -434,7 +434,7 @@ static const struct waiter *overdue_wait(const struct engine *e, const struct ke
     return NULL;
 }
 
-const struct entry *status_absent_key(const struct waiter *waiter)
+const struct awaited *status_absent_key(const struct waiter *waiter)
 {
     for (uint64_t i = 0; i < waiter->count; i++) {
         if (waiter->links[i].at != NULL)
@@ -447,7 +447,7 @@ static void log_wait(const struct engine_space *space, struct live_run *live,
                      const struct waiter *waiter)
 {
     const struct run *run = &live->run;
-    struct slice key = entry_key(status_absent_key(waiter));
+    struct slice key = awaited_key(status_absent_key(waiter));
     struct key_writer writer;
     bool is_known = status_find_writer(space, run, live->home->rdzv->net, key, false, &writer);
 

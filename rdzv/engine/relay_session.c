@@ -48,6 +48,9 @@ enum store_status engine_session_prepare(struct engine *e, struct engine_space *
         return STORE_READ_ONLY;
     if (batch != NULL && !batch_keep(batch, size))
         return STORE_NO_MEMORY;
+    /* A BARRIER may take an awaited key, of 8 KiB at most, for itself and for its session. */
+    if (key.len != 0 && !reserve_hold(&e->store.reserve, RESERVE_STANDING))
+        return STORE_NO_MEMORY;
     return prepare_memory(e, space, id);
 }
 

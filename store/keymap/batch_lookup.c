@@ -76,7 +76,7 @@ struct batch_lookup *batch_lookup_begin(struct keymap *m, size_t count, bool wit
 /* NULL: memory is short. */
 static struct entry *lookup_find_entry(struct batch_lookup *p, struct slice key)
 {
-    struct entry *e = keymap_get_or_create(p->map, key);
+    struct entry *e = keymap_get_or_create(p->map, key, false);
 
     assert(p->count < p->room);
     if (e == NULL || e->pins == UINT32_MAX)
@@ -207,16 +207,14 @@ void batch_lookup_take_values(struct batch_lookup *p)
 }
 
 /* Prefetches the memory that the last step of a MULTI_SET will touch for the next keys: entries,
- * which are longer than a line of the cache, and values. If the size of all old values is known,
+ * which may lie in two lines of the cache, and values. If the size of all old values is known,
  * the step does not read them. */
 static inline void prefetch_put(const struct batch_lookup *p, size_t i, bool is_known)
 {
     const struct entry *e;
 
-    if (i + 32 < p->count) {
+    if (i + 32 < p->count)
         __builtin_prefetch(&p->entries[i + 32]->value);
-        __builtin_prefetch(&p->entries[i + 32]->others);
-    }
     if (i + 16 >= p->count)
         return;
     e = p->entries[i + 16];
@@ -243,7 +241,7 @@ static inline struct blob *put_looked_up(struct keymap *m, struct entry *e, stru
 /* The values are looked at for those who watch the key alone: they are in no cache. */
 static inline void notify_put(struct keymap *m, struct entry *e, const struct blob *value)
 {
-    if (entry_is_watched(e))
+    if (keymap_may_watch(m, e))
         keymap_notify_watches(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED,
                               entry_value(e), blob_slice(value));
 }

@@ -20,6 +20,7 @@ void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *re
         .kind = kind, .ready = ready, .reserve = reserve, .quota = quota, .changes = 1};
     table_init(&m->keys, kind, seed, reserve);
     table_init(&m->queues, kind, seed, reserve);
+    table_init(&m->awaited, ACCOUNT_WAITERS, seed, reserve);
     table_init(&m->groups, kind, seed, reserve);
     TAILQ_INIT(&m->entries);
     TAILQ_INIT(&m->queue_order);
@@ -37,7 +38,7 @@ struct entry *keymap_find(const struct keymap *m, struct slice key)
 }
 
 /* Makes an entry without a value in memory of the caller. The caller must set a value at once, or
- * count the entry as waited for. */
+ * count the entry as absent. */
 static inline struct entry *entry_make(struct keymap *m, struct entry *e, struct slice key,
                                        uint64_t hash, size_t groups)
 {
@@ -49,54 +50,32 @@ static inline struct entry *entry_make(struct keymap *m, struct entry *e, struct
         memcpy(&e->groups[groups], key.ptr, key.len);
     if (groups != 0)
         keymap_name_links(m, e);
+    e->awaited = m->awaited.count != 0;
     table_add_hashed(&m->keys, (struct table_node *)&e->node, hash);
     return e;
 }
 
-/* For a change that gives it a value. */
-static inline struct entry *entry_create(struct keymap *m, struct slice key, uint64_t hash,
-                                         size_t groups)
-{
-    return entry_make(m, reserve_alloc(m->reserve, m->kind, entry_size(groups, key.len)), key, hash,
-                      groups);
-}
-
-struct entry *keymap_get_or_make(struct keymap *m, struct slice key)
+struct entry *keymap_get_or_create(struct keymap *m, struct slice key, bool must)
 {
     uint64_t hash;
     struct entry *e = keymap_look_up(m, key, &hash);
+    size_t groups, size;
 
     if (e != NULL)
         return e;
-    e = entry_create(m, key, hash, keymap_count_groups(m, key));
-    keymap_wait_bytes(m, entry_allocated(e), 0);
-    return e;
-}
-
-struct entry *keymap_get_or_create(struct keymap *m, struct slice key)
-{
-    uint64_t hash;
-    struct entry *e = keymap_look_up(m, key, &hash);
-
-    return e != NULL ? e : keymap_create(m, key, hash);
-}
-
-struct entry *keymap_create(struct keymap *m, struct slice key, uint64_t hash)
-{
-    size_t groups = keymap_count_groups(m, key);
-    struct entry *e;
-
-    e = account_request(m->kind, ACCOUNT_ORDINARY, entry_size(groups, key.len));
+    groups = keymap_count_groups(m, key);
+    size = entry_size(groups, key.len);
+    e = must ? reserve_alloc(m->reserve, m->kind, size)
+             : account_request(m->kind, ACCOUNT_ORDINARY, size);
     if (e == NULL)
         return NULL;
-    entry_make(m, e, key, hash, groups);
-    keymap_wait_bytes(m, entry_allocated(e), 0);
-    return e;
+    keymap_wait_bytes(m, size, 0);
+    return entry_make(m, e, key, hash, groups);
 }
 
 void keymap_release(struct keymap *m, struct entry *e)
 {
-    if (e->value != NULL || e->pins != 0 || e->waiting != NULL || e->others != NULL)
+    if (e->value != NULL || e->pins != 0)
         return;
     keymap_wait_bytes(m, 0, entry_allocated(e));
     table_remove(&m->keys, (struct table_node *)&e->node);
@@ -183,7 +162,7 @@ static void entry_wake(struct keymap *m, struct entry *e, enum key_wakes wakes)
 {
     if (wakes == WAKES_BARRIER)
         keymap_open_barrier(m, e);
-    if (wakes != WAKES_NONE)
+    if (wakes != WAKES_NONE && e->awaited)
         keymap_wake_all(m, e);
 }
 
@@ -231,14 +210,17 @@ static void apply_put(struct keymap *m, const struct key_put *c)
 {
     struct entry *e = c->entry;
 
-    if (e == NULL && c->looked_up) { /* the key is new: no client waits for it or watches it */
-        e = entry_create(m, c->key, c->hash, c->groups);
-        entry_note_change(m, e, false);
+    if (e == NULL && c->looked_up) { /* the key is new */
+        e = reserve_alloc(m->reserve, m->kind, entry_size(c->groups, c->key.len));
+        entry_make(m, e, c->key, c->hash, c->groups);
+        if (!c->unwatched)
+            keymap_notify(m, e, KEYMAP_CREATED, (struct slice){0}, c->value);
         entry_begin(m, e, value_to_keep(m, c));
+        entry_wake(m, e, c->wakes);
         return;
     }
     if (e == NULL)
-        e = keymap_get_or_make(m, c->key);
+        e = keymap_get_or_create(m, c->key, true);
     if (!c->unwatched) /* before, while the old value is there */
         keymap_notify(m, e, e->value == NULL ? KEYMAP_CREATED : KEYMAP_UPDATED, entry_value(e),
                       c->value);
@@ -252,9 +234,9 @@ static struct entry *entry_at(const struct keymap *m, struct entry *known, struc
 }
 
 /* True if the patch fits the key's present value. */
-static bool patch_fits(const struct entry *e, const struct key_patch *c)
+static bool patch_fits(const struct keymap *m, const struct entry *e, const struct key_patch *c)
 {
-    return c->removed == c->bytes.len && e->value->refs == 1 && !entry_is_watched(e);
+    return c->removed == c->bytes.len && e->value->refs == 1 && !keymap_may_watch(m, e);
 }
 
 APART static void apply_patch(struct keymap *m, const struct key_patch *c)
@@ -262,7 +244,7 @@ APART static void apply_patch(struct keymap *m, const struct key_patch *c)
     struct entry *e = entry_at(m, c->entry, c->key);
     struct slice old = entry_value(e);
     size_t behind = c->offset + c->removed;
-    bool fits = patch_fits(e, c);
+    bool fits = patch_fits(m, e, c);
     struct blob *b;
 
     entry_note_change(m, e, fits);
@@ -326,7 +308,7 @@ static inline void append_to_copy(struct keymap *m, struct entry *e, struct slic
 
 APART static void apply_append(struct keymap *m, const struct key_put *c)
 {
-    struct entry *e = c->entry != NULL ? c->entry : keymap_get_or_make(m, c->key);
+    struct entry *e = c->entry != NULL ? c->entry : keymap_get_or_create(m, c->key, true);
 
     keymap_notify(m, e, KEYMAP_APPENDED, (struct slice){0}, c->value);
     if (append_fits(e, c->value.len))
@@ -459,7 +441,7 @@ APART static size_t patch_memory(const struct keymap *m, const struct key_patch 
 {
     const struct entry *e = entry_at(m, c->entry, c->key);
 
-    return patch_fits(e, c) || c->blob != NULL
+    return patch_fits(m, e, c) || c->blob != NULL
                ? 0
                : reserve_blob_cost(entry_value(e).len + c->bytes.len);
 }
@@ -577,34 +559,31 @@ void forgotten_keys_add(struct forgotten_keys *keys, struct entry_list *entries,
         lazy_free_add(keys->lazy_free, &keys->lazy, bytes);
 }
 
-/* All other keys go with `old`. An awaited key keeps its entry, without the value. */
-static void keep_waited_entry(struct keymap *m, struct table *old, struct entry *e)
+/* All other keys go with `old`. A pinned key keeps its entry, without the value. */
+static void delete_old(struct keymap *m, struct table *old, struct entry *e)
 {
-    if (keymap_find(m, entry_key(e)) == e)
-        return; /* another client waits for it, too */
-    if (e->value != NULL)
-        entry_delete(m, e);
     table_remove(old, (struct table_node *)&e->node);
     table_add(&m->keys, (struct table_node *)&e->node);
+    if (e->value != NULL)
+        entry_delete(m, e);
 }
 
-static void keep_waited(struct keymap *m, struct table *old)
+static void delete_watched_and_pinned(struct keymap *m, struct table *old)
 {
     const struct key_watch *watch;
     const struct batch_lookup *p;
-    const struct waiter *w;
+    struct entry *e;
 
-    TAILQ_FOREACH(w, &m->open_waiters, entry) {
-        for (uint64_t i = 0; i < w->count; i++) {
-            if (w->links[i].at != NULL)
-                keep_waited_entry(m, old, w->links[i].at);
-        }
+    TAILQ_FOREACH(watch, &m->watches, all) {
+        e = (struct entry *)table_find_like(old, (struct table_node *)&watch->link.at->node);
+        if (e != NULL)
+            delete_old(m, old, e);
     }
-    TAILQ_FOREACH(watch, &m->watches, all)
-        keep_waited_entry(m, old, watch->link.at);
     TAILQ_FOREACH(p, &m->lookups, entry) {
-        for (size_t i = p->freed; i < p->count; i++)
-            keep_waited_entry(m, old, p->entries[i]);
+        for (size_t i = p->freed; i < p->count; i++) {
+            if (keymap_find(m, entry_key(p->entries[i])) != p->entries[i])
+                delete_old(m, old, p->entries[i]);
+        }
     }
 }
 
@@ -633,7 +612,7 @@ void keymap_clear(struct keymap *m)
         old.buckets = &old.first;
     table_init(&m->keys, old.kind, old.seed, old.reserve);
     table_keep_still(&old, true);
-    keep_waited(m, &old);
+    delete_watched_and_pinned(m, &old);
     table_fini(&old);
     table_fini(&m->queues);
     table_fini(&m->groups);
@@ -649,8 +628,9 @@ void keymap_fini(struct keymap *m)
     blob_unref(keymap_take_popped(m));
     if (m->moment != NULL)
         keymap_moment_leaves(m->moment);
-    assert(m->keys.count == 0);
+    assert(m->keys.count == 0 && m->awaited.count == 0);
     table_fini(&m->keys);
+    table_fini(&m->awaited);
     table_fini(&m->queues);
     table_fini(&m->groups);
 }

@@ -14,8 +14,25 @@
 struct wait_link {
     struct wait_link *next, *prev; /* a ring */
     struct waiter *waiter;         /* NULL: of a key_watch */
-    struct entry *at;              /* NULL once the key has counted */
+    struct awaited *at;            /* NULL once the key has counted */
 };
+
+/* A key that clients wait for or watch, whether it has a value or not. */
+struct awaited {
+    struct table_near node;    /* its bytes follow */
+    struct wait_link *waiting; /* WAITs, the oldest first */
+    struct wait_link *others;  /* watches, the newest first, then BARRIERs */
+};
+
+static inline struct slice awaited_key(const struct awaited *a)
+{
+    return (struct slice){(const uint8_t *)(a + 1), a->node.near >> 8};
+}
+
+static inline size_t awaited_size(struct slice key)
+{
+    return sizeof(struct awaited) + key.len;
+}
 
 /* A pending WAIT or BARRIER of one connection. */
 struct waiter {
@@ -25,7 +42,7 @@ struct waiter {
                           fulfilled */
     uint32_t count;    /* registrations there are */
     uint32_t cap;      /* registrations there is room for */
-    bool barrier;      /* waits in the barrier lists of its entries */
+    bool barrier;      /* waits among the others of its key */
     uint64_t since_ms; /* the owner's: when it began to wait */
     int64_t size;      /* the same: of a BARRIER, how many are to come */
     struct wait_link links[];
@@ -51,14 +68,12 @@ struct entry {
     struct table_near node;   /* the key; its bytes follow the links */
     TAILQ_ENTRY(entry) order; /* while it has a value */
     uint64_t number;          /* keymap.changes when it got it: they grow along that list */
-    struct blob *value;       /* NULL: absent; it is here only since a client waits for it */
-    unsigned snapshot : 29;   /* the number of the snapshot that has written its value */
+    struct blob *value;       /* NULL: absent; it is here only since it is pinned */
+    unsigned snapshot : 28;   /* the number of the snapshot that has written its value */
+    bool awaited : 1;         /* false: keymap.awaited does not have the key */
     unsigned group_count : 3;
     uint32_t pins; /* number of batch_lookup that hold the entry: it stays in the table, also
                       without a value */
-    struct wait_link *others; /* watches, the newest first, then BARRIERs. The moment of a MULTI_SET
-                                 looks at no more of a key that has a value */
-    struct wait_link *waiting; /* what a change looks at stands together, up to here */
     struct key_link groups[];
 };
 
@@ -68,7 +83,7 @@ static inline struct slice entry_key(const struct entry *e)
 }
 
 /* No snapshot has a higher number. */
-#define SNAPSHOT_NUMBER_MAX ((1u << 29) - 1)
+#define SNAPSHOT_NUMBER_MAX ((1u << 28) - 1)
 
 struct element {
     STAILQ_ENTRY(element) entry;
@@ -172,7 +187,8 @@ struct key_groups {
 struct keymap {
     struct table keys;
     struct table queues;
-    struct table groups; /* the first key_link of each */
+    struct table awaited; /* every struct awaited */
+    struct table groups;  /* the first key_link of each */
     const struct key_groups
         *groups_of;            /* set before the first key is added; NULL: keys have no groups */
     struct entry_list entries; /* entries with a value, in order of creation */
@@ -199,7 +215,7 @@ struct keymap {
     struct key_cursor sweep;      /* of keymap_sweep_next() */
     uint64_t waiters;             /* open WAITs, BARRIERs and watches */
     size_t bytes;                 /* keys with a value, and queues */
-    size_t waiting_bytes; /* of waiters, watches, and the entries of absent keys with waiters */
+    size_t waiting_bytes; /* of waiters, watches, awaited keys, and the entries of absent keys */
     struct quota *quota;  /* of the space: limits both sums */
     struct blob *popped;  /* by the last change that was decoded; see keymap_take_popped() */
 };
@@ -211,7 +227,7 @@ void keymap_init(struct keymap *m, enum account_kind kind, struct ready_list *re
 void keymap_fini(struct keymap *m);
 
 /* Forgets all keys and queues. Waiters go on waiting, and keys that have counted stay counted. The
- * time depends on the number of waiters, and not on the number of keys. */
+ * time depends on the number of watches and looked-up keys, and not on that of all keys. */
 void keymap_clear(struct keymap *m);
 
 /* --- Reads. --- */
@@ -371,12 +387,8 @@ struct arrival {
     void (*passes)(struct arrival *a); /* the barrier is going to open */
 };
 
-/* Registers it at the barrier. Without the key it does nothing. */
+/* Registers it at the barrier, whose key may be absent, in awaited_size() of the reserve. */
 void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a);
-
-/* The same for a barrier whose key may be absent; needs at most this much of the reserve. */
-size_t keymap_arrive_memory(const struct keymap *m, struct slice key);
-void keymap_arrive_again(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a);
 
 /* Until the barrier has opened. */
 static inline bool keymap_stands(const struct waiter *w)

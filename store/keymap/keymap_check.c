@@ -270,7 +270,7 @@ static enum store_status check_barrier(const struct keymap *m, const struct comm
         return status;
     count = (int64_t)((uint64_t)count + 1);
     out->open = count >= c->number;
-    if (!out->open && !quota_may_wait(m->quota, WAITER_COST))
+    if (!out->open && !quota_may_wait(m->quota, WAITER_COST + awaited_size(c->key)))
         return STORE_FULL;
     change_put_number(&at, count, out->open ? WAKES_BARRIER : WAKES_NONE, change);
     change->put.unwatched = true;

@@ -31,12 +31,6 @@ static inline void keymap_wait_bytes(struct keymap *m, size_t more, size_t less)
     quota_wait(m->quota, &m->waiting_bytes, more, less);
 }
 
-/* One waiter more or less. */
-static inline void keymap_count_waiter(struct keymap *m, bool more)
-{
-    m->waiters += more ? 1 : UINT64_MAX;
-}
-
 /* Who frees in slices; NULL: everything is freed at once. */
 static inline struct lazy_free *keymap_lazy_free(const struct keymap *m)
 {
@@ -59,14 +53,9 @@ static inline struct entry *keymap_look_up(const struct keymap *m, struct slice 
     return (struct entry *)table_find_hashed(&m->keys, key, hash); /* node is the first member */
 }
 
-/* Finds the entry, or adds an absent one for a client that will wait. NULL: memory is short. */
-struct entry *keymap_get_or_create(struct keymap *m, struct slice key);
-
-/* The same, of a key that keymap_look_up() has not found. */
-struct entry *keymap_create(struct keymap *m, struct slice key, uint64_t hash);
-
-/* The same from reserved memory, so it cannot fail. */
-struct entry *keymap_get_or_make(struct keymap *m, struct slice key);
+/* Finds the entry, or adds an absent one, which gets a value or a pin now: from reserved memory if
+ * that `must` succeed. NULL: memory is short. */
+struct entry *keymap_get_or_create(struct keymap *m, struct slice key, bool must);
 
 /* For keymap_count_groups(). */
 size_t keymap_count_named(const struct keymap *m, struct slice key);
@@ -95,13 +84,16 @@ static inline size_t keymap_key_cost(const struct keymap *m, struct slice key)
     return entry_size(keymap_count_groups(m, key), key.len);
 }
 
-/* Frees an entry without value and waiting clients. */
+/* Frees an entry without value and pins. */
 void keymap_release(struct keymap *m, struct entry *e);
 
-/* Watches come first. */
-static inline bool entry_is_watched(const struct entry *e)
+/* NULL: no client waits for the key or watches it. */
+struct awaited *keymap_find_awaited(struct keymap *m, struct entry *e);
+
+/* False: no client watches the key. */
+static inline bool keymap_may_watch(const struct keymap *m, const struct entry *e)
 {
-    return e->others != NULL && e->others->waiter == NULL;
+    return e->awaited && !TAILQ_EMPTY(&m->watches);
 }
 
 /* The bytes of an entry; none for NULL. */
@@ -210,6 +202,6 @@ void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change
 static inline void keymap_notify(struct keymap *m, struct entry *e, enum keymap_change type,
                                  struct slice old, struct slice now)
 {
-    if (entry_is_watched(e))
+    if (keymap_may_watch(m, e))
         keymap_notify_watches(m, e, type, old, now);
 }

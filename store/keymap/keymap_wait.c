@@ -5,10 +5,14 @@
  * lacks, and a SET visits only the links of its own key. WAIT asks whether a key has existed, and
  * not whether all keys exist together: a link that has counted leaves its list for good, and a
  * later DELETE does not bring it back. The invariant: `missing` is the number of links whose `at`
- * is set, plus 1 while keys are being added; and an entry with links stays in the table, even
- * without a value. count_link() and keymap_release() keep it, except in waiter_take_over(), whose
- * old waiter is cancelled at once. A waiter with many links is unregistered in slices after its
- * client has left; meanwhile it is WAKE_ENDED, and its links count but wake no client. */
+ * is set, plus 1 while keys are being added. count_link() keeps it, except in waiter_take_over(),
+ * whose old waiter is cancelled at once.
+ *
+ * The lists of a key stand apart from its entry: most keys have none, and most awaited keys have no
+ * value. An entry has `awaited` set if its key is awaited, and perhaps if another one is.
+ *
+ * A waiter with many links is unregistered in slices after its client has left; meanwhile it is
+ * WAKE_ENDED, and its links count but wake no client. */
 #include <assert.h>
 
 #include "proto/c10d.h"
@@ -38,9 +42,63 @@ static void ring_remove(struct wait_link **ring, const struct wait_link *link)
         *ring = link->next == link ? NULL : link->next;
 }
 
-static struct wait_link **ring_of(const struct waiter *w, struct entry *e)
+static struct wait_link **ring_of(const struct waiter *w, struct awaited *a)
 {
-    return w->barrier ? &e->others : &e->waiting;
+    return w->barrier ? &a->others : &a->waiting;
+}
+
+/* --- Awaited keys. --- */
+
+struct awaited *keymap_find_awaited(struct keymap *m, struct entry *e)
+{
+    struct awaited *a = NULL;
+
+    if (e->awaited)
+        a = (struct awaited *)table_find_like(&m->awaited, (struct table_node *)&e->node);
+    e->awaited = a != NULL;
+    return a;
+}
+
+/* Finds it, or makes it, of the reserve if that `must` succeed. `e` is the entry of the key, or
+ * NULL. NULL: memory is short. */
+static struct awaited *awaited_get(struct keymap *m, struct slice key, uint64_t hash,
+                                   struct entry *e, bool must)
+{
+    struct awaited *a = (struct awaited *)table_find_by_hash(&m->awaited, key, hash);
+    size_t size = awaited_size(key);
+
+    if (a != NULL)
+        return a;
+    a = must ? reserve_alloc(m->reserve, ACCOUNT_WAITERS, size)
+             : account_request(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, size);
+    if (a == NULL)
+        return NULL;
+    *a = (struct awaited){.node = {.near = TABLE_NEAR(sizeof *a, key.len)}};
+    if (key.len != 0)
+        memcpy(a + 1, key.ptr, key.len);
+    table_add_hashed(&m->awaited, (struct table_node *)&a->node, hash);
+    keymap_wait_bytes(m, size, 0);
+    if (e != NULL)
+        e->awaited = true;
+    return a;
+}
+
+static struct awaited *awaited_look_up(struct keymap *m, struct slice key, bool must)
+{
+    uint64_t hash;
+    struct entry *e = keymap_look_up(m, key, &hash);
+
+    return awaited_get(m, key, hash, e, must);
+}
+
+/* Frees it if no client waits for the key or watches it. Takes NULL. */
+static void awaited_release(struct keymap *m, struct awaited *a)
+{
+    if (a == NULL || a->waiting != NULL || a->others != NULL)
+        return;
+    keymap_wait_bytes(m, 0, awaited_size(awaited_key(a)));
+    table_remove(&m->awaited, (struct table_node *)&a->node);
+    account_free(ACCOUNT_WAITERS, a, awaited_size(awaited_key(a)));
 }
 
 /* --- Telling. --- */
@@ -58,12 +116,14 @@ static bool count_link(struct keymap *m, struct wait_link *link)
 
 void keymap_wake_all(struct keymap *m, struct entry *e)
 {
+    struct awaited *a = keymap_find_awaited(m, e);
     struct wait_link *link;
 
-    while ((link = e->waiting) != NULL) {
-        ring_remove(&e->waiting, link);
+    while (a != NULL && (link = a->waiting) != NULL) {
+        ring_remove(&a->waiting, link);
         count_link(m, link);
     }
+    awaited_release(m, a);
 }
 
 /* u8 type, str key, bytes old, bytes new: what TCPStoreBackend's watchers of 1.9 to 2.0 receive.
@@ -92,13 +152,16 @@ void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change
                            struct slice old, struct slice now)
 {
     const struct slice parts[3] = {entry_key(e), old, now};
-    const struct wait_link *link = e->others;
+    const struct awaited *a = keymap_find_awaited(m, e);
+    const struct wait_link *link = a == NULL ? NULL : a->others;
     struct blob *b;
 
+    if (link == NULL || link->waiter != NULL)
+        return; /* watches come first */
     b = reserve_has_spare(m->reserve) ? watch_bytes(type, parts) : NULL;
     do
         subscription_push(m->ready, m->reserve, ((const struct key_watch *)link)->subscription, b);
-    while ((link = link->next) != e->others && link->waiter == NULL);
+    while ((link = link->next) != a->others && link->waiter == NULL);
     blob_unref(b);
 }
 
@@ -106,37 +169,38 @@ void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change
  * still lack another key, this key counts too: WAIT counts only that a key has existed. */
 void keymap_wake_one(struct keymap *m, struct slice name)
 {
-    struct entry *e = keymap_find(m, name);
+    struct awaited *a = (struct awaited *)table_find(&m->awaited, name);
     struct wait_link *link;
 
-    if (e == NULL)
-        return;
-    while ((link = e->waiting) != NULL) {
-        ring_remove(&e->waiting, link);
+    while (a != NULL && (link = a->waiting) != NULL) {
+        ring_remove(&a->waiting, link);
         if (count_link(m, link))
             break;
     }
-    keymap_release(m, e);
+    awaited_release(m, a);
 }
 
 void keymap_open_barrier(struct keymap *m, struct entry *e)
 {
-    struct wait_link *link = e->others, *next;
+    struct awaited *a = keymap_find_awaited(m, e);
+    struct wait_link *link = a == NULL ? NULL : a->others, *next;
 
     for (; link != NULL && link->waiter == NULL; m->ready->work++) /* the watches */
-        link = link->next == e->others ? NULL : link->next;
-    for (; link != NULL && link->waiter != NULL; link = e->others == NULL ? NULL : next) {
-        next = link->next;
-        if (link->waiter->wake.kind == WAKE_ARRIVAL) {
-            struct arrival *a = link->waiter->wake.owner;
+        link = link->next == a->others ? NULL : link->next;
+    for (; link != NULL && link->waiter != NULL; link = a->others == NULL ? NULL : next) {
+        struct arrival *arrival = link->waiter->wake.owner;
 
-            a->passes(a);
-            keymap_depart(m, link->waiter);
-            continue;
+        next = link->next;
+        ring_remove(&a->others, link);
+        if (link->waiter->wake.kind == WAKE_ARRIVAL) {
+            arrival->passes(arrival);
+            TAILQ_REMOVE(&m->open_waiters, link->waiter, entry);
+            link->waiter->count = 0;
+        } else {
+            count_link(m, link);
         }
-        ring_remove(&e->others, link);
-        count_link(m, link);
     }
+    awaited_release(m, a);
 }
 
 /* --- Waiting. --- */
@@ -156,34 +220,34 @@ static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
         return NULL;
     *w = (struct waiter){.wake = {.kind = WAKE_WAITER, .owner = owner}, .cap = (uint32_t)count};
     TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
-    keymap_count_waiter(m, true);
+    m->waiters++;
     keymap_wait_bytes(m, waiter_cost(0), 0);
     return w;
 }
 
 /* Registers the waiter at a key. waiter_new() made the room. */
-static void waiter_add(struct waiter *w, struct entry *e)
+static void waiter_add(struct waiter *w, struct awaited *a)
 {
     struct wait_link *link = &w->links[w->count++];
 
     link->waiter = w;
-    link->at = e;
+    link->at = a;
     w->missing++;
-    ring_add(ring_of(w, e), link);
+    ring_add(ring_of(w, a), link);
 }
 
 /* The same, of a client: it counts in the limit. */
-static void waiter_register(struct keymap *m, struct waiter *w, struct entry *e)
+static void waiter_register(struct keymap *m, struct waiter *w, struct awaited *a)
 {
-    waiter_add(w, e);
+    waiter_add(w, a);
     keymap_wait_bytes(m, sizeof(struct wait_link), 0);
 }
 
 /* True when the request named the key before, and nobody else has registered since. Counting it
  * once comes to the same; and one request cannot make a change count it 131,072 times. */
-static bool is_registered(const struct waiter *w, const struct entry *e)
+static bool is_registered(const struct waiter *w, const struct awaited *a)
 {
-    return e->waiting != NULL && e->waiting->prev->waiter == w;
+    return a->waiting != NULL && a->waiting->prev->waiter == w;
 }
 
 enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
@@ -192,22 +256,23 @@ enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t 
     uint64_t hash;
     struct entry *e = keymap_look_up(m, key, &hash);
     size_t cost = sizeof(struct wait_link) + (*w == NULL ? waiter_cost(0) : 0);
+    struct awaited *a = NULL;
 
     if ((e != NULL && e->value != NULL) || keymap_find_queue(m, key) != NULL)
         return STORE_OK;
-    if (!quota_may_wait(m->quota, cost + (e == NULL ? keymap_key_cost(m, key) : 0)))
+    if (!quota_may_wait(m->quota, cost + awaited_size(key)))
         return STORE_FULL;
     if (*w == NULL) {
         *w = waiter_new(m, room, owner);
         if (*w != NULL)
             (*w)->missing = 1; /* it is not over before keymap_wait_end() */
     }
-    if (*w != NULL && e == NULL)
-        e = keymap_create(m, key, hash);
-    if (*w == NULL || e == NULL)
+    if (*w != NULL)
+        a = awaited_get(m, key, hash, e, false);
+    if (a == NULL)
         return STORE_NO_MEMORY;
-    if (!is_registered(*w, e))
-        waiter_register(m, *w, e);
+    if (!is_registered(*w, a))
+        waiter_register(m, *w, a);
     return STORE_OK;
 }
 
@@ -271,28 +336,26 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out)
 {
-    struct entry *e = keymap_get_or_create(m, key);
-    struct waiter *w = e == NULL ? NULL : waiter_new(m, 1, owner);
+    struct awaited *a = awaited_look_up(m, key, false);
+    struct waiter *w = a == NULL ? NULL : waiter_new(m, 1, owner);
 
     if (w == NULL) {
-        if (e != NULL)
-            keymap_release(m, e);
+        awaited_release(m, a);
         return STORE_NO_MEMORY;
     }
     w->barrier = true;
-    waiter_register(m, w, e);
+    waiter_register(m, w, a);
     *out = w;
     return STORE_OK;
 }
 
 static void unlink_wait(struct keymap *m, struct waiter *w, struct wait_link *link)
 {
-    struct entry *e = link->at;
+    struct awaited *a = link->at;
 
-    if (e == NULL)
-        return;
-    ring_remove(ring_of(w, e), link);
-    keymap_release(m, e);
+    if (a != NULL)
+        ring_remove(ring_of(w, a), link);
+    awaited_release(m, a);
 }
 
 /* Ends up to `max` registrations; or, if none are left, frees the waiter and returns false. */
@@ -334,7 +397,7 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
     if (w == NULL)
         return;
     wake_remove(m->ready, &w->wake);
-    keymap_count_waiter(m, false);
+    m->waiters--;
     if (w->count > FREED_AT_ONCE && keymap_lazy_free(m) != NULL) {
         w->wake.kind = WAKE_ENDED;
         TAILQ_INSERT_TAIL(&m->ended_waiters, &w->wake, entry);
@@ -347,30 +410,12 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
 }
 
 /* The caller provides the waiter, and the number of waiting clients stays as it is. */
-static void barrier_arrive(struct keymap *m, struct entry *e, struct waiter *w, struct arrival *a)
+void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *arrival)
 {
-    *w = (struct waiter){.wake = {.kind = WAKE_ARRIVAL, .owner = a}, .cap = 1};
+    *w = (struct waiter){.wake = {.kind = WAKE_ARRIVAL, .owner = arrival}, .cap = 1};
     w->barrier = true;
-    waiter_add(w, e);
+    waiter_add(w, awaited_look_up(m, key, true));
     TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
-}
-
-void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a)
-{
-    struct entry *e = keymap_find(m, key);
-
-    if (e != NULL)
-        barrier_arrive(m, e, w, a);
-}
-
-size_t keymap_arrive_memory(const struct keymap *m, struct slice key)
-{
-    return reserve_cost(keymap_key_cost(m, key));
-}
-
-void keymap_arrive_again(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a)
-{
-    barrier_arrive(m, keymap_get_or_make(m, key), w, a);
 }
 
 void keymap_depart(struct keymap *m, struct waiter *w)
@@ -398,24 +443,23 @@ void keymap_end_waiters(struct keymap *m)
 enum store_status keymap_watch(struct keymap *m, struct slice key,
                                struct subscription *subscription, struct key_watch **out)
 {
+    struct awaited *a;
     struct key_watch *w;
-    struct entry *e;
 
-    if (!quota_may_wait(m->quota, keymap_key_cost(m, key) + sizeof(struct key_watch)))
+    if (!quota_may_wait(m->quota, awaited_size(key) + sizeof(struct key_watch)))
         return STORE_FULL;
-    e = keymap_get_or_create(m, key);
-    w = e == NULL ? NULL : account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
+    a = awaited_look_up(m, key, false);
+    w = a == NULL ? NULL : account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
     if (w == NULL) {
-        if (e != NULL)
-            keymap_release(m, e);
+        awaited_release(m, a);
         return STORE_NO_MEMORY;
     }
     w->subscription = subscription;
-    w->link.at = e;
-    ring_add(&e->others, &w->link);
-    e->others = &w->link; /* before all others */
+    w->link.at = a;
+    ring_add(&a->others, &w->link);
+    a->others = &w->link; /* before all others */
     TAILQ_INSERT_TAIL(&m->watches, w, all);
-    keymap_count_waiter(m, true);
+    m->waiters++;
     keymap_wait_bytes(m, sizeof *w, 0);
     *out = w;
     return STORE_OK;
@@ -425,8 +469,8 @@ void keymap_unwatch(struct keymap *m, struct key_watch *w)
 {
     ring_remove(&w->link.at->others, &w->link);
     TAILQ_REMOVE(&m->watches, w, all);
-    keymap_release(m, w->link.at);
-    keymap_count_waiter(m, false);
+    awaited_release(m, w->link.at);
+    m->waiters--;
     keymap_wait_bytes(m, 0, sizeof *w);
     account_free(ACCOUNT_WATCHES, w, sizeof *w);
 }

@@ -122,7 +122,7 @@ static struct table_node *find_in(struct table_node *n, uint64_t hash, struct sl
     return NULL;
 }
 
-static struct table_node *find_in_either(const struct table *t, struct slice key, uint64_t hash)
+inline struct table_node *table_find_by_hash(const struct table *t, struct slice key, uint64_t hash)
 {
     struct table_node *found = find_in(t->buckets[hash & t->mask], hash, key);
 
@@ -131,18 +131,18 @@ static struct table_node *find_in_either(const struct table *t, struct slice key
 
 struct table_node *table_find(const struct table *t, struct slice key)
 {
-    return t->count == 0 ? NULL : find_in_either(t, key, table_hash(t, key));
+    return t->count == 0 ? NULL : table_find_by_hash(t, key, table_hash(t, key));
 }
 
 struct table_node *table_find_hashed(const struct table *t, struct slice key, uint64_t *hash)
 {
     *hash = table_hash(t, key);
-    return find_in_either(t, key, *hash);
+    return table_find_by_hash(t, key, *hash);
 }
 
 struct table_node *table_find_like(const struct table *t, const struct table_node *node)
 {
-    return find_in_either(t, key_of(node), node->hash);
+    return table_find_by_hash(t, key_of(node), node->hash);
 }
 
 /* The link that leads to the node. */

@@ -51,6 +51,9 @@ struct table_node *table_find(const struct table *t, struct slice key);
 /* The same; *hash is the key's, for table_add_hashed(). */
 struct table_node *table_find_hashed(const struct table *t, struct slice key, uint64_t *hash);
 
+/* The same with the key's hash, which a table with the same seed has returned. */
+struct table_node *table_find_by_hash(const struct table *t, struct slice key, uint64_t hash);
+
 /* Another node of the same key, behind this one; NULL when there is none. */
 struct table_node *table_find_next(const struct table *t, const struct table_node *node);
 

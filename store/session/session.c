@@ -50,7 +50,7 @@ struct slice session_barrier(const struct session *session)
 {
     const struct waiter *w = waiter_of(session);
 
-    return keymap_stands(w) ? entry_key(w->links[0].at) : (struct slice){0};
+    return keymap_stands(w) ? awaited_key(w->links[0].at) : (struct slice){0};
 }
 
 /* NULL: there is no such worker store. */
@@ -295,7 +295,7 @@ void session_do(struct sessions *s, const struct session_done *c)
     set_answer(session, arrived ? (struct slice){0} : c->answer);
     session->number = c->number;
     session->flags = c->flags;
-    if (arrived)
+    if (arrived && keymap_get(keys, c->answer) != NULL)
         keymap_arrive(keys, c->answer, waiter_of(session), &session->arrival);
 }
 
@@ -410,11 +410,11 @@ bool session_load_held(struct sessions *s, const struct key_put *held)
         return false;
     arrived = session->flags == RELAY_ARRIVED;
     if ((!arrived && session->answer_len == 0) ||
-        !reserve_hold(s->reserve, arrived ? keymap_arrive_memory(keys_of(session), held->value)
+        !reserve_hold(s->reserve, arrived ? reserve_cost(awaited_size(held->value))
                                           : reserve_blob_cost(held->value.len)))
         return false;
     if (arrived)
-        keymap_arrive_again(keys_of(session), held->value, waiter_of(session), &session->arrival);
+        keymap_arrive(keys_of(session), held->value, waiter_of(session), &session->arrival);
     else
         session_replace(session, &session->popped,
                         reserve_blob(s->reserve, ACCOUNT_SESSIONS, held->value));

@@ -37,6 +37,7 @@ static inline void fixture_fini(struct fixture *w)
     assert_int_equal(w->quota.kept + w->quota.waiting, 0);
     assert_int_equal(w->m.present, 0);
     assert_int_equal(w->m.keys.count, 0);
+    assert_int_equal(w->m.awaited.count, 0);
     assert_int_equal(w->m.queues.count, 0);
     assert_true(TAILQ_EMPTY(&w->ready));
     keymap_fini(&w->m);

@@ -407,6 +407,25 @@ static void what_waits_is_counted_apart(void **state)
     fixture_fini(&w);
 }
 
+/* As a million of them take it in rdzvd: --space-limit and the sizing of the documents count on it.
+ */
+static void a_small_key_takes_little(void **state)
+{
+    enum { KEYS = 4096 };
+    struct fixture w;
+    char key[17];
+
+    (void)state;
+    fixture_init(&w, 0);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "/rank/%010d", i);
+        set(&w, key, "12345678");
+    }
+    assert_in_range(account.bytes[ACCOUNT_KEYS], 100 * KEYS, 130 * KEYS);
+    fixture_fini(&w);
+    assert_int_equal(account.bytes[ACCOUNT_KEYS], 0);
+}
+
 static void no_more_than_the_limit_is_ever_held(void **state)
 {
     enum { LIMIT = 8192 };
@@ -616,6 +635,7 @@ int main(void)
         cmocka_unit_test(a_full_space_refuses_and_stays_as_it_was),
         cmocka_unit_test(what_waits_is_counted_apart),
         cmocka_unit_test(no_more_than_the_limit_is_ever_held),
+        cmocka_unit_test(a_small_key_takes_little),
         cmocka_unit_test(the_list_has_each_key_once),
         cmocka_unit_test(a_number_gives_back_the_room_of_a_long_text),
         cmocka_unit_test(what_becomes_of_large_values_is_work),
