@@ -93,27 +93,30 @@ static bool settle_node(struct torch_node *node)
     return node->participant || node->waiting || node->redundant || node->has_heartbeat;
 }
 
-bool torch_state_settle(struct torch_state *s)
+bool torch_state_settle(struct torch_state *s, size_t from, size_t to)
 {
     bool has_time = s->has_deadline;
-    size_t count = 0;
+    size_t count = from;
 
     if (!s->has_deadline)
         s->deadline_us = 0;
     if (!is_writable(s->deadline_us))
         return false;
-    for (size_t i = 0; i < s->count; i++) {
+    for (size_t i = from; i < to; i++) {
         struct torch_node node = s->nodes[i];
 
         if (!settle_node(&node))
             continue;
         if (!is_writable(node.heartbeat_us))
             return false;
-        has_time = has_time || node.has_heartbeat;
         s->nodes[count++] = node;
     }
-    s->count = count;
-    return has_time && count > 0 && s->inserted <= count + INSERTED_MOST;
+    if (count < to)
+        memmove(&s->nodes[count], &s->nodes[to], (s->count - to) * sizeof *s->nodes);
+    s->count -= to - count;
+    for (size_t i = 0; i < s->count && !has_time; i++)
+        has_time = s->nodes[i].has_heartbeat;
+    return has_time && s->count > 0 && s->inserted <= s->count + INSERTED_MOST;
 }
 
 int torch_node_compare(const struct torch_node *a, const struct torch_node *b)

@@ -42,6 +42,7 @@ struct torch_state {
     struct torch_node *nodes; /* named anywhere; in torch_node_compare()'s order, each once */
     size_t count;
     size_t unnamed; /* so many more participants: see torch_state_read_view() */
+    bool is_part;   /* of a larger state, whose other participants are `unnamed` */
 
     size_t
         inserted; /* number of nodes inserted since the state, or the state that it copies, was read
@@ -85,9 +86,10 @@ void torch_state_free(struct torch_state *s);
 bool torch_state_copy(const struct torch_state *s, struct torch_state *out);
 
 /* Makes a state equal to the one that torch_state_read() would read from its text: removes nodes
- * that no list names, and clears invalid fields. False: the text would lose fields, so the caller
- * must write the state and read it again. */
-bool torch_state_settle(struct torch_state *s);
+ * that no list names, and clears invalid fields. The nodes before `from` and from `to` on are like
+ * that already. False: the text would lose fields, so the caller must write the state and read it
+ * again. */
+bool torch_state_settle(struct torch_state *s, size_t from, size_t to);
 
 /* By address, pid and local id, as torch compares nodes: the order of ranks. */
 int torch_node_compare(const struct torch_node *a, const struct torch_node *b);

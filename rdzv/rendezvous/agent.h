@@ -139,9 +139,10 @@ struct agent {
     struct table_node by_node; /* in run.by_node while NAMING_LISTED */
     struct torch_node node;    /* unless NAMING_NONE; its address points into by_node.key, which is
                                   owned */
-    uint64_t held_since_ms;    /* the request that is held, or was held last */
-    uint64_t rejoins_since_ms; /* since then, its first request was held first; 0: it was not */
-    uint64_t shown_wait_ms;    /* LINE_PUT: it was shown that then; 0: not yet */
+    TAILQ_ENTRY(agent) held_entry; /* in run.held_agents, unless HELD_NONE */
+    uint64_t held_since_ms;        /* the request that is held, or was held last */
+    uint64_t rejoins_since_ms;     /* since then, its first request was held first; 0: it was not */
+    uint64_t shown_wait_ms;        /* LINE_PUT: it was shown that then; 0: not yet */
 
     /* When it asks. */
     bool waits;          /* the last request waits for a key that may have no value yet */

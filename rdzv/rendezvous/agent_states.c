@@ -72,10 +72,14 @@ static void set_held(struct run *run, struct agent *a, enum agent_held next)
     assert(a->held == HELD_NONE
                ? next != HELD_NONE && next < HELD_RELEASED
                : next == HELD_NONE || (agent_is_held(a) && next == released(a->held)));
-    if (a->held != HELD_NONE)
+    if (a->held != HELD_NONE) {
         run->held[a->held]--;
-    if (next != HELD_NONE)
+        TAILQ_REMOVE(&run->held_agents[a->held], a, held_entry);
+    }
+    if (next != HELD_NONE) {
         run->held[next]++;
+        TAILQ_INSERT_TAIL(&run->held_agents[next], a, held_entry);
+    }
     a->held = next;
 }
 
@@ -120,11 +124,9 @@ bool agent_release(struct step *s, struct agent *a)
 
 void agent_release_all(struct step *s, enum agent_held why, size_t most)
 {
-    if (s->run->held[why] == 0)
-        return;
-    AGENTS_FOREACH(a, &s->run->agents) {
-        if (most == 0 || s->run->held[why] == 0)
+    TAILQ_EACH_SAFE(struct agent, a, &s->run->held_agents[why], held_entry) {
+        if (most == 0)
             return;
-        most -= a->held == why && agent_release(s, a);
+        most -= agent_release(s, a);
     }
 }

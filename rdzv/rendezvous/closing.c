@@ -205,11 +205,9 @@ static bool counts_now(const struct run *run)
 
 bool closing_close(struct step *s)
 {
-    struct torch_state *next = step_is_open(s) ? step_edit(s) : NULL;
-
-    if (next == NULL)
+    if (!step_is_open(s) || step_edit(s) == NULL)
         return false;
-    next->closed = true;
+    s->edited.closed = true;
     if (!step_put_edited(s, 0))
         return false;
     explain_close(s, NOTE_RUN_ENDED, NULL);

@@ -125,12 +125,17 @@ static enum outcome put(struct step *s, struct agent *a, const struct intent *in
 {
     uint64_t completion = s->run->view.completions;
     bool was_in = in->was != NULL && in->was->participant && s->run->view.state.complete;
+    bool ends_or_begins = in->kind < INTENT_LEAVE
+                              ? in->to.complete != in->from.complete
+                              : in->kind != INTENT_LEAVE ||
+                                    (s->run->view.state.complete && s->run->view.participants == 1);
     /* the first agent that joins brings the dialect of the state */
-    struct torch_state *next = s->run->view.is_state ? step_edit(s) : step_edit_copy(s, &in->to);
+    struct torch_state *next = s->run->view.is_state ? step_edit_node(s, &in->own, !ends_or_begins)
+                                                     : step_edit_copy(s, &in->to);
 
     if (next == NULL || !change(s->run, a, in, next))
         return OUTCOME_REFUSED;
-    if (!step_put_late(s, &in->own, in->wanted_len))
+    if (!step_put_late(s, in->wanted_len))
         return s->is_full ? OUTCOME_NO_ROOM : OUTCOME_REFUSED;
     if (in->kind == INTENT_WAIT && in->shown != 0) /* so MAX is more */
         admit_note_room(s->run, a, in->shown + 1);
@@ -251,15 +256,6 @@ static void answer_ended(struct step *s, struct agent *a, const struct intent *i
         step_agent(s, POLICY_ANSWER_CURRENT, a);
 }
 
-/* The agent is answered when the text is put: after some more changes, or with the next tick. */
-static bool should_hold_late(struct step *s, struct agent *a)
-{
-    if (s->run->view.late == 0)
-        return false;
-    agent_hold(s, a, HELD_LATE);
-    return true;
-}
-
 static void answer_intent(struct step *s, const struct policy_event *event, const struct intent *in)
 {
     struct agent *a = event->agent;
@@ -267,7 +263,9 @@ static void answer_intent(struct step *s, const struct policy_event *event, cons
     switch (apply(s, a, in)) {
     case OUTCOME_DONE:
         s->out->counters.writes_merged++;
-        if (long_poll_should_hold_answer(s, a) || should_hold_late(s, a))
+        if (!long_poll_should_hold_answer(s, a) && s->run->view.late != 0)
+            agent_hold(s, a, HELD_LATE); /* until the text is put */
+        if (agent_is_held(a))
             step_agent(s, POLICY_HOLD, a);
         else
             agent_view_answer(s, a);

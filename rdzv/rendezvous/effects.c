@@ -228,25 +228,20 @@ struct live_run *effects_run_at_relay(const struct rendezvous_space *home, const
     return found;
 }
 
-/* No other run whose workers come here has an agent at that relay. */
-static bool has_relay_alone(const struct agent *a)
+/* Another run whose workers come here has an agent at that relay. */
+static bool shares_relay(const struct run *, const struct agent *a)
 {
     const struct live_run *run = conn_agent_of(a)->run;
     size_t others;
 
-    return effects_run_at_relay(run->home, conn_of(a), run, &others) == NULL;
-}
-
-static bool has_relays_alone(const struct run *run)
-{
-    return !ANY(AGENTS_FOREACH(a, &run->agents), a->relayed && !has_relay_alone(a));
+    return a->relayed && effects_run_at_relay(run->home, conn_of(a), run, &others) != NULL;
 }
 
 uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_t preferred)
 {
     const struct policy_settings *settings = run->run.settings;
 
-    if (by->relayed && has_relays_alone(&run->run))
+    if (by->relayed && !run_has_agent(&run->run, NULL, shares_relay))
         return by->local_port; /* each relay leads to this run: sessions.c */
     if (by->relayed) {
         log_event(LOG_WARN, "worker_port_failed", log_str("space", run->home->space->store->name),
@@ -275,7 +270,7 @@ bool effects_reaches_workers(const struct conn_agent *a)
 
     if (a->run->run.endpoint.own_port == 0)
         return true;
-    return a->agent.relayed ? has_relay_alone(&a->agent)
+    return a->agent.relayed ? !shares_relay(&a->run->run, &a->agent)
                             : port != NULL && listen_same_address(port, a->conn->listener);
 }
 

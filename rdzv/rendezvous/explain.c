@@ -88,9 +88,15 @@ static void note_departure(struct step *s, const struct torch_node *old, const s
 
 static void note_nodes(struct step *s, const struct agent *by)
 {
-    struct node_pairs pairs = {.before = &s->run->view.before, .now = &s->run->view.state};
+    const struct run_view *v = &s->run->view;
+    struct torch_state part = v->state;
+    struct node_pairs pairs = {.before = &v->before, .now = &part};
     const struct torch_node *old, *node;
 
+    if (v->before.is_part) {
+        part.nodes = torch_state_find(&v->state, v->before.nodes);
+        part.count = part.nodes != NULL;
+    }
     while (node_pairs_next(&pairs, &old, &node)) {
         if (node_role(node) == node_role(old))
             continue;
@@ -136,7 +142,7 @@ static void note_last_call(struct step *s)
 void explain_change(struct step *s, const struct agent *by)
 {
     const struct torch_state *before = &s->run->view.before, *now = &s->run->view.state;
-    size_t joined = torch_state_participants(now);
+    size_t joined = s->run->view.participants;
 
     if (joined > s->run->joined || now->round != before->round ||
         (before->count == 0 && joined > 0))

@@ -57,11 +57,9 @@ bool last_call_is_over(struct step *s, uint64_t in_ms)
 
 static bool put_deadline(struct step *s, int64_t deadline_us)
 {
-    struct torch_state *next = step_edit(s);
-
-    if (next == NULL)
+    if (step_edit(s) == NULL)
         return false;
-    next->deadline_us = deadline_us;
+    s->edited.deadline_us = deadline_us;
     return step_put_edited(s, 0);
 }
 

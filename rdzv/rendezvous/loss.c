@@ -33,11 +33,10 @@ static bool clear_mark(struct torch_state *state)
 
 void loss_clear_mark(struct step *s)
 {
-    const struct torch_state *state = &s->run->view.state;
-    struct torch_state *next =
-        s->run->view.is_state && torch_state_find(state, &loss_mark) != NULL ? step_edit(s) : NULL;
+    const struct run_view *v = &s->run->view;
 
-    if (next != NULL && clear_mark(next))
+    if (v->is_state && torch_state_find(&v->state, &loss_mark) != NULL && step_edit(s) != NULL &&
+        clear_mark(&s->edited))
         step_put_edited(s, 0);
 }
 
@@ -118,11 +117,9 @@ static void notify_survivors(struct step *s, const char *why)
  * nodes wait: these may leave before each agent has polled. */
 void loss_end_run(struct step *s)
 {
-    struct torch_state *next = run_ends_all(s->run) ? step_edit(s) : NULL;
-
-    if (next == NULL)
+    if (!run_ends_all(s->run) || step_edit(s) == NULL)
         return;
-    set_mark(next);
+    set_mark(&s->edited);
     step_put_edited(s, 0);
 }
 
@@ -162,7 +159,7 @@ void loss_take_out(struct torch_state *state, struct torch_node *node)
  * that notify no agent may have one text, as when all pods of a large job end. */
 static void put_without(struct step *s, bool missed, const char *why)
 {
-    struct torch_state *next = &s->edited;
+    struct torch_state *next = s->next;
     bool meet = missed && have_to_meet(s->run, next);
     bool notify = meet && torch_state_waiting(next) == 0;
 
@@ -170,7 +167,7 @@ static void put_without(struct step *s, bool missed, const char *why)
         set_mark(next);
     if (!next->complete)
         clear_mark(next);
-    if (!(notify ? step_put_edited(s, 0) : step_put_late(s, &loss_mark, 0)))
+    if (!(notify ? step_put_edited(s, 0) : step_put_late(s, 0)))
         return;
     if (notify)
         notify_survivors(s, why);
@@ -179,34 +176,33 @@ static void put_without(struct step *s, bool missed, const char *why)
 }
 
 /* A node on the wait list is missed as well if the others have learned of an earlier loss only by
- * that node. NULL: its agent has left the round, or has taken out its predecessor, and is lost
- * before it joined again. */
-static void remove_lost(struct step *s, struct torch_state *next, struct torch_node *node)
-{
-    bool missed =
-        node == NULL || node->participant || (node->waiting && loss_lacks_nodes(s->run, next));
-
-    if (node != NULL)
-        loss_take_out(next, node);
-    put_without(s, missed && s->run->settings->restart_on_loss != RESTART_NEVER,
-                "the connection of one of them has ended");
-}
-
+ * that node. `was` is NULL: its agent has left the round, or has taken out its predecessor, and is
+ * lost before it joined again. If the loss neither ends the round, nor sets or clears the mark, its
+ * text may be late. */
 void loss_on_disconnect(struct step *s, struct agent *gone)
 {
-    const struct torch_state *state = &s->run->view.state;
+    const struct run_view *v = &s->run->view;
+    const struct torch_state *state = &v->state;
+    const struct torch_node *was = torch_state_find(state, &gone->node);
     struct torch_state *next;
+    bool may, missed;
 
     if (!round_is_new(s->run, &gone->node))
         s->run->lost_label = gone->label;
     if (!agent_has_node(gone) || is_there_otherwise(s->run, gone) ||
         !s->run->settings->drop_disconnected || !step_is_open(s) || s->run->ending ||
-        (torch_state_find(state, &gone->node) == NULL &&
-         !(loss_lacks_nodes(s->run, state) && should_notify(s->run, state))))
+        (was == NULL && !(loss_lacks_nodes(s->run, state) && should_notify(s->run, state))))
         return;
-    next = step_edit(s);
+    may = was != NULL && (state->complete ? v->participants > 1 && v->waiting != 0 &&
+                                                was != &state->nodes[v->waiting - 1]
+                                          : torch_state_find(state, &loss_mark) == NULL);
+    missed = was == NULL || was->participant || (was->waiting && loss_lacks_nodes(s->run, state));
+    next = step_edit_node(s, &gone->node, may);
+    if (next != NULL && was != NULL)
+        loss_take_out(next, torch_state_find(next, &gone->node));
     if (next != NULL)
-        remove_lost(s, next, torch_state_find(next, &gone->node));
+        put_without(s, missed && s->run->settings->restart_on_loss != RESTART_NEVER,
+                    "the connection of one of them has ended");
 }
 
 void loss_make_meet(struct step *s, bool on_order, const char *why)
@@ -368,11 +364,6 @@ static bool is_overdue(const struct step *s, const struct torch_node *node, uint
            (!run_is_finishing(run, run->view.state.round) || run_agent_of(run, node) == NULL);
 }
 
-static bool is_any_overdue(const struct step *s, uint64_t patience_ms)
-{
-    return ANY(NODES_FOREACH(node, &s->run->view.state), is_overdue(s, node, patience_ms));
-}
-
 static void note_silent(struct step *s, const struct torch_node *node)
 {
     struct note *note = explain_note_node(s, NOTE_NODE_SILENT, node);
@@ -392,19 +383,25 @@ void loss_drop_silent(struct step *s)
 {
     const struct run *run = s->run;
     uint64_t patience = patience_ms(run);
-    struct torch_state *next;
+    struct torch_state *next = NULL;
     bool missed = false;
 
-    if (!step_is_open(s) || patience == UINT64_MAX || run->agent_count == 0 ||
-        !is_any_overdue(s, patience) || (next = step_edit(s)) == NULL)
+    if (!step_is_open(s) || patience == UINT64_MAX || run->agent_count == 0)
         return;
-    NODES_FOREACH(node, next) {
+    NODES_FOREACH(node, &run->view.state) {
+        struct torch_node *lost;
+
         if (!is_overdue(s, node, patience))
             continue;
-        note_silent(s, node);
-        missed = missed || is_missed(run, next, node);
-        loss_take_out(next, node);
+        if (next == NULL && (next = step_edit(s)) == NULL)
+            return;
+        lost = &next->nodes[node - run->view.state.nodes];
+        note_silent(s, lost);
+        missed = missed || is_missed(run, next, lost);
+        loss_take_out(next, lost);
     }
+    if (next == NULL)
+        return;
     put_without(s, missed,
                 run->settings->silent_node_ms != 0
                     ? "one of them is silent for --silent-node-timeout"

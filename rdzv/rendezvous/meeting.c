@@ -176,11 +176,8 @@ void meeting_release(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
 
-    if (s->run->held[HELD_GATHERED] == 0)
-        return;
-    AGENTS_FOREACH(a, &s->run->agents) {
-        if (a->held == HELD_GATHERED &&
-            (m->phase != MEETING_GATHERS || starts_workers(s->run, a)) && agent_release(s, a)) {
+    TAILQ_EACH_SAFE(struct agent, a, &s->run->held_agents[HELD_GATHERED], held_entry) {
+        if ((m->phase != MEETING_GATHERS || starts_workers(s->run, a)) && agent_release(s, a)) {
             pace_note_released(a, s->now->ms);
             m->next = TAILQ_FIRST(&s->run->agents);
         }

@@ -39,16 +39,17 @@ static uint64_t joined(const struct step *s)
     return s->run->view.participants;
 }
 
-/* Gives the agent the lowest number that no agent has. */
-static void give(struct step *s, struct agent *a)
+/* The lowest number that no agent has. */
+uint64_t numbers_give(struct step *s, struct agent *a)
 {
     struct numbers *n = &s->run->numbers;
-    struct agent *last = TAILQ_LAST(&n->agents, agent_list), *at;
+    struct agent *last, *at = NULL;
     uint64_t number = joined(s) + 1;
 
+    numbers_drop(s->run, a);
+    last = TAILQ_LAST(&n->agents, agent_list);
     if (last != NULL && last->number == joined(s) + n->count) {
         number = last->number + 1;
-        at = NULL;
     } else {
         TAILQ_FOREACH(at, &n->agents, queue) {
             if (at->number > number)
@@ -63,13 +64,7 @@ static void give(struct step *s, struct agent *a)
         TAILQ_INSERT_TAIL(&n->agents, a, queue);
     else
         TAILQ_INSERT_BEFORE(at, a, queue);
-}
-
-uint64_t numbers_give(struct step *s, struct agent *a)
-{
-    numbers_drop(s->run, a);
-    give(s, a);
-    return a->number;
+    return number;
 }
 
 bool numbers_should_hold_poll(struct step *s, struct agent *a)

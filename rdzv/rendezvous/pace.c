@@ -186,11 +186,8 @@ void pace_forget_shifts(struct run *run)
 
 void pace_on_tick(struct step *s)
 {
-    if (s->run->held[HELD_SHIFTED] == 0)
-        return;
-    AGENTS_FOREACH(a, &s->run->agents) {
-        if (a->held != HELD_SHIFTED || clock_elapsed_ms(a->held_since_ms, s->now->ms) < SHIFT_MS ||
-            !agent_release(s, a))
+    TAILQ_EACH_SAFE(struct agent, a, &s->run->held_agents[HELD_SHIFTED], held_entry) {
+        if (clock_elapsed_ms(a->held_since_ms, s->now->ms) < SHIFT_MS || !agent_release(s, a))
             continue;
         a->pace.shifted_ms = s->now->ms;
         a->pace.shifts++;

@@ -53,7 +53,7 @@ bool presence_is_lost(const struct step *s, const struct torch_node *node, uint6
     if (most_ms < least_ms)
         most_ms = least_ms;
     if (a != NULL)
-        return presence_silent_ms(s, node) >= most_ms;
+        return !waits_for_reply(s, a) && clock_elapsed_ms(a->heard_ms, s->now->lived_ms) >= most_ms;
     return s->run->start == START_OVER && node->has_heartbeat &&
            node->heartbeat_us < s->now->wall_ns / 1000 - (int64_t)most_ms * 1000;
 }

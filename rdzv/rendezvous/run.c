@@ -16,6 +16,8 @@ void run_init(struct run *run, struct slice key, const struct policy_settings *s
     TAILQ_INIT(&run->agents);
     TAILQ_INIT(&run->rejoining);
     TAILQ_INIT(&run->gone);
+    for (size_t i = 0; i < HELD_KINDS; i++)
+        TAILQ_INIT(&run->held_agents[i]);
     table_init(&run->by_node, ACCOUNT_RUNS, seed, NULL);
     TAILQ_INIT(&run->numbers.agents);
 }

@@ -121,12 +121,13 @@ struct run {
     bool lacks_groups;                /* an agent lacks its group */
 
     struct agent_list agents;
-    struct agent_list rejoining; /* STANDING_REJOINS: they are not counted */
-    struct agent_list gone;      /* LINK_GONE: neither are these */
-    size_t agent_count;          /* 0: no agent is connected, since `idle_since_ms` */
-    size_t held[HELD_KINDS];     /* number of held requests of agents, by kind */
-    uint64_t still_ms;           /* total time in which no agent could write, at the last event */
-    struct table by_node;        /* agents that have a node; of two with one node, the later */
+    struct agent_list rejoining;               /* STANDING_REJOINS: they are not counted */
+    struct agent_list gone;                    /* LINK_GONE: neither are these */
+    size_t agent_count;                        /* 0: no agent is connected, since `idle_since_ms` */
+    size_t held[HELD_KINDS];                   /* number of held requests of agents, by kind */
+    struct agent_list held_agents[HELD_KINDS]; /* these agents, the first held first */
+    uint64_t still_ms;    /* total time in which no agent could write, at the last event */
+    struct table by_node; /* agents that have a node; of two with one node, the later */
     uint64_t idle_since_ms;
     enum run_start start;
     uint64_t unnamed_since_ms; /* START_UNNAMED; as policy_now.lived_ms */

@@ -19,6 +19,7 @@ struct torch_state *step_edit(struct step *s)
 struct torch_state *step_edit_copy(struct step *s, const struct torch_state *state)
 {
     torch_state_free(&s->edited);
+    s->next = &s->edited;
     return torch_state_copy(state, &s->edited) ? &s->edited : NULL;
 }
 
@@ -190,7 +191,7 @@ bool step_put_edited(struct step *s, size_t sent)
 
 /* --- Late texts. --- */
 
-#define LATE_MOST     64
+#define LATE_LEAST    64
 #define LATE_NAME_MAX 1024 /* bytes: the node then takes less than STATE_SLACK */
 
 /* A text that an agent has written may grow by more than the change, and so may one with new ranks.
@@ -201,16 +202,40 @@ static bool may_be_late(const struct step *s, const struct torch_node *node)
     size_t least = s->run->settings->late_text;
 
     return least != 0 && s->value.len >= least && s->value.len < TORCH_STATE_MAX / 2 &&
-           v->late < LATE_MOST && v->is_ours && node->addr.len <= LATE_NAME_MAX &&
-           s->edited.complete == v->state.complete && !s->edited.closed &&
-           s->room / 2 > LATE_MOST * STATE_SLACK;
+           (v->late < LATE_LEAST || v->late < v->state.count / 16) && v->is_ours && !v->unread &&
+           !v->state.closed && node->addr.len <= LATE_NAME_MAX &&
+           s->room / 2 > (LATE_LEAST + v->late) * STATE_SLACK;
 }
 
-bool step_put_late(struct step *s, const struct torch_node *node, size_t sent)
+struct torch_state *step_edit_node(struct step *s, const struct torch_node *node, bool may)
 {
-    if (!may_be_late(s, node) || !torch_state_settle(&s->edited))
+    struct run_view *v = &s->run->view;
+    const struct torch_node *is = torch_state_find(&v->state, node);
+    struct torch_node was = {.addr = node->addr, .pid = node->pid, .local_id = node->local_id}, *at;
+
+    was = is == NULL ? was : *is;
+    if (!may || !may_be_late(s, node))
+        return step_edit(s);
+    torch_state_free(&v->before);
+    v->before = (struct torch_state){.round = v->state.round,
+                                     .deadline_us = v->state.deadline_us,
+                                     .complete = v->state.complete,
+                                     .has_deadline = v->state.has_deadline,
+                                     .unnamed = v->participants - was.participant,
+                                     .is_part = true};
+    if (!torch_state_insert(&v->before, &was, &at))
+        return step_edit(s);
+    return s->next = &v->state;
+}
+
+bool step_put_late(struct step *s, size_t sent)
+{
+    struct run_view *v = &s->run->view;
+
+    if (s->next != &v->state)
         return step_put_edited(s, TORCH_STATE_GROWTH(s->value.len) + sent);
-    run_view_advance(&s->run->view, &s->edited);
+    if (!run_view_advance(v))
+        step_catch_up(s);
     return true;
 }
 

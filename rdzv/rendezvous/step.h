@@ -16,6 +16,7 @@ struct step {
     bool is_full; /* the last command failed, since the space has no room for it */
 
     struct torch_state edited; /* of step_edit() */
+    struct torch_state *next;  /* `edited`; or view.state, of step_edit_node() */
 };
 
 static inline bool step_is_open(const struct step *s)
@@ -67,12 +68,15 @@ bool step_put_round_key(struct step *s, enum policy_output_kind kind, int64_t ro
  * replica ends. So the view may be ahead of the value. A change of an agent is answered after its
  * text is put (compare_set.c); a heartbeat before, since a lost one comes again. --- */
 
+/* As step_edit(), for a change of that node and of the deadline only, which the caller makes if it
+ * is not NULL. If the value has settings->late_text bytes or more, it is view.state itself, and
+ * view.before is a part: the change has no text yet. `may`: false of any other change. */
+struct torch_state *step_edit_node(struct step *s, const struct torch_node *node, bool may);
+/* As step_put_edited(), of that, for which an agent has sent so many bytes. Up to 64 such changes,
+ * or a sixteenth of the nodes if that is more, have one text, and view.late is not 0. */
+bool step_put_late(struct step *s, size_t sent);
 /* A node of view.state has a heartbeat; its value follows, after HEARTBEATS_MS at the latest. */
 #define HEARTBEATS_MS 5000
 void step_note_beat(struct step *s, const struct torch_node *node, int64_t us);
-/* As step_put_edited(), of a change of one node, for which an agent has sent so many bytes. If the
- * value has settings->late_text bytes or more, up to 64 such changes have one text, and view.late
- * is not 0. */
-bool step_put_late(struct step *s, const struct torch_node *node, size_t sent);
 /* Puts the text, if there is room and memory: before it is shown or compared. */
 void step_catch_up(struct step *s);

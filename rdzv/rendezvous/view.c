@@ -99,7 +99,7 @@ void run_view_update(struct run_view *v, struct slice value)
 
 void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *state)
 {
-    if (value.len > TORCH_STATE_MAX || !torch_state_settle(state)) {
+    if (value.len > TORCH_STATE_MAX || !torch_state_settle(state, 0, state->count)) {
         run_view_update(v, value);
         return;
     }
@@ -109,15 +109,21 @@ void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *
     *state = (struct torch_state){0};
 }
 
-void run_view_advance(struct run_view *v, struct torch_state *state)
+bool run_view_advance(struct run_view *v)
 {
-    unsigned late = v->late;
+    const struct torch_node *was = v->before.nodes;
+    struct torch_node *is = torch_state_find(&v->state, was);
+    size_t at = (size_t)(is - v->state.nodes), waiting = v->waiting + is->waiting;
+    bool ok;
 
     v->changes++;
-    run_view_take(v, (struct slice){0}, *state, true);
-    v->is_ahead = v->is_ours = true;
-    v->late = late + 1;
-    *state = (struct torch_state){0};
+    v->late++;
+    v->is_ahead = true;
+    v->participants = v->participants + is->participant - was->participant;
+    ok = torch_state_settle(&v->state, at, at + 1);
+    if (waiting != 0)
+        v->waiting = first_waiting(&v->state);
+    return ok;
 }
 
 bool run_view_keep(struct slice *kept, struct slice bytes)

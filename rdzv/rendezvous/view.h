@@ -35,8 +35,9 @@ struct run_view {
     bool exists;   /* the key has a value, and it is that of a run */
     bool is_state; /* `state` is what the value says; false: no node has joined, or not torch's */
     struct torch_state state;
-    struct torch_state before;         /* the state before the last change; empty at first */
-    bool has_completed;                /* `last_completed` is a round */
+    struct torch_state before; /* the state before the last change, or the part that has changed;
+                                  empty at first */
+    bool has_completed;        /* `last_completed` is a round */
     struct torch_state last_completed; /* the last complete round, at its completion; else the nodes
                                           of the last one before a start, if they are known */
     size_t completed_participants;     /* of that; 0: there is none */
@@ -67,9 +68,9 @@ void run_view_update(struct run_view *v, struct slice value);
  * instead of being read again, or stays the caller's. */
 void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *state);
 
-/* The state, one of torch_state_settle(), becomes the view's before its value does: it has one
- * change more. Zeroes *state. */
-void run_view_advance(struct run_view *v, struct torch_state *state);
+/* The node of `before`, a part, and the deadline have changed in the state: its value follows.
+ * False: at once, since its text would lose fields. */
+bool run_view_advance(struct run_view *v);
 
 /* The value says that state, which is the view's from now on; an empty one if it says none. */
 void run_view_take(struct run_view *v, struct slice value, struct torch_state next, bool is_state);

@@ -481,7 +481,7 @@ static void a_settled_state_is_what_is_read_of_its_text(void **state)
         struct torch_state s = unsettled(i), copy;
 
         assert_true(torch_state_copy(&s, &copy));
-        if (torch_state_settle(&copy)) {
+        if (torch_state_settle(&copy, 0, copy.count)) {
             struct torch_state again;
             uint8_t *text;
             size_t len;
@@ -499,6 +499,25 @@ static void a_settled_state_is_what_is_read_of_its_text(void **state)
     assert_in_range(settled, 100, 255);
 }
 
+/* Each node by itself, the last one first, since the number of nodes may fall. */
+static void settled_node_by_node_it_is_the_same(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 256; i++) {
+        struct torch_state s = unsettled(i), all;
+        bool ok = true;
+
+        assert_true(torch_state_copy(&s, &all));
+        for (size_t n = s.count; n-- > 0;)
+            ok = torch_state_settle(&s, n, n + 1);
+        assert_int_equal(torch_state_settle(&all, 0, all.count), ok);
+        if (ok)
+            assert_same(&all, &s);
+        torch_state_free(&all);
+        torch_state_free(&s);
+    }
+}
+
 /* Nodes come and go for weeks, and no address stays for ever. */
 static void one_that_has_had_many_nodes_is_to_be_read(void **state)
 {
@@ -506,7 +525,7 @@ static void one_that_has_had_many_nodes_is_to_be_read(void **state)
     size_t changes = 0;
 
     (void)state;
-    while (torch_state_settle(&s)) {
+    while (torch_state_settle(&s, 0, s.count)) {
         struct torch_node who = {.addr = slice_str("three"), .pid = (int64_t)changes++}, *at;
 
         assert_true(torch_state_insert(&s, &who, &at));
@@ -530,6 +549,7 @@ int main(void)
         cmocka_unit_test(a_copy_lives_and_changes_by_itself),
         cmocka_unit_test(a_copy_needs_memory),
         cmocka_unit_test(a_settled_state_is_what_is_read_of_its_text),
+        cmocka_unit_test(settled_node_by_node_it_is_the_same),
         cmocka_unit_test(one_that_has_had_many_nodes_is_to_be_read),
     };
 

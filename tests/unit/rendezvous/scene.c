@@ -412,7 +412,9 @@ static void end_long_poll(struct scene *s, struct policy_event event, struct pol
     *before = s->out;
     s->out = (struct policy_out){0};
     s->run.held[event.agent->held]--;
+    TAILQ_REMOVE(&s->run.held_agents[event.agent->held], event.agent, held_entry);
     event.agent->held = event.agent->held == HELD_LONG ? HELD_RELEASED : HELD_RELEASED_ANSWER;
+    TAILQ_INSERT_TAIL(&s->run.held_agents[event.agent->held], event.agent, held_entry);
     s->run.held[event.agent->held]++;
     scene_step(s, event);
 }

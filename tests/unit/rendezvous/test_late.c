@@ -1,4 +1,6 @@
 /* In a large round, many changes of agents have one text, and are answered after it: step.h. */
+#include <stdio.h>
+
 #include "tests/unit/rendezvous/scene.h"
 
 #define MOST 64 /* changes that have one text */
@@ -94,6 +96,77 @@ static void so_many_joins_have_one_text(void **state)
                 s->agents[MOST].held == HELD_RELEASED_ANSWER);
 }
 
+/* A sixteenth of the nodes, if that is more. */
+static void in_a_larger_round_more_joins_have_one_text(void **state)
+{
+    struct scene *s = *state;
+    size_t spares = 16 * (MOST + 4), i = 2;
+    struct torch_state st;
+    char name[16];
+
+    begin(s, 2 * MOST);
+    st = scene_state_now(s);
+    for (size_t n = 0; n < spares; n++) {
+        snprintf(name, sizeof name, "spare-%zu", n);
+        scene_node(&st, name)->redundant = true;
+    }
+    scene_put_state(s, &st);
+    assert_non_null(join(s, 1)); /* has its text at once: the value was not of rdzvd */
+    while (join(s, i) == NULL) {
+        assert_int_equal(scene_count(s, POLICY_PUT), 0);
+        i++;
+    }
+    assert_int_equal(i - 2, (spares + i) / 16);
+    assert_int_equal(count_put(s), i + 1);
+}
+
+/* The last step has put no text, and has one note, of this kind and node. */
+static void is_noted(const struct scene *s, enum note_kind kind, size_t i)
+{
+    assert_int_equal(scene_count(s, POLICY_PUT), 0);
+    assert_int_equal(scene_count(s, POLICY_NOTE), 1);
+    assert_non_null(scene_note(s, kind));
+    assert_int_equal(scene_note(s, kind)->node[0], scene_name(i)[0]);
+}
+
+static void a_join_is_noted_before_its_text(void **state)
+{
+    struct scene *s = *state;
+
+    b_joins(s, 3);
+    is_noted(s, NOTE_NODE_JOINED, 1);
+    assert_null(join(s, 2));
+    is_noted(s, NOTE_NODE_JOINED, 2);
+    assert_int_equal(s->run.view.participants, 3);
+    assert_true(s->run.view.before.is_part);
+}
+
+static void a_node_that_waits_or_leaves_is_noted_before_its_text(void **state)
+{
+    struct scene *s = *state;
+    struct agent *d;
+    const char *seen;
+
+    scene_meet(s, 3);
+    s->settings.late_text = 1;
+    d = scene_connect(s, true);
+    scene_cas(s, d, "", SENTINEL);
+    seen = scene_poll(s, d);
+    s->has_long_polls = true;
+    assert_null(scene_cas(s, d, seen, scene_waiting(s, seen, "d")));
+    is_noted(s, NOTE_NODE_JOINED, 3);
+    assert_int_equal(s->run.view.waiting, 4); /* the fourth node */
+    for (size_t i = 0; i < 3; i++)
+        scene_poll(s, &s->agents[i]);
+    scene_leave(s, 0);
+    is_noted(s, NOTE_NODE_LEFT, 0);
+    assert_int_equal(s->run.view.waiting, 3);
+    assert_int_equal(s->run.view.participants, 2);
+    assert_int_equal(s->run.view.state.count, 3);
+    scene_event(s, RUN_TICK, NULL);
+    assert_int_equal(scene_participants(s), 2);
+}
+
 static void a_complete_round_has_all_joins(void **state)
 {
     struct scene *s = *state;
@@ -180,6 +253,9 @@ int main(void)
         TEST(losses_after_the_first_one_have_one_text),
         TEST(a_join_is_answered_with_the_next_tick),
         TEST(so_many_joins_have_one_text),
+        TEST(in_a_larger_round_more_joins_have_one_text),
+        TEST(a_join_is_noted_before_its_text),
+        TEST(a_node_that_waits_or_leaves_is_noted_before_its_text),
         TEST(a_complete_round_has_all_joins),
         TEST(a_reader_sees_all_joins),
         TEST(after_a_start_a_join_without_an_answer_is_repeated),
