@@ -142,11 +142,8 @@ const char *config_check_disable(struct config *, const char *name)
 
 bool config_disables(const struct config *config, const char *name)
 {
-    for (size_t i = 0; i < config->disabled.count; i++) {
-        if (strcmp(config->disabled.items[i], name) == 0)
-            return true;
-    }
-    return false;
+    return ANY(FOREACH_POINTER(char, item, config->disabled.items, config->disabled.count),
+               strcmp(item, name) == 0);
 }
 
 void config_finish_elastic(struct config *c)

@@ -260,11 +260,8 @@ const char *topology_choose(const struct topology_group *group, uint32_t *needs,
 
 bool cordons_have(const struct cordons *cordons, struct slice host)
 {
-    for (size_t i = 0; cordons != NULL && i < cordons->count; i++) {
-        if (topology_matches(cordons->patterns[i], host))
-            return true;
-    }
-    return false;
+    return cordons != NULL && ANY(FOREACH_POINTER(char, pattern, cordons->patterns, cordons->count),
+                                  topology_matches(pattern, host));
 }
 
 static bool is_digit(struct slice s, size_t at)

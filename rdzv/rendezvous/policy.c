@@ -30,10 +30,9 @@ static void let_go(struct run *run, struct agent *a)
 static void recall_round(struct run *run, struct agent *a)
 {
     const struct run_view *v = &run->view;
-    const struct torch_node *then =
-        agent_has_node(a) ? torch_state_find(&v->last_completed, &a->node) : NULL;
 
-    if (then == NULL || !then->participant || !v->has_completed)
+    if (!v->has_completed || !agent_has_node(a) ||
+        !torch_state_takes_part(&v->last_completed, &a->node))
         return;
     a->nodes = v->completed_participants;
     a->round = a->workers_round = v->last_completed.round;
@@ -202,15 +201,10 @@ static void restored(struct step *s, const struct policy_event *event)
  * (2.7 and later), if it is in a round. */
 #define SAYS_MS 60000
 
-static bool is_unnamed(const struct run *, const struct agent *a)
-{
-    return a->origin == ORIGIN_UNNAMED;
-}
-
 static void drop_absent(struct step *s)
 {
     if (clock_elapsed_ms(s->run->unnamed_since_ms, s->now->lived_ms) < SAYS_MS &&
-        run_has_agent(s->run, NULL, is_unnamed))
+        ANY(AGENTS_FOREACH(a, &s->run->agents), a->origin == ORIGIN_UNNAMED))
         return;
     s->run->start = START_OVER;
     if (!closing_settle(s))
