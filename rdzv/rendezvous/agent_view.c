@@ -224,8 +224,8 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
                                          .waiting = true});
     /* Then each agent reads and writes a short text. Only the agent that completes a round needs
      * names, since it sorts them. */
-    if (others >= s->run->settings->crowd && place != PLACE_JOINING && place != PLACE_COMPLETING &&
-        place != PLACE_LOOK_MIN) {
+    if (others + 1 >= s->run->settings->crowd && place != PLACE_JOINING &&
+        place != PLACE_COMPLETING && place != PLACE_LOOK_MIN) {
         state.unnamed = others;
         others = 0;
     }
