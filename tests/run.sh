@@ -346,7 +346,7 @@ if [ "$failed" -eq 0 ]; then
     echo "run.sh: PASS: everything held ($((SECONDS / 60)) min)"
 else
     for name in "${broken[@]}"; do # the reasons once more, since logs of an agent or a server came behind them
-        grep -hE -A3 "^(FAIL|failed) " "$LOGS/$name.log" | cut -c1-600 | head -n 20 | sed "s/^/$name: /" || true
+        grep -hE -A10 "^(FAIL|failed) " "$LOGS/$name.log" | cut -c1-400 | head -n 40 | sed "s/^/$name: /" || true
     done
     echo "run.sh: FAIL: ${broken[*]} (logs in $LOGS; one step again: tests/run.sh${RELEASES:+ --all} --seed $SEED --only STEP)"
 fi
