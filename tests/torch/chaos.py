@@ -49,7 +49,8 @@ FAULTS = {}
 
 # A: dynamic_rendezvous.py:1215 of 2.6, an AssertionError of a surviving agent that becomes rank 0.
 # B: its signal handler closes the run for all nodes (local_elastic_agent.py:374 of 2.6); with --close-needs-all, only
-# the last agent closes the run, as at the end of a job. So no agent gets a SIGTERM while it is the only one.
+# the last agent closes the run, as at the end of a job. So no agent gets a SIGTERM while it is the only one that may
+# train.
 FAULTY = ("2.6",)
 
 # As the kubelet: seconds between the SIGTERM of an agent and its SIGKILL. C: TailLog.stop() takes the
@@ -347,7 +348,7 @@ def killed(s):
 @fault(1, "an agent told to end, and replaced")
 def terminated(s):
     agent = s.any_agent()
-    if agent is None or (s.torch.name in FAULTY and len(s.live()) < 2):
+    if agent is None or (s.torch.name in FAULTY and len(s.operator.inside()) < 2):
         return False
     new = s.spare()
     s.note("%s is told to end, and %s comes" % (agent.name, new.name))
