@@ -222,8 +222,8 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
                                          .pid = waiting->pid,
                                          .local_id = waiting->local_id,
                                          .waiting = true});
-    /* Then each agent reads and writes a short text. Only the agent that completes a round needs
-     * names, since it sorts them. */
+    /* An agent of a crowd sees only how many others there are, so that each one reads and writes a
+     * short text. Only the agent that completes a round needs names, since it sorts them. */
     if (others + 1 >= s->run->settings->crowd && place != PLACE_JOINING &&
         place != PLACE_COMPLETING && place != PLACE_LOOK_MIN) {
         state.unnamed = others;

@@ -177,7 +177,7 @@ def a_run_ends_when_its_restart_budget_is_used_up():
 
 
 def fail_outside(agents, name, most):
-    """The same of a node that is kept out: it asks for no place, and the others meet without it."""
+    """The workers of a node that is kept out fail: its agent becomes a spare, and the other nodes meet without that node."""
     first = next(a for a in agents if a.node.addr == name)
     first.read()
     first.step_out()

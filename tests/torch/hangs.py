@@ -207,7 +207,7 @@ def stopped(job):
     job.agents["3"].killed = True
     os.kill(job.agents["3"].pid, signal.SIGSTOP)
     job.agent("4", nnodes="3:3")
-    # Without --nnodes, if the round is complete before the first agent is measured.
+    # The status has no --nnodes if the round is complete before rdzvd has measured MIN and MAX on the first agent.
     return job.says(r"2 of 3 nodes(?: \(--nnodes=3:3\))?, 1 silent\n  MISSING: 1\n.*silent +\S+ +%d .*"
                     r"HINT: nodes that have not been heard of for 15 s: 1" % job.agents["3"].pid)
 

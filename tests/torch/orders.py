@@ -294,13 +294,17 @@ def size(job):
     job.await_size("a spare takes the place of a lost node at once", 4, 0, 8)
 
 
-def places(job):
-    """Torch 2.3 and later, nnodes 2:2 and spares. The workers of 12 end late each second time; 12 and 14 are in one rack."""
+def begin_with_a_spare(job):
     for name in ("9", "12"):
         job.start_agent(name)
     job.await_world(2, 0, "9", "12")
     job.start_agent("13")
     job.await_roles("13 is a spare", participant=["9", "12"], spare=["13"])
+
+
+def places(job):
+    """Torch 2.3 and later, nnodes 2:2 and spares. The workers of 12 end late each second time; 12 and 14 are in one rack."""
+    begin_with_a_spare(job)
     slow = os.path.join(job.meeting, "slow.12")
     for times in range(10):
         if times % 2 == 0:
@@ -380,10 +384,13 @@ class Replicas:
         """The number of the replica that leads, once one does and the other one could."""
         for replica in self.replicas:
             replica.wait_warm()
-        while True:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
             for at, replica in enumerate(self.replicas):
                 if "[+]leader ok" in replica.ready()[1]:
                     return at
+            time.sleep(0.05)
+        raise JobFailed("no replica leads: %s" % [replica.ready()[1] for replica in self.replicas])
 
     def kill_leader(self):
         """Kills the leader, waits until the other replica leads, and starts the killed one again."""
@@ -415,11 +422,7 @@ class ReplicaJob(SizeJob):
 
 def failovers(job):
     """Torch 2.3 and later, nnodes 2:2. No order that was answered is lost with the leader, and nobody meets for that."""
-    for name in ("9", "12"):
-        job.start_agent(name)
-    job.await_world(2, 0, "9", "12")
-    job.start_agent("13")
-    job.await_roles("13 is a spare", participant=["9", "12"], spare=["13"])
+    begin_with_a_spare(job)
     mark = job.mark()
     job.order("evict", "127.0.0.12", "--yes")
     job.await_world(2, mark, "9", "13")
