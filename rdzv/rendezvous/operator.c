@@ -107,7 +107,8 @@ void operator_restore_run(struct live_run *run)
     orders->word = record == NULL                  ? ORDER_NONE
                    : record->port == OPERATOR_HOLD ? ORDER_HOLD
                                                    : ORDER_CLOSE;
-    orders->until = nodes.len == 0 ? 0 : strtoull((const char *)nodes.ptr, NULL, 10);
+    snprintf(text, sizeof text, "%.*s", (int)nodes.len, (const char *)nodes.ptr);
+    orders->until = strtoull(text, NULL, 10);
     orders->ends_us = find_member(record, ENDS).len == 0 ? 0 : record->round;
     snprintf(text, sizeof text, "%.*s", (int)own.len, (const char *)own.ptr);
     text[strcspn(text, "\"")] = '\0';
