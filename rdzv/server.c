@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "rdzv/engine/log.h"
@@ -132,16 +131,6 @@ static bool watch_stdin(struct server *s)
 }
 
 /* --- The iteration. --- */
-
-/* libevent asks for up to 4,096 ready sockets, and the kernel looks at each of them again in the
- * next call, though an iteration has time for some hundred of them: with 16,384 sockets ready, that
- * was half of the daemon's CPU time. So this stands in the place of the C library's function. */
-#define EVENTS_AT_ONCE 256
-
-int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
-{
-    return epoll_pwait(epoll, events, most < EVENTS_AT_ONCE ? most : EVENTS_AT_ONCE, timeout, NULL);
-}
 
 /* True: the next iteration waits for nothing. */
 static bool end_server_iteration(struct server *s)

@@ -53,6 +53,7 @@ void conn_set_input(struct conn *c, enum conn_input next)
 
     if (c->input == next)
         return;
+    conn_set_unread(c, false);
     if (next == INPUT_DEFERRED) {
         TAILQ_INSERT_TAIL(list, c, deferred);
         n->deferred_count++;
@@ -62,6 +63,17 @@ void conn_set_input(struct conn *c, enum conn_input next)
         c->slow = false;
     }
     c->input = (uint8_t)next;
+}
+
+void conn_set_unread(struct conn *c, bool unread)
+{
+    struct conn_list *list = &conn_net(c)->unread;
+
+    if (unread && !c->unread)
+        TAILQ_INSERT_TAIL(list, c, deferred);
+    else if (!unread && c->unread)
+        TAILQ_REMOVE(list, c, deferred);
+    c->unread = unread;
 }
 
 void conn_set_end(struct conn *c, enum conn_end next)
@@ -86,25 +98,25 @@ static bool is_reading(const struct conn *c)
                                        c->input != INPUT_DEFERRED && c->input != INPUT_HELD);
 }
 
+/* False after it logged why: as before. */
+static bool conn_watch(struct conn *c, unsigned mask)
+{
+    if (!sockets_watch(&conn_net(c)->sockets, conn_fd(c), c->mask, mask, c))
+        return net_note_unwatched();
+    c->mask = (uint8_t)mask;
+    return true;
+}
+
 void conn_update_events(struct conn *c)
 {
-    short mask =
-        (short)((is_reading(c) ? EV_READ : 0) | (c->output == OUTPUT_BLOCKED ? EV_WRITE : 0));
-    int fd = conn_fd(c);
+    unsigned mask = (is_reading(c) ? EPOLLIN : 0u) | (c->output == OUTPUT_BLOCKED ? EPOLLOUT : 0u);
 
     if (c->end == CONN_CLOSED || mask == c->mask || conn_is_relayed(c))
         return;
-    if (c->mask != 0)
-        event_del(&c->event);
-    c->mask = (uint8_t)mask;
-    event_assign(&c->event, conn_net(c)->base, fd, (short)(mask | EV_PERSIST),
-                 event_get_callback(&c->event), c);
-    if (mask != 0 && !net_add_event(&c->event, NULL)) {
-        c->mask = 0;
+    if (!conn_watch(c, mask))
         conn_close(c, "the kernel cannot watch the connection");
-    } else if (c->tls != NULL && mask & EV_READ && tls_has_pending(c->tls)) {
-        event_active(&c->event, EV_READ, 1);
-    }
+    else if (c->tls != NULL)
+        conn_set_unread(c, (mask & EPOLLIN) != 0 && tls_has_pending(c->tls));
 }
 
 static void end_stall(struct conn *c)
@@ -131,7 +143,7 @@ void conn_update_stall(struct conn *c, bool moved)
 
 /* --- Beginning and end. --- */
 
-#define RELAYED_SIZE offsetof(struct conn, event)
+#define RELAYED_SIZE offsetof(struct conn, tls)
 
 static void conn_add(struct conn *c, struct listener *listener, struct engine_space *space,
                      const struct peer *peer)
@@ -148,8 +160,7 @@ static void conn_add(struct conn *c, struct listener *listener, struct engine_sp
     n->engine->stats.accepted++;
 }
 
-struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
-                      event_callback_fn on_event)
+struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer)
 {
     struct net *n = listener->net;
     const struct peer from = peer_of(peer);
@@ -161,14 +172,13 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
         close(fd);
         return NULL;
     }
-    event_assign(&c->event, n->base, fd, EV_READ | EV_PERSIST, on_event, c);
-    if (!net_add_event(&c->event, NULL)) {
+    c->fd = fd;
+    c->listener = listener;
+    if (!conn_watch(c, EPOLLIN)) {
         account_free(ACCOUNT_SESSIONS, c, sizeof *c);
         close(fd);
         return NULL;
     }
-    c->fd = fd;
-    c->mask = EV_READ;
     c->wire = n->handshakes.certificate.context == NULL ? WIRE_KNOWN : WIRE_UNKNOWN;
     conn_add(c, listener, listener->space, &from);
     return c;
@@ -224,9 +234,9 @@ static void close_now(struct conn *c)
         leave_probation(c);
     conn_set_input(c, INPUT_READY);
     conn_set_output(c, OUTPUT_IDLE);
-    if (c->mask != 0)
-        event_del(&c->event);
-    c->mask = 0;
+    if (!conn_is_relayed(c))
+        conn_watch(c, 0);
+    conn_set_unread(c, false);
     conn_set_end(c, CONN_CLOSED);
     TAILQ_REMOVE(&n->conns, c, entry);
     TAILQ_INSERT_TAIL(&n->closed, c, entry);

@@ -99,17 +99,19 @@ struct conn {
     uint8_t input;      /* enum conn_input */
     uint8_t output;     /* enum conn_output */
     uint8_t end;        /* enum conn_end */
-    uint8_t mask;       /* what libevent watches for: EV_READ, EV_WRITE */
+    uint8_t mask;       /* what is watched for: EPOLLIN, EPOLLOUT */
     uint8_t probation;  /* enum conn_probation */
     uint8_t wire;       /* enum conn_wire */
     uint8_t short_of;   /* while on probation: enum refusal_reason */
     bool slow : 1;      /* its next request waits for a slice: conn_begin_slice() */
     bool was_push : 1;  /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
+    bool unread : 1;    /* in net->unread */
     bool peer_left : 1; /* the peer's side has said that it ends: FIN or RST */
 
     TAILQ_ENTRY(conn) entry;  /* in net->conns or net->closed */
     TAILQ_ENTRY(conn) queued; /* in net->queued, notified, bulk or uncommitted, as `output` says */
-    TAILQ_ENTRY(conn) deferred; /* in net->deferred or slow while INPUT_DEFERRED */
+    TAILQ_ENTRY(conn)
+    deferred; /* in net->deferred or slow while INPUT_DEFERRED, or in net->unread */
 
     struct input *in; /* NULL while no received byte is kept, as for all idle peers */
     struct outq out;
@@ -118,7 +120,6 @@ struct conn {
     uint32_t charged;    /* conn_charge() */
 
     /* Of a socket: a relayed connection has no memory for the members from here on. */
-    struct event event;
     SSL *tls;                  /* NULL: it has plain text */
     TAILQ_ENTRY(conn) stalled; /* in net->stalled, if stalled_ms is not 0 */
     uint64_t stalled_ms;       /* owes us bytes, or does not read, since then: engine_lived_ms() */
@@ -150,11 +151,9 @@ static inline bool conn_is_http_alone(const struct conn *c)
            c->listener->spec->path != NULL;
 }
 
-/* Takes over an accepted, non-blocking socket and watches it; libevent calls `on_event` with the
- * connection. NULL when memory is short or the kernel cannot watch one more: the socket is closed
- * then. */
-struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer,
-                      event_callback_fn on_event);
+/* Takes over an accepted, non-blocking socket and watches it. NULL when memory is short or the
+ * kernel cannot watch one more: the socket is closed then. */
+struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer);
 
 /* Makes a connection without a socket and begins its session with the protocol that the backend
  * names. The listener of the backend counts the connection as its own. NULL when memory is short.
@@ -348,8 +347,12 @@ static inline void conn_set_output(struct conn *c, enum conn_output next)
         TAILQ_INSERT_TAIL(conn_late_list(n, next), c, queued);
 }
 
-/* Tells libevent what the connection waits for now. */
+/* Watches the socket for what the connection waits for now. */
 void conn_update_events(struct conn *c);
+
+/* TLS has decrypted bytes of the connection, which no socket reports: they are read in the next
+ * pass. */
+void conn_set_unread(struct conn *c, bool unread);
 
 /* A connection is stalled while half a request is here, or while the peer does not read its
  * answers; an idle one never is. `moved`: bytes came or went, so its time starts again. */

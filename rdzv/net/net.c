@@ -19,7 +19,7 @@ static uint64_t descriptors_max(void)
 void net_init(struct net *n, struct event_base *base, struct engine *engine,
               const struct config_limits *limits)
 {
-    *n = (struct net){.base = base, .engine = engine, .limits = limits};
+    *n = (struct net){.base = base, .engine = engine, .limits = limits, .sockets = {.epoll = -1}};
     TAILQ_INIT(&n->listeners);
     TAILQ_INIT(&n->conns);
     TAILQ_INIT(&n->closed);
@@ -30,6 +30,7 @@ void net_init(struct net *n, struct event_base *base, struct engine *engine,
     TAILQ_INIT(&n->uncommitted);
     TAILQ_INIT(&n->deferred);
     TAILQ_INIT(&n->slow);
+    TAILQ_INIT(&n->unread);
     n->budget.clock = engine->options.clock;
     n->latency = (struct latency){.clock = engine->options.clock, .stats = &engine->stats};
     budget_begin_iteration(&n->budget, false);
@@ -71,18 +72,20 @@ int net_fail(int fd, int error)
     return -1;
 }
 
-bool net_add_event(struct event *event, const struct timeval *timeout)
+bool net_note_unwatched(void)
 {
-    int error;
+    int error = errno;
 
-    if (event_add(event, timeout) == 0)
-        return true;
-    error = errno;
     log_limited(LOG_ERROR, "event_failed", log_errno("error", error),
                 log_str("hint", error == ENOSPC ? "raise fs.epoll.max_user_watches (sysctl)"
                                                 : "give the process more memory"));
     errno = error;
     return false;
+}
+
+bool net_add_event(struct event *event, const struct timeval *timeout)
+{
+    return event_add(event, timeout) == 0 || net_note_unwatched();
 }
 
 bool net_set_timer(struct event *timer, uint64_t us)

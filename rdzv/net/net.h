@@ -10,6 +10,7 @@
 #include "rdzv/net/certificate.h"
 #include "rdzv/net/iteration.h"
 #include "rdzv/net/outq.h"
+#include "rdzv/net/sockets.h"
 
 struct conn;
 struct handshake;
@@ -47,6 +48,7 @@ struct net {
     struct event retry_accept; /* after descriptors ran out */
     bool retry_needed;         /* and that event could not be had; see listen_tick() */
 
+    struct sockets sockets;    /* of connections */
     struct conn_list conns;    /* all that are not closed */
     struct conn_list closed;   /* are freed at the end of the iteration */
     struct conn_list stalled;  /* owe the rest of a request, or do not read; the longest first */
@@ -60,6 +62,7 @@ struct net {
     /* They go on in a later iteration, first come first served: */
     struct conn_list deferred; /* have used up their budget, or found the iteration's used up */
     struct conn_list slow;     /* their next request is slow */
+    struct conn_list unread;   /* TLS has bytes of theirs that the kernel does not know of */
     size_t deferred_count;     /* of both */
     const struct conn *slice_owner; /* runs its slice now, and stood in `slow` before */
     const struct conn *measured;    /* runs a slow request now */
@@ -114,6 +117,9 @@ int net_fail(int fd, int error);
 /* event_add(), checked: it fails for want of memory, or of the kernel's epoll watches. False, with
  * errno, after it logged why: the caller ends what needs the event, or tries again later. */
 bool net_add_event(struct event *event, const struct timeval *timeout);
+
+/* Returns false, with errno, after it logged why the kernel does not watch a descriptor. */
+bool net_note_unwatched(void);
 
 /* The same for a timer, which goes off after so many microseconds. */
 bool net_set_timer(struct event *timer, uint64_t us);

@@ -36,7 +36,7 @@ ssize_t conn_recv_tls(struct conn *c, void *bytes, size_t len)
 
     budget_spend(&conn_net(c)->budget, RECORD_COST + (n > 0 ? (size_t)n / BYTES_A_NS : 0));
     if (n > 0 && tls_has_pending(c->tls))
-        event_active(&c->event, EV_READ, 1);
+        conn_set_unread(c, true);
     return n;
 }
 

@@ -38,32 +38,35 @@
 /* Notices are sent after this many clients have been woken. */
 #define WAKES_AT_A_TIME 64
 
-/* When the time is over, libevent leaves the other connections' events for its next pass, and takes
- * them up where it was. */
-static void conn_on_event(evutil_socket_t, short what, void *arg)
+static bool conn_serve(void *owner, unsigned what)
 {
-    struct conn *c = arg;
+    struct conn *c = owner;
     struct net *n = conn_net(c);
 
+    what &= c->mask;
     net_spend(n, RECEIVE_COST);
-    if (what & EV_WRITE && c->output == OUTPUT_BLOCKED)
+    if (c->wire == WIRE_KNOWN && what & EPOLLOUT && c->output == OUTPUT_BLOCKED)
         conn_set_output(c, OUTPUT_PUSH);
-    if (what & EV_READ)
+    if (c->wire == WIRE_KNOWN ? (what & EPOLLIN) != 0 : what != 0 && handshake_run(c))
         input_receive(c);
+    return !n->budget.over;
 }
 
-/* The same where there is a certificate. */
-static void on_event_or_handshake(evutil_socket_t fd, short what, void *arg)
+/* Each at most once, since a connection may be there again afterwards. */
+static void serve_unread(struct net *n)
 {
-    struct conn *c = arg;
+    struct conn *last = TAILQ_LAST(&n->unread, conn_list), *c = NULL;
 
-    if (c->wire == WIRE_KNOWN) {
-        conn_on_event(fd, what, arg);
-        return;
+    while (c != last && !n->budget.over && (c = TAILQ_FIRST(&n->unread)) != NULL) {
+        conn_set_unread(c, false);
+        conn_serve(c, EPOLLIN);
     }
-    net_spend(conn_net(c), RECEIVE_COST);
-    if (handshake_run(c))
-        input_receive(c);
+}
+
+void transport_end_reading(struct net *n)
+{
+    serve_unread(n);
+    n->cut_off = n->budget.over ? n->cut_off + 1 : 0;
 }
 
 /* --- Sending. --- */
@@ -114,7 +117,7 @@ static void conn_flush(struct conn *c, size_t max)
     conn_set_output(c, OUTPUT_IDLE);
     err = c->backend == NULL ? conn_send(c, max) : c->backend->functions->send(c, max);
     if (err != 0 || c->out.bytes > 0 || c->end != CONN_OPEN || c->input == INPUT_PAUSED ||
-        c->mask & EV_WRITE)
+        c->mask & EPOLLOUT)
         end_flush(c, err, c->out.bytes != before);
 }
 
@@ -210,7 +213,7 @@ static bool note_progress(struct conn *c)
     engine_vouch(conn_net(c)->engine);
     if (c->out.bytes > 0 && engine_is_committed(conn_net(c)->engine, c->watermark))
         conn_flush(c, BULK_FROM);
-    if (c->stalled_ms == since && c->mask & EV_READ)
+    if (c->stalled_ms == since && c->mask & EPOLLIN)
         input_receive(c);
     return c->stalled_ms != since;
 }
@@ -297,9 +300,7 @@ static void serve_at_once(struct conn *c)
 static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer,
                         enum admission admission, enum refusal_reason why)
 {
-    struct conn *c = conn_new(
-        l, fd, peer,
-        l->net->handshakes.certificate.context == NULL ? conn_on_event : on_event_or_handshake);
+    struct conn *c = conn_new(l, fd, peer);
 
     if (c == NULL || admission == ADMISSION_FULL)
         return;
@@ -310,7 +311,8 @@ static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer,
 int transport_start(struct net *n, const struct config *config)
 {
     n->allowed = &config->allowed;
-    if (handshakes_start(n, &config->tls) < 0)
+    if (handshakes_start(n, &config->tls) < 0 ||
+        (!sockets_open(&n->sockets, n->base, conn_serve) && !net_note_unwatched()))
         return -1;
     return listen_open_all(n, config, on_accepted);
 }
@@ -528,5 +530,6 @@ void transport_close_all(struct net *n, const char *reason)
     transport_close_open(n, reason);
     while ((c = TAILQ_FIRST(&n->closed)) != NULL)
         conn_free(c);
+    sockets_close(&n->sockets);
     certificate_fini(&n->handshakes.certificate);
 }

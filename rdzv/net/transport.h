@@ -13,11 +13,9 @@ static inline void transport_begin_iteration(struct net *n)
     budget_begin_iteration(&n->budget, !TAILQ_EMPTY(&n->engine->store.ready));
 }
 
-/* After libevent's pass: notes whether the budget was used up before all callbacks ran. */
-static inline void transport_end_reading(struct net *n)
-{
-    n->cut_off = n->budget.over ? n->cut_off + 1 : 0;
-}
+/* After libevent's pass: reads what TLS has kept, and notes whether the budget was used up before
+ * all was read. */
+void transport_end_reading(struct net *n);
 
 /* If an earlier iteration has deferred connections: sends the answers of this iteration, then
  * resumes those connections, each with a new budget, as many as the iteration has time for. If
@@ -43,7 +41,8 @@ static inline bool transport_has_work(const struct net *n)
     /* Each iteration runs this, and an OR of all lists saves many branches. */
     uint64_t there =
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->notified) |
-        (uint64_t)(uintptr_t)TAILQ_FIRST(&n->bulk) | (uint64_t)(uintptr_t)TAILQ_FIRST(&n->closed) |
+        (uint64_t)(uintptr_t)TAILQ_FIRST(&n->unread) | (uint64_t)(uintptr_t)TAILQ_FIRST(&n->bulk) |
+        (uint64_t)(uintptr_t)TAILQ_FIRST(&n->closed) |
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->queued) | (uint64_t)(uintptr_t)TAILQ_FIRST(&s->ready) |
         n->engine->batch_changes | n->stalled_until_ms | s->lazy_free.bytes | n->deferred_count;
 
@@ -61,5 +60,5 @@ void transport_drain(struct net *n);
 /* Closes all connections; they are freed at the end of the iteration. */
 void transport_close_open(struct net *n, const char *reason);
 
-/* Closes and frees all connections, and the pools of their buffers. */
+/* Closes and frees all connections; there are no more. While the base of libevent is there. */
 void transport_close_all(struct net *n, const char *reason);

@@ -498,7 +498,7 @@ static void check_output_states(struct net *n)
         listed++;
     TAILQ_FOREACH(c, &n->conns, entry) {
         assert_int_equal(c->out.bytes > 0, c->output != OUTPUT_IDLE);
-        assert_true(c->output != OUTPUT_BLOCKED || c->mask & EV_WRITE);
+        assert_true(c->output != OUTPUT_BLOCKED || c->mask & EPOLLOUT);
         waiting += c->output >= OUTPUT_QUEUED;
     }
     assert_int_equal(listed, waiting);

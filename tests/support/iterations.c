@@ -1,5 +1,5 @@
 /* For iterations.py: how much CPU time each iteration of a daemon's loop takes, from one
- * epoll_pwait() to the next: rdzv/server.c calls that in the place of epoll_wait(). With
+ * epoll_wait() of libevent to the next: that of rdzv/net/sockets.c is another descriptor's. With
  * LD_PRELOAD; the page in the file $ITERATIONS is shared with the test. CPU time excludes other
  * processes of the machine. */
 #include <pthread.h>
@@ -20,7 +20,8 @@ struct page {
 };
 
 static struct page *page;
-static pthread_t looper; /* the first thread that waits */
+static pthread_t looper; /* the first thread that waits, */
+static int looped;       /* and for that descriptor */
 static bool found;
 static uint64_t began_ns;
 
@@ -37,14 +38,16 @@ static uint64_t cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static bool is_loop(void)
+static bool is_loop(int epoll)
 {
     if (page == NULL)
         return false;
-    if (!found)
+    if (!found) {
         looper = pthread_self();
+        looped = epoll;
+    }
     found = true;
-    return pthread_equal(looper, pthread_self()) != 0;
+    return epoll == looped && pthread_equal(looper, pthread_self()) != 0;
 }
 
 static void end_iteration(void)
@@ -59,16 +62,16 @@ static void end_iteration(void)
         page->longest_ns = took;
 }
 
-int epoll_pwait(int fd, struct epoll_event *events, int count, int timeout, const sigset_t *mask)
+int epoll_wait(int fd, struct epoll_event *events, int count, int timeout)
 {
-    static int (*next)(int, struct epoll_event *, int, int, const sigset_t *);
-    bool loop = is_loop();
+    static int (*next)(int, struct epoll_event *, int, int);
+    bool loop = is_loop(fd);
     int n;
 
-    preload_next(&next, "epoll_pwait");
+    preload_next(&next, "epoll_wait");
     if (loop)
         end_iteration();
-    n = next(fd, events, count, timeout, mask);
+    n = next(fd, events, count, timeout);
     if (loop)
         began_ns = cpu_ns();
     return n;
@@ -78,7 +81,7 @@ int epoll_pwait2(int fd, struct epoll_event *events, int count, const struct tim
                  const sigset_t *mask)
 {
     static int (*next)(int, struct epoll_event *, int, const struct timespec *, const sigset_t *);
-    bool loop = is_loop();
+    bool loop = is_loop(fd);
     int n;
 
     preload_next(&next, "epoll_pwait2");
