@@ -136,7 +136,7 @@ static void write_domain(struct writer *w, const struct run_facts *f, const stru
                          const struct agent *a)
 {
     const struct topology *table = f->settings == NULL ? NULL : f->settings->topology;
-    struct slice domain = topology_find(table, node->addr, a == NULL ? NULL : &a->label).domain;
+    struct slice domain = topology_find(table, node->addr, a == NULL ? NULL : a->label).domain;
 
     if (domain.len > 0)
         json_member(w, "domain", domain);

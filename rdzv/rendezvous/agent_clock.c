@@ -51,7 +51,7 @@ int64_t agent_clock_to_ours(const struct agent *a, int64_t agents_us)
 static int64_t ahead_by(const struct step *s, const struct agent *a, int64_t heartbeat_us,
                         uint64_t asked_before_ms)
 {
-    int64_t was_us = a->clock.is_known ? a->clock.ahead_us : 0, least_us, most_us;
+    int64_t was_us = a->has_clock ? a->clock.ahead_us : 0, least_us, most_us;
 
     if (__builtin_sub_overflow(heartbeat_us, s->now->wall_ns / 1000, &least_us))
         return 0;
@@ -68,7 +68,7 @@ bool agent_clock_is_steady(const struct step *s, const struct agent *a, int64_t 
 {
     int64_t ahead_us = ahead_by(s, a, heartbeat_us, a->clock.asked_ms);
 
-    return a->clock.is_known && is_near(ahead_us, a->clock.kept_us, STEP_US) &&
+    return a->has_clock && is_near(ahead_us, a->clock.kept_us, STEP_US) &&
            !__builtin_sub_overflow(heartbeat_us, ahead_us, us);
 }
 
@@ -76,11 +76,11 @@ void agent_clock_learn(struct step *s, struct agent *a, int64_t heartbeat_us)
 {
     struct agent_clock *c = &a->clock;
 
-    if (c->is_known && heartbeat_us == c->beat_us)
+    if (a->has_clock && heartbeat_us == c->beat_us)
         return;
     c->beat_us = heartbeat_us;
     c->ahead_us = ahead_by(s, a, heartbeat_us, c->asked_before_ms);
-    c->is_known = true;
+    a->has_clock = true;
     if (!is_near(c->ahead_us, c->kept_us, STEP_US))
         resume_hint_keep(s, a);
 }

@@ -12,6 +12,8 @@
  * complete round for which a node waits: so it joins again in any case. */
 #include "rdzv/rendezvous/policy.h"
 
+#include <stdlib.h>
+
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
@@ -160,7 +162,7 @@ static void add(struct torch_state *state, const struct torch_node *node)
 
 /* Its heartbeat by its own clock. An agent that looks for its rank would not find it if it took
  * itself for dead, after it was frozen: it is shown a new one. */
-static void add_own(const struct step *s, const struct agent *a, enum place place,
+static void add_own(const struct step *s, struct agent *a, enum place place,
                     const struct torch_node *own, struct torch_state *state)
 {
     int64_t least_us = s->now->wall_ns / 1000 - (place == PLACE_RANKED ? 0 : OLD_US);
@@ -173,6 +175,7 @@ static void add_own(const struct step *s, const struct agent *a, enum place plac
     if (node.has_heartbeat)
         node.heartbeat_us =
             agent_clock_from_ours(a, node.heartbeat_us < least_us ? least_us : node.heartbeat_us);
+    a->view.beat_us = node.heartbeat_us;
     add(state, &node);
 }
 
@@ -230,7 +233,7 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
         others = 0;
     }
     a->view.others = others;
-    a->view.is_look = place == PLACE_LOOK_MAX || place == PLACE_LOOK_MIN;
+    a->is_look = place == PLACE_LOOK_MAX || place == PLACE_LOOK_MIN;
     if (others != 0 && (front = front_of(s->run, &state, others)) == NULL)
         return false;
     if (!(others == 0 ? torch_state_write(&state, &bytes, &text->len)
@@ -242,75 +245,69 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
 
 /* --- The same text once more, without a step. --- */
 
-void agent_view_drop(struct agent *a)
-{
-    account_heap_free(ACCOUNT_RUNS, (void *)(uintptr_t)a->view.text.ptr);
-    a->view.text = (struct slice){0};
-}
-
-/* Until when nothing but a change of the value changes what it is shown. */
-static uint64_t kept_until(const struct step *s, const struct agent *a, enum place place)
-{
-    uint64_t now_ms = s->now->ms;
-
-    if (place == PLACE_TRAINING && s->run->meeting.phase != MEETING_GATHERS)
-        return now_ms + (s->run->view.waiting == 0 ? POLL_AGAIN_MS : 1000);
-    if (place == PLACE_WAITING && a->line != LINE_ASKED)
-        return now_ms + 1000;
-    return now_ms; /* the text is large, or the next poll must be held */
-}
-
-/* Without memory, the next poll makes a text again. */
+/* Until then, nothing but a change of the value changes what it is shown. Else the text has more
+ * than its node, or the next poll must be held. */
 static void keep(const struct step *s, struct agent *a, enum place place,
-                 const struct torch_node *own, struct slice text)
+                 const struct torch_node *own)
 {
-    uint8_t *copy = (uint8_t *)(uintptr_t)a->view.text.ptr;
+    bool trains = place == PLACE_TRAINING && s->run->meeting.phase != MEETING_GATHERS;
 
-    a->view.own = own == NULL ? 0 : (size_t)(own - s->run->view.state.nodes);
-    a->view.changes = s->run->view.changes;
-    a->view.until_ms = kept_until(s, a, place);
-    if (a->view.until_ms == s->now->ms) {
-        agent_view_drop(a);
+    a->view.until_ms = 0;
+    if ((!trains && (place != PLACE_WAITING || a->line == LINE_ASKED)) ||
+        shown_waiting(s, place, own) != NULL)
         return;
-    }
-    if (a->view.text.len != text.len || copy == NULL) {
-        agent_view_drop(a);
-        copy = account_heap_request(ACCOUNT_RUNS, account_class_of(text.len), text.len);
-        if (copy == NULL)
-            return;
-    }
-    memcpy(copy, text.ptr, text.len);
-    a->view.text = (struct slice){copy, text.len};
+    a->view.until_ms = s->now->ms + (trains && s->run->view.waiting == 0 ? POLL_AGAIN_MS : 1000);
+    a->view.own = (uint32_t)(own - s->run->view.state.nodes);
+    a->view.changes = (uint32_t)s->run->view.changes;
 }
 
-static bool is_kept(const struct run *run, const struct agent *a, uint64_t now_ms)
+/* The text that is kept, in run.poll_text. ptr NULL: none is, or there is no memory. */
+static struct slice kept_text(struct run *run, const struct agent *a, uint64_t now_ms)
 {
-    return a->held == HELD_NONE && a->view.text.ptr != NULL &&
-           a->view.changes == run->view.changes && now_ms < a->view.until_ms;
+    struct torch_state state = run->view.state;
+    struct slice *text = &run->poll_text;
+    struct torch_node own;
+    uint8_t *bytes;
+
+    if (a->held != HELD_NONE || a->view.changes != (uint32_t)run->view.changes ||
+        now_ms >= a->view.until_ms)
+        return (struct slice){0};
+    own = state.nodes[a->view.own];
+    own.heartbeat_us = a->view.beat_us;
+    state.nodes = &own;
+    state.count = 1;
+    state.has_deadline = false;
+    free((void *)(uintptr_t)text->ptr);
+    torch_state_write(&state, &bytes, &text->len);
+    text->ptr = bytes;
+    return *text;
 }
 
 struct slice policy_poll_again(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
                                uint64_t lived_ms)
 {
-    if (!is_kept(run, a, now_ms))
-        return (struct slice){0};
+    struct slice text = kept_text(run, a, now_ms);
+
+    if (text.ptr == NULL)
+        return text;
     a->heard_ms = lived_ms;
     a->waits = waits;
     agent_note_asked(run, a, false, now_ms);
     if (!waits)
         pace_note_get(run, a, now_ms);
-    return a->view.text;
+    return text;
 }
 
 /* A kept text has one time: the agent's heartbeat. With a new one, make() would write the same. */
 struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice expected,
                               struct slice desired, const struct policy_now *now)
 {
+    struct slice text = kept_text(run, a, now->ms);
     struct step s = {.run = run, .now = now};
     const struct torch_node *own;
     int64_t agents_us, us;
 
-    if (!is_kept(run, a, now->ms) || !slice_equal(expected, a->view.text) ||
+    if (text.ptr == NULL || !slice_equal(expected, text) ||
         !torch_state_read_beat(expected, desired, &agents_us) ||
         !agent_clock_is_steady(&s, a, agents_us, &us) || us < now->wall_ns / 1000 - OLD_US)
         return (struct slice){0};
@@ -323,8 +320,8 @@ struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice exp
     agent_clock_learn(&s, a, agents_us);
     agent_note_wrote(a);
     step_note_beat(&s, own, us);
-    memcpy((uint8_t *)(uintptr_t)a->view.text.ptr, desired.ptr, desired.len);
-    return a->view.text;
+    a->view.beat_us = agents_us;
+    return desired;
 }
 
 /* --- What the agent knows by it. --- */
@@ -384,7 +381,7 @@ static bool make(struct step *s, struct agent *a, struct slice *text)
         return false;
     if (place == PLACE_WAITING && a->line == LINE_PUT)
         admit_note_shown(a, s->now->ms);
-    keep(s, a, place, own, *text);
+    keep(s, a, place, own);
     return true;
 }
 
@@ -395,7 +392,7 @@ static void show(struct step *s, struct agent *a, bool polls)
     if (make(s, a, &text)) {
         step_agent(s, POLICY_ANSWER_VALUE, a)->value = text;
     } else {
-        agent_view_drop(a);
+        a->view.until_ms = 0;
         step_catch_up(s);
         if (!polls)
             step_agent(s, POLICY_ANSWER_CURRENT, a);

@@ -123,7 +123,7 @@ static void meet_without(struct step *s, const struct agent *a, const struct int
 
 static enum outcome put(struct step *s, struct agent *a, const struct intent *in)
 {
-    uint64_t completion = s->run->view.completions;
+    uint32_t completion = s->run->view.completions;
     bool was_in = in->was != NULL && in->was->participant && s->run->view.state.complete;
     bool ends_or_begins = in->kind < INTENT_LEAVE
                               ? in->to.complete != in->from.complete
@@ -384,7 +384,7 @@ void compare_set(struct step *s, const struct policy_event *event, bool is_done)
         agent_view_answer(s, a);
         return;
     }
-    agent_view_drop(a);
+    a->view.until_ms = 0;
     read_intent(s, a, event, &in);
     /* who completes a round sends no new heartbeat */
     if (in.is != NULL && in.is->has_heartbeat && in.kind != INTENT_COMPLETE)

@@ -188,7 +188,7 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
     bool may, missed;
 
     if (!round_is_new(s->run, &gone->node))
-        s->run->lost_label = gone->label;
+        s->run->lost_label = gone->label == NULL ? (struct topology_label){0} : *gone->label;
     if (!agent_has_node(gone) || is_there_otherwise(s->run, gone) ||
         !s->run->settings->drop_disconnected || !step_is_open(s) || s->run->ending ||
         (was == NULL && !(loss_lacks_nodes(s->run, state) && should_notify(s->run, state))))

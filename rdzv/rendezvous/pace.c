@@ -115,8 +115,7 @@ void pace_note_left(struct agent *a, uint64_t now_ms)
         a->pace.interval_ms = ms;
 }
 
-/* The agent's relay repeats the poll that was not answered, so the time since that poll is no
- * interval. */
+/* Its relay repeats the poll that was not answered, so the time since that poll is no interval. */
 void pace_note_back(struct agent *a)
 {
     a->pace.asked_ms = a->pace.polled_ms = 0;

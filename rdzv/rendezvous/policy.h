@@ -28,12 +28,14 @@ bool policy_can_spare(const struct run *run, struct slice host);
 bool policy_names_host(struct slice hosts, struct slice host);
 
 /* A poll is the most frequent request of agents: if its answer is the same as the last time,
- * returns that text, and no step is needed. ptr NULL: the caller must step AGENT_POLLED. */
+ * returns that text, which lasts until the next call for the run, and no step is needed. ptr NULL:
+ * the caller must step AGENT_POLLED. */
 struct slice policy_poll_again(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
                                uint64_t lived_ms);
 
 /* The same for a heartbeat, the most frequent write: what the agent was shown last, with a new time
- * of its own. Of `now`, only the times. ptr NULL: the caller must step AGENT_COMPARE_SET. */
+ * of its own, which is `desired`. Of `now`, only the times. ptr NULL: the caller must step
+ * AGENT_COMPARE_SET. */
 struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice expected,
                               struct slice desired, const struct policy_now *now);
 

@@ -7,8 +7,7 @@
 
 /* --- agent_states.c --- */
 
-/* Begins to hold the agent's request, for that reason. The caller answers the event with
- * POLICY_HOLD. */
+/* Begins to hold the agent's request, for that reason. The caller then answers POLICY_HOLD. */
 void agent_hold(struct step *s, struct agent *a, enum agent_held why);
 /* The held request is shown again. False: no memory, it is still held; try again. */
 bool agent_release(struct step *s, struct agent *a);
@@ -52,8 +51,6 @@ bool agent_view_may_wait(struct step *s, const struct agent *a);
 bool agent_view_is_joining(struct step *s, const struct agent *a);
 /* The agent asks for a key of that round. */
 void agent_view_note_asked(struct step *s, struct agent *a, int64_t round);
-/* Its next poll makes a text again. */
-void agent_view_drop(struct agent *a);
 
 /* --- numbers.c --- */
 
@@ -136,8 +133,8 @@ bool closing_settle(struct step *s);
 /* Counts a new agent among the agents of its run, or among those that come for a closed run. */
 void rejoin_enter(struct step *s, struct agent *a);
 void rejoin_leave(struct step *s, struct agent *a);
-/* Moves an agent that is taken for dead to run.gone; and back to its former list when the agent is
- * back. */
+/* Moves an agent that is taken for dead to run.gone; and back to its former list when it is back.
+ */
 void rejoin_set_aside(struct step *s, struct agent *a);
 void rejoin_take_back(struct step *s, struct agent *a);
 /* True: the run is closed, and the agent was not in it: its request waits until the run is
@@ -304,8 +301,7 @@ void long_poll_on_tick(struct step *s);
 
 /* A participant polls. True: it is answered when all of them poll: its poll is held. */
 bool meeting_should_hold(struct step *s, struct agent *a);
-/* The node that the participants are shown then; NULL: none that lives. Valid until the view
- * changes. */
+/* The node that the participants are shown then, until the view changes; NULL: none that lives. */
 const struct torch_node *meeting_waiting(const struct step *s);
 /* Torch 1.13 gives up a poll after read_timeout, which is 60 s by default. */
 #define MEETING_HOLD_MS 45000
@@ -328,11 +324,9 @@ void pace_note_left(struct agent *a, uint64_t now_ms);
 uint64_t pace_interval_ms(const struct agent *a);
 /* Its GET is held, and may be that of a heartbeat: by now, the thread of the workers waits, too. */
 bool pace_is_due(const struct agent *a, uint64_t interval_ms, uint64_t now_ms);
-/* The agent polls. True: its interval is unknown, and rdzvd holds this poll to find the interval
- * out. */
+/* The agent polls. True: its interval is unknown, and rdzvd holds this poll to find it out. */
 bool pace_should_hold(struct step *s, struct agent *a);
-/* While rdzvd stood still, both threads of each agent have waited, so both continue at the same
- * moment. */
+/* While rdzvd stood still, both threads of each agent have waited, so both continue at once. */
 void pace_forget_shifts(struct run *run);
 /* Once a second: those polls are answered. */
 void pace_on_tick(struct step *s);

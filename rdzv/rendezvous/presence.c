@@ -13,8 +13,7 @@ static bool waits_for_reply(const struct step *s, const struct agent *a)
             (a->waits && clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < TORCH_READ_TIMEOUT_MS));
 }
 
-/* Notes how long the agent is silent at most, of late: 30 s if its job has a keep_alive_interval of
- * that. */
+/* Notes how long the agent is silent at most, of late: 30 s if that is its keep_alive_interval. */
 void presence_heard(struct step *s, struct agent *a, bool waits)
 {
     uint64_t ms = clock_elapsed_ms(a->heard_ms, s->now->lived_ms);

@@ -68,7 +68,7 @@ static struct node_facts look_at_agent(const struct run_facts *f, const struct t
 /* The log says which relay serves several runs: to look for that here would compare all agents. */
 static bool is_elsewhere(const struct agent *a, const struct run *run)
 {
-    return !a->relayed && run->endpoint.own_port != 0 && a->local_host[0] != '\0' &&
+    return !a->relayed && run->endpoint.own_port != 0 && a->local_host != NULL &&
            run->view.record.placement == WORKER_STORE_RDZVD &&
            run->settings->advertise_host == NULL &&
            !slice_is(run->view.record.address, a->local_host) &&

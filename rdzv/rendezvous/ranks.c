@@ -197,7 +197,7 @@ static void take_seats(struct ranking *r, const struct policy_settings *s, const
         r->seats[count++] = (struct seat){
             .node = node,
             .place = topology_find(has_domains ? s->topology : NULL, node->addr,
-                                   a == NULL ? NULL : &a->label),
+                                   a == NULL ? NULL : a->label),
             .is_zero = s->rank_zero != NULL && topology_matches(s->rank_zero, node->addr)};
     }
 }

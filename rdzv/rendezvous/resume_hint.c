@@ -44,6 +44,6 @@ int64_t resume_hint_take(struct run *run, struct agent *a, struct slice memo)
         return ROUND_NONE;
     agent_set_origin(a, ORIGIN_RETURNED);
     a->clock.kept_us = a->clock.ahead_us = (int64_t)bytes_get_u64(memo.ptr + 1);
-    a->clock.is_known = true;
+    a->has_clock = true;
     return (int64_t)bytes_get_u64(memo.ptr + MEMO_ROUND);
 }

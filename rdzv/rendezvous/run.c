@@ -2,6 +2,7 @@
 #include "rdzv/rendezvous/run.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 void run_init(struct run *run, struct slice key, const struct policy_settings *settings,
               uint64_t seed, uint64_t now_ms)
@@ -27,6 +28,7 @@ void run_fini(struct run *run)
     assert(TAILQ_EMPTY(&run->agents) && TAILQ_EMPTY(&run->rejoining) && TAILQ_EMPTY(&run->gone));
     worker_endpoint_forget(&run->endpoint);
     torch_front_free(run->front);
+    free((void *)(uintptr_t)run->poll_text.ptr);
     table_fini(&run->by_node);
     run_view_fini(&run->view);
 }
@@ -143,7 +145,7 @@ void run_forget_node(struct run *run, struct agent *a)
 {
     run_unlist(run, a);
     run_view_drop(&a->by_node.key);
-    run_view_drop(&a->view.text);
+    a->view.until_ms = 0;
     a->by_node = (struct table_node){0};
     a->node = (struct torch_node){0};
     a->naming = NAMING_NONE;

@@ -53,7 +53,7 @@ struct meeting {
         MEETING_GATHERS, /* polls of the participants are held; a node that waits is hidden */
         MEETING_OPEN,    /* the participants are shown that a node waits */
     } phase;
-    uint64_t completion; /* the round, by view.completions */
+    uint32_t completion; /* the round, by view.completions */
     uint64_t since_ms;   /* begin of the holds, or of the need to meet if no poll is held */
     uint64_t until_ms;   /* they are held until then at the latest */
     uint64_t usual_ms;   /* the longest usual time between two polls that was known then; 0: none */
@@ -113,10 +113,9 @@ struct run {
     const struct policy_settings *settings;
     struct run_orders orders; /* the driver writes it, and steps RUN_ORDERED */
     struct run_rules rules;   /* the same: those of the settings, or its own */
-    bool
-        is_shut; /* the rules have no place for more nodes; of an open round, for any: steering.c */
-    bool keeps_places;     /* there are more nodes than places, and each place is a node's */
-    uint64_t places_at_ms; /* when that was found out, as policy_now.lived_ms */
+    bool is_shut;             /* no place for more nodes; of an open round, for any: steering.c */
+    bool keeps_places;        /* there are more nodes than places, and each place is a node's */
+    uint64_t places_at_ms;    /* when that was found out, as policy_now.lived_ms */
     struct topology_label lost_label; /* of the last lost node that had a place */
     bool lacks_groups;                /* an agent lacks its group */
 
@@ -152,6 +151,7 @@ struct run {
     bool failed;        /* an agent has closed it whose workers have failed: closing.c */
     bool awaits_others; /* no node has joined, and an agent came that must not be first: rejoin.c */
 
+    struct slice poll_text;    /* the last one of policy_poll_again(); owned, from malloc() */
     struct torch_front *front; /* the others in the texts of all agents: agent_view.c; or NULL */
     uint64_t beats_since_ms;   /* view.is_ahead: since then */
     struct last_call {
@@ -221,8 +221,7 @@ bool run_has_agent(const struct run *run, const struct agent *but,
 bool run_takes_part(const struct run *run, const struct agent *a);
 /* The agent of that node, or NULL. */
 struct agent *run_agent_of(const struct run *run, const struct torch_node *node);
-/* The node of that agent in the state; NULL: it is not there, or not known. Valid until the view
- * changes. */
+/* The node of that agent in the state, until the view changes; NULL: it is not there or known. */
 const struct torch_node *run_node_of(const struct run *run, const struct agent *a);
 
 /* The agent has written the state as that node; of two agents of one node the later counts. Without

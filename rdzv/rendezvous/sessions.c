@@ -1,7 +1,32 @@
-/* Sessions of c10d as events of the policy: which session is an agent's or a worker's, and its
- * requests. */
+/* Sessions of c10d as events of the policy: which are agents' or workers', and their requests. */
 #include "rdzv/engine/log.h"
 #include "rdzv/rendezvous/rendezvous.h"
+
+/* The label and the address follow it. NULL: memory is short. */
+static struct conn_agent *make_agent(struct conn *c)
+{
+    const struct topology_label *label = conn_is_relayed(c) ? c->backend->label : NULL;
+    size_t label_size = label == NULL ? 0 : sizeof *label;
+    char host[PEER_HOST_MAX] = "";
+    struct peer local = {0};
+    size_t host_size = conn_local(c, &local) ? strlen(peer_host(&local, host)) + 1 : 0;
+    struct conn_agent *a = account_heap_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL,
+                                                       sizeof *a + label_size + host_size);
+    char *at = (char *)(a + 1);
+
+    if (a == NULL)
+        return NULL;
+    a->conn = c;
+    a->agent.pings = c10d_session(c)->pinged;
+    a->agent.relayed = conn_is_relayed(c);
+    a->agent.origin = c10d_session(c)->role == C10D_RESUMED ? ORIGIN_UNNAMED : ORIGIN_TOOL;
+    a->agent.local_port = local.port;
+    if (label != NULL)
+        a->agent.label = memcpy(at, label, label_size);
+    if (host_size != 0)
+        a->agent.local_host = memcpy(at + label_size, host, host_size);
+    return a;
+}
 
 /* The first key of the session tells that it is an agent's: binds it to the run of that key, which
  * is made if it is absent. `compared`: as for run_key_of(). */
@@ -10,23 +35,11 @@ static void bind_agent(struct rendezvous_space *home, struct conn *c, struct sli
 {
     struct slice run_key = run_key_of(&home->runs, key, compared);
     struct live_run *run = driver_need_run(home, run_key);
-    struct conn_agent *a =
-        run == NULL ? NULL : account_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *a);
-    struct peer local;
+    struct conn_agent *a = run == NULL ? NULL : make_agent(c);
 
     if (a == NULL)
         return; /* its keys stay plain, as the caller has them; a resumed session is asked again */
     a->run = run;
-    a->conn = c;
-    a->agent.pings = c10d_session(c)->pinged;
-    a->agent.relayed = conn_is_relayed(c);
-    a->agent.origin = c10d_session(c)->role == C10D_RESUMED ? ORIGIN_UNNAMED : ORIGIN_TOOL;
-    if (a->agent.relayed && c->backend->label != NULL)
-        a->agent.label = *c->backend->label;
-    if (conn_local(c, &local)) {
-        peer_host(&local, a->agent.local_host);
-        a->agent.local_port = local.port;
-    }
     c10d_session(c)->role = C10D_AGENT;
     c10d_session(c)->bound.agent = a;
     driver_step(run, (struct policy_event){.kind = AGENT_CONNECTED,
@@ -96,8 +109,7 @@ static struct worker_store *find_worker_store(struct conn *c, uint64_t id)
     return worker_stores_find(&conn_space(c)->store->worker_stores, id);
 }
 
-/* Binds a session from before the start to its worker store, which stays at least until the session
- * ends. */
+/* Binds a session from before the start to its worker store, which then stays at least as long. */
 static void rebind_session(void *, struct conn *c, uint64_t worker_store)
 {
     struct worker_store *w = find_worker_store(c, worker_store);
@@ -204,7 +216,7 @@ static void unbind_session(void *arg, struct conn *c)
         driver_step(a->run, (struct policy_event){.kind = AGENT_DISCONNECTED,
                                                   .agent = &a->agent,
                                                   .daemon_drains = r->net->draining});
-        account_free(ACCOUNT_RUNS, a, sizeof *a);
+        account_heap_free(ACCOUNT_RUNS, a);
     }
 }
 

@@ -242,8 +242,8 @@ static bool learn(struct step *s, struct agent *a, const struct intent *in)
 bool steering_take_look(struct step *s, struct agent *a, const struct intent *in)
 {
     struct looks *l = &s->run->looks;
-    bool answers = a->view.is_look && (in->kind == INTENT_WAIT || in->kind == INTENT_SPARE ||
-                                       in->kind == INTENT_HEARTBEAT || in->kind == INTENT_COMPLETE);
+    bool answers = a->is_look && (in->kind == INTENT_WAIT || in->kind == INTENT_SPARE ||
+                                  in->kind == INTENT_HEARTBEAT || in->kind == INTENT_COMPLETE);
     /* no agent must act */
     bool has_time = step_is_open(s) && !s->run->view.state.complete && !last_call_is_over(s, 0) &&
                     clock_elapsed_ms(l->since_ms, s->now->ms) < LOOKS_MS;
@@ -420,7 +420,7 @@ static struct slice domain_of(const struct run *run, const struct torch_node *no
     const struct agent *a = run_agent_of(run, node);
 
     return topology_find(run->settings->topology, node->addr,
-                         a == NULL ? &run->lost_label : &a->label)
+                         a == NULL ? &run->lost_label : a->label)
         .domain;
 }
 

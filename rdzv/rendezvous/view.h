@@ -35,8 +35,7 @@ struct run_view {
     bool exists;   /* the key has a value, and it is that of a run */
     bool is_state; /* `state` is what the value says; false: no node has joined, or not torch's */
     struct torch_state state;
-    struct torch_state before; /* the state before the last change, or the part that has changed;
-                                  empty at first */
+    struct torch_state before; /* the same before the last change, or the part that has changed */
     bool has_completed;        /* `last_completed` is a round */
     struct torch_state last_completed; /* the last complete round, at its completion; else the nodes
                                           of the last one before a start, if they are known */
@@ -49,7 +48,7 @@ struct run_view {
     size_t waiting; /* the first node of `state` that waits is the one before; 0: none does */
     size_t participants;
     uint64_t changes;     /* how often the value has changed */
-    uint64_t completions; /* how often a round has been completed */
+    uint32_t completions; /* how often a round has been completed */
 
     struct view_record record; /* its address is owned */
     struct slice ranks;        /* what is kept of the ranks: run.h; owned; ptr NULL: nothing */
@@ -78,8 +77,7 @@ void run_view_take(struct run_view *v, struct slice value, struct torch_state ne
 /* Copies the record. False: no memory, nothing has changed. */
 bool run_view_set_record(struct run_view *v, const struct view_record *record);
 
-/* Makes *kept, owned and of ACCOUNT_RUNS, a copy of these bytes. False: no memory, nothing has
- * changed. */
+/* Makes *kept, owned, of ACCOUNT_RUNS, a copy of these bytes. False: no memory, no change. */
 bool run_view_keep(struct slice *kept, struct slice bytes);
 /* Frees these bytes. */
 void run_view_drop(struct slice *kept);

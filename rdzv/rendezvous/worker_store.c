@@ -123,10 +123,11 @@ static struct agent *find_witness(const struct run *run, bool own_port)
     int least = INT_MAX;
 
     AGENTS_FOREACH(a, &run->agents) {
-        bool loopback = strncmp(a->local_host, "127.", 4) == 0 || strcmp(a->local_host, "::1") == 0;
+        struct slice host = slice_str(a->local_host == NULL ? "" : a->local_host);
+        bool loopback = slice_starts_with(host, slice_str("127.")) || slice_is(host, "::1");
         int doubts = (own_port && a->relayed ? 2 : 0) + (loopback ? 1 : 0);
 
-        if (a->local_host[0] == '\0' || doubts >= least)
+        if (host.len == 0 || doubts >= least)
             continue;
         found = a;
         least = doubts;
@@ -170,7 +171,7 @@ struct slice policy_agent_place(const struct run *run, const struct policy_event
     const struct view_record *record = &run->view.record;
     bool is_port = slice_is(event->round_key, place_names[PLACE_PORT]);
 
-    if (run->settings->advertise_host != NULL || event->agent->local_host[0] == '\0' ||
+    if (run->settings->advertise_host != NULL || event->agent->local_host == NULL ||
         (is_port && run->endpoint.own_port != 0 && !event->agent->relayed) ||
         (!is_port && !slice_is(event->round_key, place_names[PLACE_ADDR])))
         return stored;

@@ -314,6 +314,8 @@ static void the_same_is_shown_again_until_anything_changes(void **state)
         policy_poll_again(&s->run, &s->agents[0], false, s->now.ms, s->now.lived_ms).ptr);
     scene_disconnect(s, &s->agents[1]);
     assert_null(policy_poll_again(&s->run, &s->agents[0], false, s->now.ms, s->now.lived_ms).ptr);
+    scene_poll(s, &s->agents[0]); /* it shows a second node, that waits */
+    assert_null(policy_poll_again(&s->run, &s->agents[0], false, s->now.ms, s->now.lived_ms).ptr);
 }
 
 /* Nor does a heartbeat: its answer is what a step would write. */

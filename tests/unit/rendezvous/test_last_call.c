@@ -115,7 +115,7 @@ static void is_shortened_for_a_clock_that_is_behind(void **state)
     scene_meet(s, 2);
     scene_disconnect(s, &s->agents[1]);
     leave_all(s, 1);
-    s->agents[0].clock.is_known = false;
+    s->agents[0].has_clock = false;
     st = scene_state(scene_joined(s, scene_get(s, ""), "a"));
     scene_beat(&st, "a", scene_now_us(s) - 20 * SECOND);
     st.has_deadline = true;

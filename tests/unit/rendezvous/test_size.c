@@ -350,15 +350,19 @@ static void a_lost_node_leaves_its_place_to_a_spare_of_its_domain(void **state)
         {"row1", "row11", "row1/rack3", "ace"},
         {"row1/rack2", "row1/rack1", "row1", "acd"},
     };
+    struct topology_label labels[3] = {0};
 
     for (size_t i = 0; i < 2 * COUNT(cases); i++) { /* or the node is kept out */
         char *host = (char[]){"b"};
         struct cordons cordons = {1, &host};
 
         begin_full(s, 3);
-        strcpy(s->agents[1].label.domain, cases[i / 2].lost);
-        strcpy(s->agents[3].label.domain, cases[i / 2].d);
-        strcpy(s->agents[4].label.domain, cases[i / 2].e);
+        strcpy(labels[0].domain, cases[i / 2].lost);
+        strcpy(labels[1].domain, cases[i / 2].d);
+        strcpy(labels[2].domain, cases[i / 2].e);
+        s->agents[1].label = &labels[0];
+        s->agents[3].label = &labels[1];
+        s->agents[4].label = &labels[2];
         if (i % 2 == 0) {
             scene_disconnect(s, &s->agents[1]);
         } else {

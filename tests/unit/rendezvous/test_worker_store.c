@@ -188,7 +188,7 @@ static void the_endpoint_is_what_is_advertised_or_guessed(void **state)
         {"job.example", 0, {"10.0.0.1", "10.0.0.1"}, "job.example", "29400"},
         {NULL, 0, {"127.0.0.1", "10.0.0.2"}, "10.0.0.2", "29400"},
         {NULL, 0, {"::1", "127.0.0.1"}, "::1", "29400"},
-        {NULL, 0, {"", ""}, "agent-0.example", "1234"}, /* unknown: left alone */
+        {NULL, 0, {NULL, NULL}, "agent-0.example", "1234"}, /* unknown: left alone */
     };
 
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -196,7 +196,7 @@ static void the_endpoint_is_what_is_advertised_or_guessed(void **state)
         s->settings.advertise_port = cases[i].port;
         scene_meet(s, 2);
         for (size_t k = 0; k < 2; k++)
-            strcpy(s->agents[k].local_host, cases[i].local[k]);
+            s->agents[k].local_host = cases[i].local[k];
         settle(s);
         assert_string_equal(scene_get(s, ".0/MASTER_ADDR"), cases[i].expected);
         assert_string_equal(scene_get(s, ".0/MASTER_PORT"), cases[i].expected_port);
