@@ -129,6 +129,10 @@ struct pickle_writer {
 void pickle_start(struct pickle_writer *w, uint8_t protocol);
 void pickle_stop(struct pickle_writer *w);
 
+/* Writes an integer in the fewest bytes at *p, PICKLE_INT_MAX at most, and returns its end. */
+#define PICKLE_INT_MAX 10
+uint8_t *pickle_encode_int(uint8_t *p, int64_t v);
+
 /* Private. */
 #define PICKLE_FRAME_ENOUGH 65536
 void pickle_start_frame(struct pickle_writer *w);

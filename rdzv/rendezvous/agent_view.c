@@ -12,8 +12,6 @@
  * complete round for which a node waits: so it joins again in any case. */
 #include "rdzv/rendezvous/policy.h"
 
-#include <stdlib.h>
-
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
@@ -261,13 +259,12 @@ static void keep(const struct step *s, struct agent *a, enum place place,
     a->view.changes = (uint32_t)s->run->view.changes;
 }
 
-/* The text that is kept, in run.poll_text. ptr NULL: none is, or there is no memory. */
+/* The text that is kept, in run.stencil. ptr NULL: none is, or there is no memory. */
 static struct slice kept_text(struct run *run, const struct agent *a, uint64_t now_ms)
 {
     struct torch_state state = run->view.state;
-    struct slice *text = &run->poll_text;
+    bool same = run->stencil_changes == run->view.changes;
     struct torch_node own;
-    uint8_t *bytes;
 
     if (a->held != HELD_NONE || a->view.changes != (uint32_t)run->view.changes ||
         now_ms >= a->view.until_ms)
@@ -277,10 +274,10 @@ static struct slice kept_text(struct run *run, const struct agent *a, uint64_t n
     state.nodes = &own;
     state.count = 1;
     state.has_deadline = false;
-    free((void *)(uintptr_t)text->ptr);
-    torch_state_write(&state, &bytes, &text->len);
-    text->ptr = bytes;
-    return *text;
+    run->stencil_changes = run->view.changes;
+    if (!torch_stencil_write(&run->stencil, &state, same))
+        return (struct slice){0};
+    return (struct slice){run->stencil.text, run->stencil.len};
 }
 
 struct slice policy_poll_again(struct run *run, struct agent *a, bool waits, uint64_t now_ms,

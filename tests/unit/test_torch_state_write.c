@@ -266,6 +266,40 @@ static void check_front(const struct torch_front *f, const struct torch_state *l
     free(text);
 }
 
+/* Whatever the last node was: its text may have fields of other sizes, or other fields. */
+static void a_stencil_changes_no_text(void **state)
+{
+    static const int64_t numbers[] = {0, 1, 255, 256, 65535, 65536, -1, INT64_C(1) << 40};
+    static const size_t lengths[] = {1, 1, 2, 3, 3, 4, 52, 52, 52, 0, TORCH_ADDR_MAX};
+    uint8_t name[TORCH_ADDR_MAX];
+    struct torch_stencil t = {0};
+    uint8_t *text;
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < 3000; i++) {
+        struct torch_node node = {.addr = {name, lengths[i / 2 % COUNT(lengths)]},
+                                  .pid = numbers[i / 3 % COUNT(numbers)],
+                                  .local_id = numbers[i / 7 % COUNT(numbers)],
+                                  .rank = numbers[i / 5 % COUNT(numbers)],
+                                  .heartbeat_us = (int64_t)i * 1234567890123,
+                                  .participant = i / 100 % 3 != 0,
+                                  .waiting = i / 100 % 3 == 0,
+                                  .has_heartbeat = i / 50 % 5 != 0};
+        struct torch_state s = {
+            .round = (int64_t)i / 500, .aware = i / 500 % 2 != 0, .protocol = 4, .nodes = &node};
+
+        s.count = 1;
+        memset(name, 'a' + (int)(i % 26), sizeof name);
+        assert_true(torch_stencil_write(&t, &s, i % 500 != 0));
+        assert_true(torch_state_write(&s, &text, &len));
+        assert_int_equal(t.len, len);
+        assert_memory_equal(t.text, text, len);
+        free(text);
+    }
+    free(t.text);
+}
+
 /* The same bytes as without it, at each count at which the writing changes; a frame ends near 2620.
  */
 static void a_front_changes_no_text(void **state)
@@ -542,6 +576,7 @@ int main(void)
         cmocka_unit_test(all_that_can_be_said_is_written_and_read),
         cmocka_unit_test(a_heartbeat_is_read_by_the_difference),
         cmocka_unit_test(who_is_in_no_list_is_left_out),
+        cmocka_unit_test(a_stencil_changes_no_text),
         cmocka_unit_test(a_front_changes_no_text),
         cmocka_unit_test(a_text_behind_a_front_is_read_as_ever),
         cmocka_unit_test(a_front_needs_memory),
