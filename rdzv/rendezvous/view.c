@@ -229,7 +229,8 @@ struct run_view *run_views_entry_owner(const struct run_views *views, const stru
     struct run_view *v = run_views_find_entry(views, e);
 
     for (size_t i = 0; i < e->group_count && (v == NULL || !v->exists); i++)
-        v = (struct run_view *)table_find_like(&views->table, &e->groups[i].node);
+        v = (struct run_view *)table_find_like(&views->table,
+                                               (const struct table_node *)&e->groups[i].node);
     return v != NULL && v->exists ? v : NULL;
 }
 

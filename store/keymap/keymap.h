@@ -57,11 +57,11 @@ struct key_watch {
 
 /* A key's place in a group, see struct key_groups. */
 struct key_link {
-    struct table_node node;       /* the prefix; in the table if this is the first of the group */
+    struct table_near node;       /* the prefix; in the table if this is the first of the group */
     struct key_link *prev, *next; /* a ring */
-    struct entry *entry;
+    uint32_t walked;              /* by the last walk in pieces that came past */
+    uint8_t index;                /* in entry.groups */
     bool is_first;
-    uint32_t walked; /* by the last walk in pieces that came past */
 };
 
 struct entry {

@@ -18,24 +18,31 @@ void keymap_name_links(const struct keymap *m, struct entry *e)
     size_t lengths[KEY_GROUPS_MAX];
 
     m->groups_of->name(entry_key(e), lengths);
-    for (size_t i = 0; i < e->group_count; i++)
-        e->groups[i] =
-            (struct key_link){.node = {.key = {entry_key(e).ptr, lengths[i]}}, .entry = e};
-    for (size_t i = 0; i < e->group_count; i++)
-        e->groups[i].node.hash = (uint32_t)table_hash(&m->groups, e->groups[i].node.key);
+    for (uint8_t i = 0; i < e->group_count; i++) {
+        size_t distance = (e->group_count - i) * sizeof e->groups[i];
+        uint64_t hash = table_hash(&m->groups, (struct slice){entry_key(e).ptr, lengths[i]});
+
+        e->groups[i] = (struct key_link){
+            .node = {.hash = (uint32_t)hash, .near = TABLE_NEAR(distance, lengths[i])}, .index = i};
+    }
 }
 
 static void put_first(struct keymap *m, struct key_link *link)
 {
     link->is_first = true;
-    table_add_hashed(&m->groups, &link->node, link->node.hash);
+    table_add_hashed(&m->groups, (struct table_node *)&link->node, link->node.hash);
+}
+
+static struct key_link *find_first(const struct keymap *m, const struct key_link *link)
+{
+    return (struct key_link *)table_find_like(&m->groups, (const struct table_node *)&link->node);
 }
 
 void keymap_add_links(struct keymap *m, struct entry *e)
 {
     for (size_t i = 0; i < e->group_count; i++) {
         struct key_link *link = &e->groups[i];
-        struct key_link *first = (struct key_link *)table_find_like(&m->groups, &link->node);
+        struct key_link *first = find_first(m, link);
 
         link->next = first == NULL ? link : first;
         link->prev = first == NULL ? link : first->prev;
@@ -55,7 +62,7 @@ void keymap_remove_links(struct keymap *m, struct entry *e)
         if (!link->is_first)
             continue;
         link->is_first = false;
-        table_remove(&m->groups, &link->node);
+        table_remove(&m->groups, (struct table_node *)&link->node);
         if (link->next != link)
             put_first(m, link->next);
     }
@@ -63,12 +70,12 @@ void keymap_remove_links(struct keymap *m, struct entry *e)
 
 static void make_first(struct keymap *m, struct key_link *link)
 {
-    struct key_link *first = (struct key_link *)table_find_like(&m->groups, &link->node);
+    struct key_link *first = find_first(m, link);
 
     if (first == link)
         return;
     first->is_first = false;
-    table_remove(&m->groups, &first->node);
+    table_remove(&m->groups, (struct table_node *)&first->node);
     put_first(m, link);
 }
 
@@ -85,7 +92,7 @@ struct entry *keymap_walk_next(struct key_walk *walk)
     if (link == NULL)
         return NULL;
     walk->next = link == walk->last ? NULL : link->next;
-    return link->entry;
+    return (struct entry *)((uint8_t *)(link - link->index) - offsetof(struct entry, groups));
 }
 
 struct entry *keymap_walk_piece(struct key_walk *walk, uint32_t number)
