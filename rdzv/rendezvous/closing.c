@@ -111,8 +111,7 @@ void closing_note_key(struct step *s, const struct policy_event *event)
         note_finished(s, event->agent, event->round);
 }
 
-/* A node without an agent is lost. An open run has taken it out by now, if it may; a closed one has
- * not. */
+/* A node without an agent is lost: an open run has taken it out if it may, a closed one has not. */
 static bool may_still_finish(const struct run *run, const struct torch_node *then)
 {
     const struct agent *a = run_agent_of(run, then);

@@ -209,8 +209,7 @@ void driver_end_run(struct live_run *run, const char *end, const char *why, int6
         run->home->rdzv->ended(run, &note, at_us);
 }
 
-/* Memory was short for what a step came to: the agent that asked gets no answer, and the view is
- * made anew. */
+/* Memory was short in a step: the agent that asked gets no answer, and the view is made anew. */
 static void give_up(struct live_run *run, const struct policy_event *event)
 {
     run->run.view.unread = true;

@@ -184,12 +184,11 @@ enum c10d_verdict driver_step(struct live_run *run, struct policy_event event);
 /* The same event for each run of the space. */
 void driver_step_space(struct rendezvous_space *home, struct policy_event event);
 
-/* What the policy is told of the time, the store and the run. Its slices are borrowed until the
- * next command. */
+/* What the policy knows of the time and the store. Its slices are borrowed until the next command.
+ */
 struct policy_now driver_now(const struct live_run *run);
 
-/* In the next iteration, due runs are ticked and drains are looked at; if that cannot be, at the
- * next tick. */
+/* In the next iteration, or else at the next tick, due runs are ticked and drains are looked at. */
 void driver_tick_soon(struct rendezvous *r);
 /* For rdzv->ticker; `arg` is the struct rendezvous. */
 void driver_on_ticker(evutil_socket_t fd, short what, void *arg);

@@ -158,8 +158,7 @@ void explain_change(struct step *s, const struct agent *by)
         explain_close(s, NOTE_RUN_ENDED, by);
 }
 
-/* An agent whose join has timed out leaves the open round, or the wait list, and then closes the
- * run. */
+/* An agent whose join has timed out leaves the round, or the wait list, and then closes the run. */
 static void explain_end(struct step *s, struct note *note, const struct agent *by)
 {
     bool gave_up = by != NULL && by->gave_up;

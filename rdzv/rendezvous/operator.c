@@ -84,8 +84,7 @@ bool operator_restore(struct rendezvous_space *home)
     return done;
 }
 
-/* The text of the order behind that name, `"name":`; empty: it has no such member. A reason has no
- * bare quotes. */
+/* The text of the order behind that name, `"name":`; empty: none. A reason has no bare quotes. */
 static struct slice find_member(const struct run_record *record, const char *name)
 {
     struct slice text = record == NULL ? (struct slice){0} : record->address;

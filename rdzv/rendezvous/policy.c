@@ -245,6 +245,19 @@ static void run_read(struct step *s, const struct policy_event *)
     step_catch_up(s);
 }
 
+/* A crowd trains: no text has names of others, and the state before is over. */
+static void rest(struct run *run)
+{
+    const struct run_view *v = &run->view;
+
+    if (!v->is_state || !v->state.complete || v->state.closed || v->waiting != 0 ||
+        v->participants < run->settings->crowd)
+        return;
+    torch_state_free(&run->view.before);
+    torch_front_free(run->front);
+    run->front = NULL;
+}
+
 static void tick(struct step *s, const struct policy_event *)
 {
     if (forget_if_left(s))
@@ -259,6 +272,7 @@ static void tick(struct step *s, const struct policy_event *)
     pace_on_tick(s);
     numbers_on_tick(s);
     closing_on_tick(s);
+    rest(s->run);
     if (s->run->view.late != 0 ||
         clock_elapsed_ms(s->run->beats_since_ms, s->now->ms) >= HEARTBEATS_MS)
         step_catch_up(s);

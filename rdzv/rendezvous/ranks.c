@@ -142,8 +142,8 @@ uint64_t ranks_recall(struct slice kept, struct torch_state *round)
     return (uint64_t)head.rank;
 }
 
-/* Of two agents with one name, the name tells nothing; the node of an agent that was started again
- * has only that. */
+/* Of two agents with one name, the name tells nothing; an agent that was started again has only it.
+ */
 static void keep_ranks(struct ranking *r, const struct torch_state *next, struct slice kept,
                        bool by_name)
 {

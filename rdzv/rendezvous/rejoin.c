@@ -69,8 +69,7 @@ void rejoin_set_aside(struct step *s, struct agent *a)
     TAILQ_INSERT_TAIL(&s->run->gone, a, entry);
 }
 
-/* An agent that was a member before the run was closed does not count as one that comes for a
- * closed run. */
+/* An agent that was a member before the run was closed does not come for a closed run. */
 void rejoin_take_back(struct step *s, struct agent *a)
 {
     rejoin_leave(s, a);

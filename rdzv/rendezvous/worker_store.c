@@ -39,8 +39,7 @@ static void endpoint_enter(struct worker_endpoint *e, enum worker_endpoint_state
     e->state = next;
 }
 
-/* Drops the addresses that agents have proposed, and cancels the probe or the port that follows
- * from them. */
+/* Drops the addresses that agents have proposed, and cancels the probe or port of them. */
 static void endpoint_rest(struct step *s)
 {
     struct worker_endpoint *e = &s->run->endpoint;
