@@ -330,7 +330,8 @@ void conn_begin_probation(struct conn *c, enum refusal_reason why)
         conn_free(oldest); /* the next one needs its descriptor now */
     }
     c->probation = PROBATION_OPEN;
-    c->short_of = (uint8_t)why;
+    _Static_assert(REFUSAL_REASONS <= 16, "short_of has four bits");
+    c->short_of = why & 15u;
     n->probation[n->probation_count++] = c;
 }
 

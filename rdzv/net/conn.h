@@ -95,18 +95,20 @@ struct conn {
     } session; /* what the protocol keeps of the connection; zero when it begins */
 
     struct peer peer;
-    int fd;             /* the socket; -1: it has none, and is relayed */
-    uint8_t input;      /* enum conn_input */
-    uint8_t output;     /* enum conn_output */
-    uint8_t end;        /* enum conn_end */
-    uint8_t mask;       /* what is watched for: EPOLLIN, EPOLLOUT */
-    uint8_t probation;  /* enum conn_probation */
-    uint8_t wire;       /* enum conn_wire */
-    uint8_t short_of;   /* while on probation: enum refusal_reason */
-    bool slow : 1;      /* its next request waits for a slice: conn_begin_slice() */
-    bool was_push : 1;  /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
-    bool unread : 1;    /* in net->unread */
-    bool peer_left : 1; /* the peer's side has said that it ends: FIN or RST */
+    uint16_t charged_in;   /* the iteration that `charged` is about: its low bits */
+    uint16_t charged;      /* conn_charge() */
+    uint8_t probation : 2; /* enum conn_probation */
+    uint8_t short_of : 4;  /* meanwhile: enum refusal_reason */
+    uint8_t wire : 2;      /* enum conn_wire */
+    bool slow : 1;         /* its next request waits for a slice: conn_begin_slice() */
+    bool was_push : 1;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
+    bool unread : 1;       /* in net->unread */
+    bool peer_left : 1;    /* the peer's side has said that it ends: FIN or RST */
+    int fd;                /* the socket; -1: it has none, and is relayed */
+    uint8_t input;         /* enum conn_input */
+    uint8_t output;        /* enum conn_output */
+    uint8_t end;           /* enum conn_end */
+    uint8_t mask;          /* what is watched for: EPOLLIN, EPOLLOUT */
 
     TAILQ_ENTRY(conn) entry;  /* in net->conns or net->closed */
     TAILQ_ENTRY(conn) queued; /* in net->queued, notified, bulk or uncommitted, as `output` says */
@@ -115,9 +117,7 @@ struct conn {
 
     struct input *in; /* NULL while no received byte is kept, as for all idle peers */
     struct outq out;
-    uint64_t watermark;  /* the batch that the output depends on, see engine_watermark() */
-    uint32_t charged_in; /* the iteration that `charged` is about: its low bits */
-    uint32_t charged;    /* conn_charge() */
+    uint64_t watermark; /* the batch that the output depends on, see engine_watermark() */
 
     /* Of a socket: a relayed connection has no memory for the members from here on. */
     SSL *tls;                  /* NULL: it has plain text */
@@ -268,12 +268,12 @@ bool conn_can_push(struct conn *c);
 
 /* The budget of one connection, see conn_charge(): about 60 us, so that a few dozen clients that
  * send without a pause fit into one iteration. */
-#define CONN_BUDGET (1u << 16)
+#define CONN_BUDGET UINT16_MAX
 
-/* False: the protocol leaves its next request where it is (PROTOCOL_DEFERRED). */
+/* False: the protocol leaves its next request where it is (PROTOCOL_DEFERRED), for an iteration. */
 static inline bool conn_has_budget(struct conn *c)
 {
-    uint32_t iteration = (uint32_t)conn_net(c)->engine->stats.loop_iterations;
+    uint16_t iteration = (uint16_t)conn_net(c)->engine->stats.loop_iterations;
 
     if (c->charged_in != iteration)
         c->charged = 0;
@@ -286,7 +286,7 @@ static inline void conn_add_charge(struct conn *c, uint64_t cost)
 {
     uint64_t charged = c->charged + cost;
 
-    c->charged = charged < CONN_BUDGET ? (uint32_t)charged : CONN_BUDGET;
+    c->charged = charged < CONN_BUDGET ? (uint16_t)charged : CONN_BUDGET;
 }
 
 /* Work for this connection is done: about that many nanoseconds, or bytes looked at or rendered. */

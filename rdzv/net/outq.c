@@ -176,6 +176,12 @@ static struct out_part *part_with(struct outq *q, struct out_pool *pool, enum pa
     return add_part(q, pool, kind, same ? LARGE_SIZE : room);
 }
 
+/* q->bytes has 63 bits. */
+static void add_bytes(struct outq *q, size_t n)
+{
+    q->bytes = (q->bytes + n) & SIZE_MAX >> 1;
+}
+
 uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len)
 {
     struct out_part *p;
@@ -187,7 +193,7 @@ uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len)
         return pool->nowhere;
     at = p->room + p->end;
     p->end += (uint32_t)len;
-    q->bytes += len;
+    add_bytes(q, len);
     return at;
 }
 
@@ -206,7 +212,7 @@ void outq_put(struct outq *q, struct out_pool *pool, const void *bytes, size_t l
         n = p->cap - p->end < len ? p->cap - p->end : len;
         memcpy(p->room + p->end, from, n);
         p->end += (uint32_t)n;
-        q->bytes += n;
+        add_bytes(q, n);
         from += n;
         len -= n;
     }
@@ -230,7 +236,7 @@ static void outq_add_shared(struct outq *q, struct out_pool *pool, enum part_kin
     if (p == NULL)
         return;
     *blob_at(p, p->end) = blob_ref(b);
-    q->bytes += part_bytes(p, p->end).len;
+    add_bytes(q, part_bytes(p, p->end).len);
     p->end += (uint32_t)sizeof b;
 }
 
@@ -249,7 +255,7 @@ void outq_put_part(struct outq *q, struct out_pool *pool, struct blob *b, struct
     blob_ref(b);
     memcpy(p->room + p->end, &piece, sizeof piece);
     p->end += (uint32_t)sizeof piece;
-    q->bytes += bytes.len;
+    add_bytes(q, bytes.len);
 }
 
 void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b)
@@ -275,7 +281,7 @@ void outq_share_counted(struct outq *q, struct out_pool *pool, struct blob *b)
 
 void outq_sent(struct outq *q, struct out_pool *pool, size_t n)
 {
-    q->bytes -= n;
+    add_bytes(q, 0 - n);
     while (n > 0) {
         struct out_part *p = TAILQ_FIRST(&q->parts);
         bool copied = p->kind == PART_COPIED;

@@ -23,8 +23,8 @@ TAILQ_HEAD(out_list, out_part);
 
 struct outq {
     struct out_list parts;
-    size_t bytes; /* not sent yet */
-    bool broken;  /* memory was short, so bytes are missing */
+    size_t bytes : 63; /* not sent yet */
+    bool broken : 1;   /* memory was short, so bytes are missing */
 };
 
 /* The most that outq_reserve() gives. */

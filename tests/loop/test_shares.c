@@ -342,8 +342,8 @@ static void use_up_budget(int fd)
 {
     struct conn *c = loop_conn(&loop, fd);
 
-    c->charged_in = (uint32_t)(loop.server.engine.stats.loop_iterations + 1);
-    c->charged = UINT32_MAX;
+    c->charged_in = (uint16_t)(loop.server.engine.stats.loop_iterations + 1);
+    c->charged = CONN_BUDGET;
 }
 
 /* A deferred request may end the connection that is deferred last. The requests behind it wait for
