@@ -188,7 +188,7 @@ static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_r
 static void give_up_wait(struct conn *c)
 {
     if (c10d_session(c)->waiter != NULL && c10d_session(c)->version == C10D_LEGACY &&
-        (c->backend == NULL || !c->backend->may_repeat))
+        !c->may_repeat)
         c10d_drop_wait(c);
 }
 

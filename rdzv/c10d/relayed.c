@@ -44,7 +44,7 @@ enum relayed relayed_begin_request(struct conn *c, const struct c10d_request *re
      * key of an unbound session binds the session to a store, and this binding is a change, too. */
     if (!engine_takes_changes(c10d_of(c)->engine) &&
         (may_change(req->op) || c10d_session(c)->role == C10D_UNBOUND)) {
-        c->backend->functions->hold(c);
+        conn_hold(c);
         return RELAYED_HELD;
     }
     *changes = engine_changes(c10d_of(c)->engine);

@@ -40,9 +40,6 @@ struct backend_functions {
     /* Before each slice of a request. `changes`: it may change something. `barrier`: the key of a
      * BARRIER; else empty. */
     enum backend_verdict (*begin)(struct conn *c, bool changes, struct slice barrier);
-    /* The journal takes no changes at present, and the request may make one: its input is parked,
-     * and input_unpark() is called when the journal takes changes again. */
-    void (*hold)(struct conn *c);
     /* After the request's last slice, if the connection is open or was dropped in it. */
     void (*done)(struct conn *c, const struct backend_result *result);
     /* The wait of the session is over. False: the client must not be notified now. */
@@ -56,20 +53,17 @@ struct backend_functions {
     struct slice (*hint)(const struct conn *c);
     /* True while a link serves the session, which ends with the link when the daemon stops. */
     bool (*is_attached)(const struct conn *c);
-    /* The connection is closed, and the backend is let go of. */
+    /* The address by which the client has reached the relay. */
+    struct peer (*local)(const struct conn *c);
+    /* The connection is closed. c->session.reason is the reason. */
     void (*closed)(struct conn *c);
+    /* The end of conn_free(): the backend may free the memory of the connection. */
+    void (*freed)(struct conn *c);
 };
 
-/* The first member of what the backend keeps of the connection; it outlives that. */
+/* All connections of one carrier share it; it outlives them. */
 struct conn_backend {
     const struct backend_functions *functions;
-    struct blob
-        *via; /* the name of its last carrier, and a zero byte, for logs; NULL: it has none */
-    const struct topology_label *label; /* what that says of its nodes; NULL: nothing at present */
-    struct peer local;                  /* the address by which the client has reached the relay */
-    bool may_repeat;    /* the next request may be here for the second time, so what the session
-                           waits for stays until begin() has seen it */
-    bool is_dropped;    /* conn_drop() ended it, for */
-    uint8_t why;        /* enum drop_reason */
-    const char *reason; /* why the connection ends; static. NULL: it does not */
+    struct blob *via; /* the carrier's name, and a zero byte, for logs; NULL: it has none */
+    struct topology_label *label; /* what that says of its nodes; NULL: nothing */
 };

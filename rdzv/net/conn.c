@@ -51,6 +51,10 @@ void conn_set_input(struct conn *c, enum conn_input next)
     struct net *n = conn_net(c);
     struct conn_list *list = c->slow ? &n->slow : &n->deferred;
 
+    if (c->is_held && next != INPUT_PARKED) {
+        TAILQ_REMOVE(&n->held, c, deferred);
+        c->is_held = false;
+    }
     if (c->input == next)
         return;
     conn_set_unread(c, false);
@@ -74,6 +78,13 @@ void conn_set_unread(struct conn *c, bool unread)
     else if (!unread && c->unread)
         TAILQ_REMOVE(list, c, deferred);
     c->unread = unread;
+}
+
+void conn_hold(struct conn *c)
+{
+    if (!c->is_held)
+        TAILQ_INSERT_TAIL(&conn_net(c)->held, c, deferred);
+    c->is_held = true;
 }
 
 void conn_set_end(struct conn *c, enum conn_end next)
@@ -143,8 +154,6 @@ void conn_update_stall(struct conn *c, bool moved)
 
 /* --- Beginning and end. --- */
 
-#define RELAYED_SIZE offsetof(struct conn, tls)
-
 static void conn_add(struct conn *c, struct listener *listener, struct engine_space *space,
                      const struct peer *peer)
 {
@@ -184,31 +193,29 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
     return c;
 }
 
-struct conn *conn_new_relayed(struct listener *listener, struct engine_space *space,
-                              const struct peer *peer, struct conn_backend *backend)
+void conn_init_relayed(struct conn *c, struct listener *listener, struct engine_space *space,
+                       const struct peer *peer, struct conn_backend *backend)
 {
-    struct conn *c = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, RELAYED_SIZE);
-
-    if (c == NULL)
-        return NULL;
     c->fd = -1;
     c->backend = backend;
     conn_add(c, listener, space, peer);
-    return c;
 }
 
 bool conn_local(const struct conn *c, struct peer *out)
 {
     if (!conn_is_relayed(c))
         return peer_local(conn_fd(c), out);
-    *out = c->backend->local;
+    *out = c->backend->functions->local(c);
     return !peer_is_unix(out);
 }
 
-static void end_session(struct conn *c)
+/* The first reason that is given is the one. */
+static void end_session(struct conn *c, const char *reason)
 {
     if (c->protocol != NULL && c->protocol->end != NULL)
         c->protocol->end(c);
+    if (c->protocol != NULL && conn_is_relayed(c))
+        c->session.reason = reason;
     c->protocol = NULL;
 }
 
@@ -224,11 +231,11 @@ static void leave_probation(struct conn *c)
             (n->probation_count - at) * sizeof n->probation[0]);
 }
 
-static void close_now(struct conn *c)
+static void close_now(struct conn *c, const char *reason)
 {
     struct net *n = conn_net(c);
 
-    end_session(c);
+    end_session(c, reason);
     end_stall(c);
     if (c->probation != PROBATION_NONE)
         leave_probation(c);
@@ -243,14 +250,6 @@ static void close_now(struct conn *c)
     n->engine->stats.closed++;
     if (conn_is_relayed(c))
         c->backend->functions->closed(c);
-    c->backend = NULL;
-}
-
-/* The first reason that is given is the one. */
-static void conn_note_reason(struct conn *c, const char *reason)
-{
-    if (c->backend != NULL && c->backend->reason == NULL)
-        c->backend->reason = reason;
 }
 
 void conn_close(struct conn *c, const char *reason)
@@ -260,8 +259,7 @@ void conn_close(struct conn *c, const char *reason)
     if (c->protocol != NULL || c->in != NULL)
         log_event(LOG_DEBUG, "closed", log_str("peer", CONN_PEER(c)),
                   log_str("protocol", conn_protocol(c)), log_str("reason", reason));
-    conn_note_reason(c, reason);
-    close_now(c);
+    close_now(c, reason);
 }
 
 static void report_drop(struct conn *c, enum drop_reason why, const char *reason,
@@ -271,11 +269,8 @@ static void report_drop(struct conn *c, enum drop_reason why, const char *reason
                 log_str("protocol", conn_protocol(c)), log_str("space", conn_space(c)->store->name),
                 log_str("reason", reason), log_if(detail.len != 0, log_bytes("detail", detail)));
     conn_net(c)->engine->stats.dropped[why]++;
-    if (c->backend != NULL && c->backend->reason == NULL) {
-        c->backend->is_dropped = true;
-        c->backend->why = (uint8_t)why;
-    }
-    conn_note_reason(c, reason);
+    if (c->protocol != NULL)
+        c->was_dropped = why != DROP_RUN;
 }
 
 void conn_fail(struct conn *c, int error)
@@ -289,7 +284,7 @@ void conn_fail(struct conn *c, int error)
     }
     /* TLS cannot go on after an alert or a record of no use; nothing can be sent any more. */
     report_drop(c, DROP_MALFORMED, "TLS has failed", slice_str(tls_why(c->tls, why)));
-    close_now(c);
+    close_now(c, "TLS has failed");
 }
 
 void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct slice detail)
@@ -300,11 +295,11 @@ void conn_drop(struct conn *c, enum drop_reason why, const char *reason, struct 
         return;
     report_drop(c, why, reason, detail);
     if (!answers) {
-        close_now(c);
+        close_now(c, reason);
         return;
     }
     /* The requests before the refused one have taken effect, so their answers are sent, once. */
-    end_session(c);
+    end_session(c, reason);
     end_stall(c);
     conn_set_end(c, CONN_DROPPING);
     conn_update_events(c);
@@ -375,7 +370,10 @@ void conn_free(struct conn *c)
         close(conn_fd(c));
     }
     listen_conn_gone(c->listener);
-    account_free(ACCOUNT_SESSIONS, c, conn_is_relayed(c) ? RELAYED_SIZE : sizeof *c);
+    if (conn_is_relayed(c))
+        c->backend->functions->freed(c);
+    else
+        account_free(ACCOUNT_SESSIONS, c, sizeof *c);
 }
 
 /* --- Output. --- */

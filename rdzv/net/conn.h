@@ -92,7 +92,8 @@ struct conn {
     union {
         uint8_t bytes[CONN_SESSION_SIZE];
         void *aligned;
-    } session; /* what the protocol keeps of the connection; zero when it begins */
+        const char *reason; /* of a relayed connection, when its protocol has ended: why; static */
+    } session;              /* what the protocol keeps of the connection; zero when it begins */
 
     struct peer peer;
     uint16_t charged_in;   /* the iteration that `charged` is about: its low bits */
@@ -104,6 +105,10 @@ struct conn {
     bool was_push : 1;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
     bool unread : 1;       /* in net->unread */
     bool peer_left : 1;    /* the peer's side has said that it ends: FIN or RST */
+    bool is_held : 1;      /* in net->held, by conn_hold() */
+    bool may_repeat : 1;   /* relayed: the next request may be here for the second time, so the
+                              session's wait stays until backend->begin() has seen it */
+    bool was_dropped : 1;  /* by conn_drop(), not for DROP_RUN */
     int fd;                /* the socket; -1: it has none, and is relayed */
     uint8_t input;         /* enum conn_input */
     uint8_t output;        /* enum conn_output */
@@ -113,17 +118,20 @@ struct conn {
     TAILQ_ENTRY(conn) entry;  /* in net->conns or net->closed */
     TAILQ_ENTRY(conn) queued; /* in net->queued, notified, bulk or uncommitted, as `output` says */
     TAILQ_ENTRY(conn)
-    deferred; /* in net->deferred or slow while INPUT_DEFERRED, or in net->unread */
+    deferred; /* in net->deferred or slow while INPUT_DEFERRED; or in net->unread;
+                 or in net->held */
 
     struct input *in; /* NULL while no received byte is kept, as for all idle peers */
     struct outq out;
     uint64_t watermark; /* the batch that the output depends on, see engine_watermark() */
 
-    /* Of a socket: a relayed connection has no memory for the members from here on. */
+    /* Of a socket: a relayed connection has CONN_RELAYED_SIZE bytes, without these members. */
     SSL *tls;                  /* NULL: it has plain text */
     TAILQ_ENTRY(conn) stalled; /* in net->stalled, if stalled_ms is not 0 */
     uint64_t stalled_ms;       /* owes us bytes, or does not read, since then: engine_lived_ms() */
 };
+
+#define CONN_RELAYED_SIZE offsetof(struct conn, tls)
 
 static inline struct net *conn_net(const struct conn *c)
 {
@@ -155,11 +163,10 @@ static inline bool conn_is_http_alone(const struct conn *c)
  * kernel cannot watch one more: the socket is closed then. */
 struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *peer);
 
-/* Makes a connection without a socket and begins its session with the protocol that the backend
- * names. The listener of the backend counts the connection as its own. NULL when memory is short.
- */
-struct conn *conn_new_relayed(struct listener *listener, struct engine_space *space,
-                              const struct peer *peer, struct conn_backend *backend);
+/* Makes a connection without a socket of CONN_RELAYED_SIZE zero bytes, which stay the backend's.
+ * The listener counts the connection as its own. */
+void conn_init_relayed(struct conn *c, struct listener *listener, struct engine_space *space,
+                       const struct peer *peer, struct conn_backend *backend);
 
 static inline bool conn_is_relayed(const struct conn *c)
 {
@@ -317,6 +324,10 @@ void conn_end_slice(struct conn *c);
 
 /* As if conn_begin_slice() had returned false: the request continues in a later slice. */
 void conn_wait_for_slice(struct conn *c);
+
+/* Of a relayed connection, whose protocol returns PROTOCOL_PARKED then: its request may make a
+ * change, and the journal takes none at present. */
+void conn_hold(struct conn *c);
 
 /* --- For input.h and transport.h. --- */
 

@@ -29,6 +29,7 @@ void net_init(struct net *n, struct event_base *base, struct engine *engine,
     TAILQ_INIT(&n->bulk);
     TAILQ_INIT(&n->uncommitted);
     TAILQ_INIT(&n->deferred);
+    TAILQ_INIT(&n->held);
     TAILQ_INIT(&n->slow);
     TAILQ_INIT(&n->unread);
     n->budget.clock = engine->options.clock;

@@ -64,6 +64,7 @@ struct net {
     struct conn_list slow;     /* their next request is slow */
     struct conn_list unread;   /* TLS has bytes of theirs that the kernel does not know of */
     size_t deferred_count;     /* of both */
+    struct conn_list held;     /* relayed: wait until the journal takes changes again */
     const struct conn *slice_owner; /* runs its slice now, and stood in `slow` before */
     const struct conn *measured;    /* runs a slow request now */
     const struct conn *served;      /* its HTTP request is executed now; NULL: none */

@@ -90,12 +90,20 @@ static void link_welcome(struct relay_link *link, const Rdzv__RelayHello *hello,
               log_u64("frames", version));
 }
 
-static void free_link(struct relay_link *link)
+void relay_link_unref(struct relay_link *link)
+{
+    if (--link->refs > 0)
+        return;
+    blob_unref(link->clients.via);
+    account_free(ACCOUNT_SESSIONS, link->clients.label, sizeof *link->clients.label);
+    account_free(ACCOUNT_SESSIONS, link, sizeof *link);
+}
+
+/* It has no sessions any more; those that it had last may still refer to its name. */
+static void end_link(struct relay_link *link)
 {
     table_fini(&link->channels);
-    blob_unref(link->name);
-    account_free(ACCOUNT_SESSIONS, link->label, sizeof *link->label);
-    account_free(ACCOUNT_SESSIONS, link, sizeof *link);
+    relay_link_unref(link);
 }
 
 /* HTTP follows the WELCOME, so this link becomes an HTTP connection of that space. */
@@ -114,7 +122,7 @@ static void become_http(struct relay_link *link, const Rdzv__RelayHello *hello, 
     c->space = link->space;
     c->backend = NULL;
     all->engine->stats.relay_links--;
-    free_link(link);
+    end_link(link);
 }
 
 /* Answers HELLO, unless this store stands by: refuses the link with a reason, welcomes the relay,
@@ -125,6 +133,7 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
     char version_why[HELLO_WHY_MAX], space_why[HELLO_SPACE_WHY_MAX], name[CONN_VIA_MAX];
     Rdzv__RelayHello *hello = NULL;
     uint32_t version;
+    struct topology_label *label;
     bool has_label;
     const char *why;
 
@@ -133,17 +142,18 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
     if (hello == NULL)
         return "the first frame is not HELLO";
     hello_text(hello->name, "a_relay", name, sizeof name);
-    link->name = blob_new(ACCOUNT_SESSIONS, (struct slice){(uint8_t *)name, strlen(name) + 1});
+    link->clients.via =
+        blob_new(ACCOUNT_SESSIONS, (struct slice){(uint8_t *)name, strlen(name) + 1});
     has_label = hello->domain[0] != '\0' || hello->index != 0;
-    if (has_label)
-        link->label = account_request(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *link->label);
-    if (link->label != NULL) {
-        hello_text(hello->domain, "", link->label->domain, sizeof link->label->domain);
-        link->label->index = hello->index;
+    label = has_label ? account_request(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *label) : NULL;
+    if (label != NULL) {
+        hello_text(hello->domain, "", label->domain, sizeof label->domain);
+        label->index = hello->index;
     }
+    link->clients.label = label;
     link->shares = hello->shares;
     version = hello_version(hello, version_why);
-    if (link->name == NULL || (has_label && link->label == NULL))
+    if (link->clients.via == NULL || (has_label && label == NULL))
         why = "the store has no memory for it, see --memory-limit";
     else
         why = version == 0 ? version_why : link_choose_space(link, hello, space_why);
@@ -162,7 +172,7 @@ static const char *relay_take_hello(struct relay_link *link, struct slice payloa
 static void link_stop_waiting(struct relay_link *link)
 {
     if (link->waits)
-        TAILQ_REMOVE(&link->all->waiting, link, waiting);
+        TAILQ_REMOVE(&link->all->waiting, link, entry);
     link->waits = false;
 }
 
@@ -199,8 +209,8 @@ static enum protocol_result take_on_standby(struct relay_link *link,
         return PROTOCOL_ENDED;
     }
     link->waits = true;
-    link->waits_since_ms = engine_lived_ms(all->engine);
-    TAILQ_INSERT_TAIL(&all->waiting, link, waiting);
+    link->since_ms = engine_lived_ms(all->engine);
+    TAILQ_INSERT_TAIL(&all->waiting, link, entry);
     return PROTOCOL_PARKED;
 }
 
@@ -341,7 +351,7 @@ static enum protocol_result read_frames(struct conn *c, uint8_t *in, size_t len,
 static void free_lost_link(struct relay_link *link)
 {
     TAILQ_REMOVE(&link->all->lost, link, entry);
-    free_link(link);
+    end_link(link);
 }
 
 /* The first session goes, and then the link: false. */
@@ -365,7 +375,7 @@ static void lose_link(struct relay_link *link)
 
     link_restart_leave(link);
     link->peer_left = link->conn->peer_left;
-    link->lost_ms = engine_lived_ms(all->engine);
+    link->since_ms = engine_lived_ms(all->engine);
     link->conn = NULL;
     TAILQ_INSERT_TAIL(&all->lost, link, entry);
     if (!at_once)
@@ -403,7 +413,9 @@ static enum parse_result link_begin(const struct protocol *p, struct conn *c, st
         return PARSE_BAD;
     }
     link->backend.functions = &functions;
+    link->clients.functions = &relay_session_functions;
     link->conn = c;
+    link->refs = 1;
     link->all = all;
     table_init(&link->channels, ACCOUNT_SESSIONS, all->engine->options.seed, NULL);
     TAILQ_INIT(&link->sessions);
@@ -530,8 +542,10 @@ static void give_up_absent(struct relay_links *all, uint64_t now)
 
 bool relay_links_continue(struct relay_links *all)
 {
-    for (size_t i = 0; i < RELEASED_AT_A_TIME && !TAILQ_EMPTY(&all->held); i++)
-        relay_session_release(TAILQ_FIRST(&all->held));
+    struct conn_list *held = &all->net->held;
+
+    for (size_t i = 0; i < RELEASED_AT_A_TIME && !TAILQ_EMPTY(held); i++)
+        conn_set_input(TAILQ_FIRST(held), INPUT_DEFERRED);
     return relay_links_hold_some(all);
 }
 
@@ -558,7 +572,7 @@ void relay_links_tick(struct relay_links *all)
     if (engine_is_cut_off(all->engine))
         all->cut_off_ms = now;
     while ((link = TAILQ_FIRST(&all->waiting)) != NULL &&
-           clock_elapsed_ms(link->waits_since_ms, now) >= RELAY_STANDBY_MS)
+           clock_elapsed_ms(link->since_ms, now) >= RELAY_STANDBY_MS)
         send_on(link, all->stands_by_why);
     link_restart_tick(all->engine);
     give_up_absent(all, now);
@@ -588,7 +602,6 @@ void relay_links_init(struct relay_links *all, const struct config *config, stru
     TAILQ_INIT(&all->waiting);
     TAILQ_INIT(&all->detached);
     TAILQ_INIT(&all->awaited);
-    TAILQ_INIT(&all->held);
     TAILQ_INIT(&all->dropped);
     TAILQ_INIT(&all->lost);
     table_init(&all->sessions, ACCOUNT_SESSIONS, engine->options.seed, NULL);

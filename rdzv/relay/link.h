@@ -55,7 +55,7 @@ bool relay_links_continue(struct relay_links *all);
 
 static inline bool relay_links_hold_some(const struct relay_links *all)
 {
-    return !TAILQ_EMPTY(&all->held);
+    return !TAILQ_EMPTY(&all->net->held);
 }
 
 /* The end of an iteration: detaches some sessions of lost links, and gives up some whose relay

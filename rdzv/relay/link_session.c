@@ -11,9 +11,16 @@
 #include "rdzv/net/input.h"
 #include "store/session/session.h"
 
+#define SESSION_SIZE (offsetof(struct relay_session, conn) + CONN_RELAYED_SIZE)
+
 static struct relay_session *relay_session_of(const struct conn *c)
 {
-    return (struct relay_session *)(void *)c->backend; /* the first member */
+    return (void *)((uintptr_t)c - offsetof(struct relay_session, conn));
+}
+
+static struct relay_links *all_of(const struct relay_session *s)
+{
+    return relay_session_link(s)->all;
 }
 
 /* --- States. --- */
@@ -31,24 +38,24 @@ static int count_crossing(unsigned set, unsigned from, unsigned to)
 
 static void change_lists(struct relay_session *s, unsigned from, unsigned to)
 {
-    struct relay_links *all = s->all;
+    struct relay_links *all = all_of(s);
     struct stats *stats = &all->engine->stats;
     int in_link = count_crossing(IN_LINK, from, to), no_link = count_crossing(NO_LINK, from, to);
     int awaited = count_crossing(1u << RELAYED_AWAITED, from, to),
         dropped = count_crossing(DROPPED, from, to);
 
     if (awaited < 0)
-        TAILQ_REMOVE(&all->awaited, s, returns);
+        TAILQ_REMOVE(&all->awaited, s, waiting);
     if (no_link < 0)
         TAILQ_REMOVE(&all->detached, s, entry);
     if (dropped < 0)
-        TAILQ_REMOVE(&all->dropped, s, returns);
+        TAILQ_REMOVE(&all->dropped, s, waiting);
     if (no_link > 0)
         TAILQ_INSERT_TAIL(&all->detached, s, entry);
     if (awaited > 0)
-        TAILQ_INSERT_TAIL(&all->awaited, s, returns);
+        TAILQ_INSERT_TAIL(&all->awaited, s, waiting);
     if (dropped > 0)
-        TAILQ_INSERT_TAIL(&all->dropped, s, returns);
+        TAILQ_INSERT_TAIL(&all->dropped, s, waiting);
     stats->sessions_attached += (uint64_t)in_link;
     stats->sessions_detached += (uint64_t)no_link;
     all->dropped_count += (size_t)dropped;
@@ -74,24 +81,31 @@ static void session_enter(struct relay_session *s, enum relay_session_state next
 
 static void session_leave_channel(struct relay_session *s)
 {
-    struct relay_link *link = s->link;
+    struct relay_link *link = relay_session_link(s);
 
     TAILQ_REMOVE(&link->sessions, s, entry);
     table_remove(&link->channels, (struct table_node *)&s->by_channel);
     if (link->last == s)
         link->last = NULL;
-    s->link = NULL;
-    s->backend.label = NULL;
+    s->is_in_link = false;
+}
+
+/* The memory stays until neither the session nor its connection needs it. */
+static void session_free_memory(struct relay_session *s)
+{
+    if (s->state != RELAYED_NONE || s->keeps_conn)
+        return;
+    relay_link_unref(relay_session_link(s));
+    account_free(ACCOUNT_SESSIONS, s, SESSION_SIZE);
 }
 
 void relay_session_free(struct relay_session *s)
 {
     session_enter(s, RELAYED_NONE);
-    if (s->link != NULL)
+    if (s->is_in_link)
         session_leave_channel(s);
-    table_remove(&s->all->sessions, (struct table_node *)&s->by_id);
-    blob_unref(s->backend.via);
-    account_free(ACCOUNT_SESSIONS, s, sizeof *s);
+    table_remove(&all_of(s)->sessions, (struct table_node *)&s->by_id);
+    session_free_memory(s);
 }
 
 /* --- Sessions that the store has dropped: it keeps their records until their relays know. --- */
@@ -99,9 +113,9 @@ void relay_session_free(struct relay_session *s)
 /* Frees the session and ends its record, now or as soon as the journal takes that. */
 static void relayed_session_end(struct relay_session *s)
 {
-    struct relay_links *all = s->all;
-    struct engine_space *space = s->key.space;
-    uint64_t id = s->key.id;
+    struct relay_links *all = all_of(s);
+    struct engine_space *space = conn_space(&s->conn);
+    uint64_t id = s->id;
 
     relay_session_free(s);
     if (!engine_session_end(all->engine, space, id))
@@ -111,9 +125,9 @@ static void relayed_session_end(struct relay_session *s)
 /* The connection of the session has been closed. */
 static void relayed_session_end_or_keep(struct relay_session *s)
 {
-    struct relay_links *all = s->all;
-    bool may_be_unheard = s->record != RECORD_NONE && s->state != RELAYED_CLOSING &&
-                          s->backend.is_dropped && s->backend.why != DROP_RUN;
+    struct relay_links *all = all_of(s);
+    bool may_be_unheard =
+        s->record != RECORD_NONE && s->state != RELAYED_CLOSING && s->conn.was_dropped;
 
     if (!may_be_unheard) {
         relayed_session_end(s);
@@ -126,8 +140,8 @@ static void relayed_session_end_or_keep(struct relay_session *s)
 
 void relay_dropped_tick(struct relay_links *all, uint64_t now_ms)
 {
-    TAILQ_EACH_SAFE(struct relay_session, s, &all->dropped, returns) {
-        if (s->link == NULL &&
+    TAILQ_EACH_SAFE(struct relay_session, s, &all->dropped, waiting) {
+        if (!s->is_in_link &&
             clock_elapsed_ms(s->detached_ms, now_ms) >= all->config->session_timeout_ms)
             relayed_session_end(s);
     }
@@ -160,7 +174,7 @@ static void session_put_frame(struct relay_session *s, enum relay_kind kind, uin
                                       .number = number,
                                       .payload = payload};
 
-    relay_link_put(s->link, &frame);
+    relay_link_put(relay_session_link(s), &frame);
 }
 
 /* Of the last frame about that request. */
@@ -174,7 +188,7 @@ static uint8_t known_of(const struct relay_session *s, uint64_t number)
 
 static size_t unnoted_bytes(const struct relay_session *s)
 {
-    return s->conn->out.bytes - s->answers[0].bytes - s->answers[1].bytes;
+    return s->conn.out.bytes - s->answers[0].bytes - s->answers[1].bytes;
 }
 
 /* The bytes queued since the last call answer the last request. A relay that keeps to the protocol
@@ -196,13 +210,14 @@ static void note_answers(struct relay_session *s)
 static void session_put_bytes(struct relay_session *s, struct relay_frame frame)
 {
     struct link_answer *a = &s->answers[0];
-    struct conn *to = s->link->conn;
+    struct relay_link *link = relay_session_link(s);
+    struct conn *to = link->conn;
 
     frame.channel = s->channel;
     frame.payload.len = a->bytes < RELAY_PAYLOAD_MAX ? a->bytes : RELAY_PAYLOAD_MAX;
     frame.flags |= frame.payload.len < a->bytes ? RELAY_MORE : 0;
-    link_put_head(s->link, &frame);
-    outq_move(&to->out, &s->conn->out, &conn_net(to)->pool, frame.payload.len);
+    link_put_head(link, &frame);
+    outq_move(&to->out, &s->conn.out, &conn_net(to)->pool, frame.payload.len);
     a->bytes -= frame.payload.len;
     if (a->bytes == 0) {
         s->answers[0] = s->answers[1];
@@ -214,7 +229,7 @@ static void session_put_bytes(struct relay_session *s, struct relay_frame frame)
 /* The relay learns whose keys the session reads. */
 static void put_reads(struct relay_session *s)
 {
-    uint64_t reads = s->sent_reads ? 0 : c10d_reads(s->conn);
+    uint64_t reads = s->sent_reads || s->conn.protocol == NULL ? 0 : c10d_reads(&s->conn);
 
     if (reads == 0)
         return;
@@ -238,7 +253,7 @@ static void put_answer(struct relay_session *s)
 static void put_opened(struct relay_session *s)
 {
     struct relay_frame frame = {
-        .kind = RELAY_OPENED, .flags = s->opened_flags, .number = s->opened_number};
+        .kind = RELAY_OPENED, .flags = s->opened_flags, .number = s->notified};
 
     session_enter(s, RELAYED_OPEN);
     if (frame.flags & RELAY_ANSWERED)
@@ -258,9 +273,9 @@ static bool is_full(const struct relay_link *link)
 static void set_blocked(struct relay_session *s, bool is_blocked)
 {
     if (s->is_blocked && !is_blocked)
-        TAILQ_REMOVE(&s->link->blocked, s, waiting);
+        TAILQ_REMOVE(&relay_session_link(s)->blocked, s, waiting);
     if (!s->is_blocked && is_blocked)
-        TAILQ_INSERT_TAIL(&s->link->blocked, s, waiting);
+        TAILQ_INSERT_TAIL(&relay_session_link(s)->blocked, s, waiting);
     s->is_blocked = is_blocked;
 }
 
@@ -270,8 +285,8 @@ void relay_link_continue(struct relay_link *link)
 
     if (s == NULL || link->conn == NULL || is_full(link))
         return;
-    if (s->conn->output == OUTPUT_BLOCKED)
-        conn_set_output(s->conn, OUTPUT_QUEUED);
+    if (s->conn.output == OUTPUT_BLOCKED)
+        conn_set_output(&s->conn, OUTPUT_QUEUED);
 }
 
 static void forget_answers(struct relay_session *s)
@@ -287,7 +302,7 @@ static void put_done(struct relay_session *s, uint64_t number)
 
 static void put_next(struct relay_session *s)
 {
-    bool has_answer = s->conn->out.bytes > 0;
+    bool has_answer = s->conn.out.bytes > 0;
     uint64_t number = has_answer ? s->answers[0].number : s->done;
 
     if (s->state == RELAYED_OPENING) {
@@ -308,7 +323,7 @@ static void put_next(struct relay_session *s)
 static int send_session(struct conn *c, size_t)
 {
     struct relay_session *s = relay_session_of(c);
-    struct relay_link *link = s->link;
+    struct relay_link *link = relay_session_link(s);
     size_t sent = 0;
 
     note_answers(s);
@@ -348,7 +363,7 @@ static void set_record(struct relay_session *s, enum relay_session_record next)
 
     assert(legal[s->record] & 1u << next);
     if (s->record == RECORD_MISSING)
-        s->key.space->sessions_missing--;
+        conn_space(&s->conn)->sessions_missing--;
     s->record = (uint8_t)next;
 }
 
@@ -371,12 +386,12 @@ static void reply_stop(struct relay_session *s)
 {
     static const uint8_t stop = C10D_STOP_WAITING;
 
-    conn_put(s->conn, &stop, 1);
+    conn_put(&s->conn, &stop, 1);
 }
 
 static enum backend_verdict refuse_request(struct relay_session *s, const char *why)
 {
-    conn_drop(s->conn, DROP_MALFORMED, why, (struct slice){0});
+    conn_drop(&s->conn, DROP_MALFORMED, why, (struct slice){0});
     return VERDICT_REFUSED;
 }
 
@@ -386,17 +401,17 @@ static enum backend_verdict refuse_request(struct relay_session *s, const char *
 static enum backend_verdict begin_again(struct relay_session *s, uint64_t number,
                                         struct slice barrier)
 {
-    const struct session *record = engine_session_find(s->key.space, s->key.id);
+    const struct session *record = engine_session_find(conn_space(&s->conn), s->id);
     uint64_t last = record == NULL ? 0 : record->number;
 
-    if (number >= last && s->waits == number && c10d_waits(s->conn))
-        return VERDICT_REPEATED;
-    if (number >= last && s->stopped == number) {
-        reply_stop(s);
+    if (number >= last && s->waits == number && (s->has_stopped || c10d_waits(&s->conn))) {
+        if (s->has_stopped)
+            reply_stop(s);
         return VERDICT_REPEATED;
     }
-    c10d_drop_wait(s->conn);
-    s->waits = s->stopped = 0;
+    c10d_drop_wait(&s->conn);
+    s->waits = 0;
+    s->has_stopped = false;
     if (number > last)
         return VERDICT_PROCEED;
     if (number < last || (record->flags & RELAY_ARRIVED) == 0 || barrier.ptr == NULL)
@@ -414,46 +429,24 @@ static enum backend_verdict session_begin_request(struct conn *c, bool changes,
 {
     struct relay_session *s = relay_session_of(c);
     enum backend_verdict verdict = VERDICT_PROCEED;
-    bool is_first = s->backend.may_repeat;
+    bool is_first = c->may_repeat;
     enum store_status status;
 
     note_answers(s);
-    if (s->executed >= s->received)
+    if (s->ahead == 0)
         return refuse_request(s, "two requests in one frame");
-    s->backend.may_repeat = false;
+    c->may_repeat = false;
     if (is_first)
         verdict = begin_again(s, s->executed + 1, barrier);
     if (verdict != VERDICT_PROCEED || !changes)
         return verdict;
     if (c10d_waits(c))
         return refuse_request(s, "a change while its WAIT is open");
-    status = engine_session_prepare(s->all->engine, conn_space(c), s->key.id, barrier);
+    status = engine_session_prepare(all_of(s)->engine, conn_space(c), s->id, barrier);
     if (status == STORE_OK)
         return VERDICT_PROCEED;
     c10d_reject(c, status, barrier);
     return VERDICT_REFUSED;
-}
-
-static void session_hold(struct conn *c)
-{
-    struct relay_session *s = relay_session_of(c);
-
-    if (!s->is_held)
-        TAILQ_INSERT_TAIL(&s->all->held, s, holds);
-    s->is_held = true;
-}
-
-static void stop_holding(struct relay_session *s)
-{
-    if (s->is_held)
-        TAILQ_REMOVE(&s->all->held, s, holds);
-    s->is_held = false;
-}
-
-void relay_session_release(struct relay_session *s)
-{
-    stop_holding(s);
-    input_unpark(s->conn);
 }
 
 /* What the request was answered, for the next who asks. */
@@ -474,9 +467,9 @@ static void session_keep_answer(struct relay_session *s, const struct backend_re
         answer = r->key;
     } else if (len > 0) {
         flags = RELAY_ANSWERED;
-        answer = outq_tail(&s->conn->out, len < SESSION_ANSWER_MAX ? len : SESSION_ANSWER_MAX);
+        answer = outq_tail(&s->conn.out, len < SESSION_ANSWER_MAX ? len : SESSION_ANSWER_MAX);
     }
-    engine_session_done(s->all->engine, conn_space(s->conn), s->key.id, s->executed, flags, answer,
+    engine_session_done(all_of(s)->engine, conn_space(&s->conn), s->id, s->executed, flags, answer,
                         r->popped);
     note_kept(s);
     s->changed = s->executed;
@@ -485,18 +478,18 @@ static void session_keep_answer(struct relay_session *s, const struct backend_re
 static void session_note_done(struct conn *c, const struct backend_result *r)
 {
     struct relay_session *s = relay_session_of(c);
+    bool was_answered = s->has_stopped && s->waits == s->executed + 1; /* and comes again */
 
     s->executed++;
+    s->ahead--;
     if (r->changed)
         session_keep_answer(s, r);
-    if (s->stopped != s->executed)
-        s->stopped = 0;
-    if (!r->waits) {
-        s->waits = 0;
-        s->done = s->executed;
-    } else if (s->waits == 0) {
-        s->waits = s->executed;
+    if (!was_answered && (!r->waits || s->waits == 0 || s->has_stopped)) {
+        s->waits = r->waits ? s->executed : 0;
+        s->has_stopped = false;
     }
+    if (!r->waits)
+        s->done = s->executed;
     conn_note_output(c);
 }
 
@@ -504,18 +497,17 @@ static bool session_wake(struct conn *c)
 {
     struct relay_session *s = relay_session_of(c);
 
-    s->stopped = s->waits;
-    s->waits = 0;
-    if (!relay_session_has_link(s) || s->backend.may_repeat)
+    s->has_stopped = true;
+    if (!relay_session_has_link(s) || c->may_repeat)
         return false; /* the answer goes out when the relay repeats the request */
-    s->done = s->stopped;
+    s->done = s->waits;
     return true;
 }
 
 static enum store_status session_set_store(struct conn *c, uint64_t worker_store)
 {
     struct relay_session *s = relay_session_of(c);
-    enum store_status status = engine_session_bind(s->all->engine, conn_space(c), s->key.id,
+    enum store_status status = engine_session_bind(all_of(s)->engine, conn_space(c), s->id,
                                                    worker_store != 0, worker_store);
 
     if (status == STORE_OK)
@@ -529,14 +521,14 @@ static void session_keep_hint(struct conn *c, struct slice hint)
 {
     struct relay_session *s = relay_session_of(c);
 
-    engine_session_set_hint(s->all->engine, conn_space(c), s->key.id, hint);
+    engine_session_set_hint(all_of(s)->engine, conn_space(c), s->id, hint);
 }
 
 static struct slice session_hint(const struct conn *c)
 {
     const struct relay_session *s = relay_session_of(c);
     const struct session *record =
-        s->record >= RECORD_RESTORED ? engine_session_find(s->key.space, s->key.id) : NULL;
+        s->record >= RECORD_RESTORED ? engine_session_find(conn_space(&s->conn), s->id) : NULL;
 
     return record == NULL || record->hint == NULL ? (struct slice){0} : blob_slice(record->hint);
 }
@@ -546,21 +538,23 @@ static struct slice session_hint(const struct conn *c)
  * request without an answer. Returns NULL, or why the frame is refused. */
 static const char *check_request_number(struct relay_session *s, const struct relay_frame *frame)
 {
-    uint64_t next = s->received + 1; /* 0 if it wraps, which no frame may have */
+    uint64_t next = s->executed + s->ahead + 1; /* 0 if it wraps, which no frame may have */
 
     if (frame->number == 0 || (s->is_partial && frame->number != next))
         return "a frame of another request within a request";
-    if (s->backend.may_repeat && s->received == s->executed && !s->is_partial) {
-        s->received = s->executed = frame->number - 1;
+    if (s->conn.may_repeat && s->ahead == 0 && !s->is_partial) {
+        s->executed = frame->number - 1;
         return NULL;
     }
+    if (s->ahead == UINT32_MAX)
+        return "more requests than a session may have open";
     return frame->number == next ? NULL : "the number of a request is none that may come";
 }
 
 const char *relay_session_feed(struct relay_session *s, const struct relay_frame *frame,
                                uint8_t *payload)
 {
-    struct conn *c = s->conn;
+    struct conn *c = &s->conn;
     const char *wrong;
 
     if (relay_session_was_dropped(s) || c->end != CONN_OPEN)
@@ -572,14 +566,14 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
     }
     s->is_partial = (frame->flags & RELAY_MORE) != 0;
     if (!s->is_partial)
-        s->received++;
+        s->ahead++;
     if (!input_feed(c, payload, frame->payload.len)) { /* a relay of the releases before */
         conn_drop(c, DROP_LIMIT, "more requests than a session may have open", (struct slice){0});
         return NULL;
     }
     if (c->end != CONN_OPEN || !relay_session_has_link(s) || s->is_partial)
         return NULL;
-    if (c->in == NULL ? s->executed != s->received : c->input == INPUT_READY)
+    if (c->in == NULL ? s->ahead != 0 : c->input == INPUT_READY)
         return "a frame that ends within a request";
     return NULL;
 }
@@ -589,7 +583,7 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
 static void stop_sending(struct relay_session *s)
 {
     set_blocked(s, false);
-    relay_link_continue(s->link); /* it may have been the first */
+    relay_link_continue(relay_session_link(s)); /* it may have been the first */
 }
 
 static bool is_attached(const struct conn *c)
@@ -600,49 +594,61 @@ static bool is_attached(const struct conn *c)
 static void session_note_closed(struct conn *c)
 {
     struct relay_session *s = relay_session_of(c);
-    struct relay_links *all = s->all;
+    const struct relay_link *link = relay_session_link(s);
+    const struct relay_links *all = link->all;
 
-    if (relay_session_has_link(s) && s->state != RELAYED_CLOSING && s->link->conn->end == CONN_OPEN)
-        session_put_frame(s, RELAY_ENDED, 0, 0, slice_str(s->backend.reason));
-    if (s->link != NULL)
+    if (relay_session_has_link(s) && s->state != RELAYED_CLOSING && link->conn->end == CONN_OPEN)
+        session_put_frame(s, RELAY_ENDED, 0, 0, slice_str(c->session.reason));
+    if (s->is_in_link)
         stop_sending(s);
-    stop_holding(s);
     stop_missing(s);
-    s->conn = NULL;
     if (all->stopping || all->net->draining)
         relay_session_free(s);
     else
         relayed_session_end_or_keep(s);
 }
 
-static const struct backend_functions functions = {.send = send_session,
-                                                   .begin = session_begin_request,
-                                                   .hold = session_hold,
-                                                   .done = session_note_done,
-                                                   .woken = session_wake,
-                                                   .bound = session_set_store,
-                                                   .keep_hint = session_keep_hint,
-                                                   .hint = session_hint,
-                                                   .is_attached = is_attached,
-                                                   .closed = session_note_closed};
+static void session_note_freed(struct conn *c)
+{
+    struct relay_session *s = relay_session_of(c);
+
+    s->keeps_conn = false;
+    session_free_memory(s);
+}
+
+static struct peer session_local(const struct conn *c)
+{
+    return relay_session_of(c)->local;
+}
+
+const struct backend_functions relay_session_functions = {.send = send_session,
+                                                          .begin = session_begin_request,
+                                                          .done = session_note_done,
+                                                          .woken = session_wake,
+                                                          .bound = session_set_store,
+                                                          .keep_hint = session_keep_hint,
+                                                          .hint = session_hint,
+                                                          .is_attached = is_attached,
+                                                          .local = session_local,
+                                                          .closed = session_note_closed,
+                                                          .freed = session_note_freed};
 
 /* It has left that link. If the relay has closed the link, the relay has perhaps ended. */
-static void list_detached(struct relay_session *s, const struct relay_link *link)
+static void list_detached(struct relay_session *s)
 {
-    struct relay_links *all = s->all;
+    const struct relay_link *link = relay_session_link(s);
     bool is_lost = link->conn == NULL;
 
-    s->detached_ms = is_lost ? link->lost_ms : engine_lived_ms(all->engine);
+    s->detached_ms = is_lost ? link->since_ms : engine_lived_ms(all_of(s)->engine);
     session_enter(s, RELAYED_DETACHED);
-    if (c10d_set_presence(s->conn, C10D_AWAY) && is_lost && link->peer_left)
+    if (c10d_set_presence(&s->conn, C10D_AWAY) && is_lost && link->peer_left)
         session_enter(s, RELAYED_AWAITED);
 }
 
 void relay_session_detach(struct relay_session *s)
 {
-    struct relay_links *all = s->all;
-    const struct relay_link *link = s->link;
-    struct conn *c = s->conn;
+    const struct relay_links *all = all_of(s);
+    struct conn *c = &s->conn;
 
     if (relay_session_was_dropped(s)) {
         session_leave_channel(s);
@@ -654,60 +660,55 @@ void relay_session_detach(struct relay_session *s)
         return;
     }
     note_answers(s);
-    stop_holding(s);
     stop_sending(s);
     session_leave_channel(s);
     c10d_rewind(c);
     conn_forget_bytes(c);
     forget_answers(s);
     s->is_partial = false;
-    list_detached(s, link);
+    list_detached(s);
 }
 
 void relay_session_give_up(struct relay_session *s)
 {
     session_enter(s, RELAYED_DETACHED);
-    c10d_set_presence(s->conn, C10D_GONE);
+    c10d_set_presence(&s->conn, C10D_GONE);
 }
 
 /* What the relay has to know before it sends the rest again. */
 static void prepare_opened(struct relay_session *s)
 {
-    const struct session *record = engine_session_find(s->key.space, s->key.id);
+    const struct session *record = engine_session_find(conn_space(&s->conn), s->id);
 
     if (record != NULL)
         note_kept(s);
     else
         set_record(s, RECORD_NONE);
-    s->opened_number = record == NULL ? 0 : record->number;
     s->opened_flags = record == NULL ? 0 : record->flags | RELAY_KNOWN;
-    s->received = s->executed = s->done = s->notified = s->changed = s->opened_number;
-    conn_note_output(s->conn);
+    s->notified = record == NULL ? 0 : record->number;
+    s->executed = s->done = s->changed = s->notified;
+    s->ahead = 0;
+    conn_note_output(&s->conn);
     if (s->opened_flags & RELAY_ANSWERED) {
-        conn_put(s->conn, record->answer, record->answer_len);
+        conn_put(&s->conn, record->answer, record->answer_len);
         if (record->popped != NULL)
-            conn_share_counted(s->conn, record->popped);
+            conn_share_counted(&s->conn, record->popped);
         note_answers(s);
     }
-}
-
-static void session_set_via(struct relay_session *s, struct relay_link *link)
-{
-    blob_unref(s->backend.via);
-    s->backend.via = blob_ref(link->name);
 }
 
 static void session_attach(struct relay_session *s, struct relay_link *link, uint32_t channel)
 {
     session_enter(s, RELAYED_OPENING);
-    s->link = link;
+    link->refs++;
+    relay_link_unref(relay_session_link(s));
+    s->conn.backend = &link->clients;
+    s->is_in_link = true;
     s->channel = channel;
     s->by_channel.near = TABLE_NEAR(sizeof s->by_channel, sizeof s->channel);
     table_add(&link->channels, (struct table_node *)&s->by_channel);
     TAILQ_INSERT_TAIL(&link->sessions, s, entry);
-    session_set_via(s, link);
-    s->backend.label = link->label;
-    s->backend.may_repeat = true;
+    s->conn.may_repeat = true;
     s->sent_reads = !link->shares;
     prepare_opened(s);
 }
@@ -717,14 +718,16 @@ static void session_attach(struct relay_session *s, struct relay_link *link, uin
 struct relay_session *relay_session_of_id(const struct relay_links *all,
                                           const struct engine_space *space, uint64_t id)
 {
-    const struct {
-        uint64_t id;
-        const struct engine_space *space;
-    } key = {id, space};
-    struct table_node *node =
-        table_find(&all->sessions, (struct slice){(const uint8_t *)&key, sizeof key});
+    const struct table_node *node =
+        table_find(&all->sessions, (struct slice){(const uint8_t *)&id, sizeof id});
 
-    return node == NULL ? NULL : (void *)((uint8_t *)node - offsetof(struct relay_session, by_id));
+    for (; node != NULL; node = table_find_next(&all->sessions, node)) {
+        struct relay_session *s = (void *)((uintptr_t)node - offsetof(struct relay_session, by_id));
+
+        if (conn_space(&s->conn) == space)
+            return s;
+    }
+    return NULL;
 }
 
 struct relay_session *relay_session_find(struct relay_link *link, uint32_t channel)
@@ -770,25 +773,19 @@ static struct peer seen_from_here(const struct relay_link *link, const Rdzv__Rel
 static struct relay_session *session_make(struct relay_link *link, const Rdzv__RelayOpen *open)
 {
     struct relay_links *all = link->all;
-    struct relay_session *s = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *s);
+    struct relay_session *s = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, SESSION_SIZE);
     const struct peer peer = seen_from_here(link, open);
 
     if (s == NULL)
         return NULL;
-    s->backend.functions = &functions;
-    s->conn = conn_new_relayed(link->conn->listener, link->space, &peer, &s->backend);
-    if (s->conn == NULL) {
-        account_free(ACCOUNT_SESSIONS, s, sizeof *s);
-        return NULL;
-    }
-    session_set_via(s, link);
-    s->all = all;
-    s->key.id = open->session;
-    s->key.space = link->space;
-    s->backend.local = peer_from(open->local_host, open->local_port);
-    s->by_id.near = TABLE_NEAR(sizeof s->by_id, sizeof s->key);
+    conn_init_relayed(&s->conn, link->conn->listener, link->space, &peer, &link->clients);
+    link->refs++;
+    s->keeps_conn = true;
+    s->id = open->session;
+    s->local = peer_from(open->local_host, open->local_port);
+    s->by_id.near = TABLE_NEAR(sizeof s->by_id, sizeof s->id);
     table_add(&all->sessions, (struct table_node *)&s->by_id);
-    c10d_begin_relayed(all->c10d, s->conn, (enum c10d_version)open->c10d_version, open->pings);
+    c10d_begin_relayed(all->c10d, &s->conn, (enum c10d_version)open->c10d_version, open->pings);
     return s;
 }
 
@@ -796,15 +793,16 @@ static struct relay_session *session_make(struct relay_link *link, const Rdzv__R
  * record does not name the agent yet. */
 static bool session_restore(struct relay_session *s, bool was_dropped)
 {
-    const struct session *record = engine_session_find(s->key.space, s->key.id);
+    const struct session *record = engine_session_find(conn_space(&s->conn), s->id);
 
     if (record == NULL)
         return true;
     if (!was_dropped)
-        set_record(s, s->key.space->sessions_missing > 0 ? RECORD_MISSING : RECORD_RESTORED);
+        set_record(s,
+                   conn_space(&s->conn)->sessions_missing > 0 ? RECORD_MISSING : RECORD_RESTORED);
     if (record->is_worker)
         stop_missing(s);
-    return c10d_restore(s->conn, record->is_worker ? record->worker_store : 0);
+    return c10d_restore(&s->conn, record->is_worker ? record->worker_store : 0);
 }
 
 /* NULL: there is room for one more session. */
@@ -847,9 +845,9 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const Rdzv__R
 
     /* The OPEN comes late, on a link that the relay has already replaced. That link will end by
      * itself; until then, its further frames name an unknown channel. */
-    if (s != NULL && open->link != 0 && open->link < s->link_number)
+    if (s != NULL && open->link != 0 && open->link < relay_session_link(s)->number)
         return;
-    if (s != NULL && s->link != NULL && !relay_session_was_dropped(s)) {
+    if (s != NULL && s->is_in_link && !relay_session_was_dropped(s)) {
         if (relay_session_has_link(s)) /* the relay has noticed the loss before this store */
             session_put_frame(s, RELAY_ENDED, 0, 0,
                               slice_str("another link has opened the session"));
@@ -862,8 +860,8 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const Rdzv__R
         why = why_no_room(link);
         s = why == NULL ? open_new(link, open, s) : NULL; /* refused: the dropped session stays */
     } else {
-        s->conn->peer = seen_from_here(link, open);
-        s->backend.local = peer_from(open->local_host, open->local_port);
+        s->conn.peer = seen_from_here(link, open);
+        s->local = peer_from(open->local_host, open->local_port);
     }
     if (s == NULL) {
         refusal.payload =
@@ -871,20 +869,20 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const Rdzv__R
         relay_link_put(link, &refusal);
         return;
     }
-    s->link_number = open->link;
+    link->number = open->link;
     session_attach(s, link, channel);
     if (is_new && !session_restore(s, was_dropped)) {
-        conn_drop(s->conn, DROP_NO_MEMORY, "its worker store could not be read at the start",
+        conn_drop(&s->conn, DROP_NO_MEMORY, "its worker store could not be read at the start",
                   (struct slice){0});
         return;
     }
     all->engine->stats.sessions_resumed += open->resumes && s->record != RECORD_NONE;
-    c10d_set_presence(s->conn, C10D_HERE);
+    c10d_set_presence(&s->conn, C10D_HERE);
 }
 
 void relay_session_close(struct relay_session *s)
 {
-    struct conn *c = s->conn;
+    struct conn *c = &s->conn;
 
     if (relay_session_was_dropped(s)) {
         relayed_session_end(s);
@@ -903,9 +901,9 @@ void relay_session_close(struct relay_session *s)
 
 void relay_session_time_out(struct relay_session *s)
 {
-    s->all->engine->stats.sessions_timed_out++;
-    log_limited(LOG_WARN, "session_timeout", log_str("peer", CONN_PEER(s->conn)),
-                log_str("space", conn_space(s->conn)->store->name),
+    all_of(s)->engine->stats.sessions_timed_out++;
+    log_limited(LOG_WARN, "session_timeout", log_str("peer", CONN_PEER(&s->conn)),
+                log_str("space", conn_space(&s->conn)->store->name),
                 log_str("reason", "its relay has not come back for --session-timeout"));
-    conn_close(s->conn, "its relay has not come back for --session-timeout");
+    conn_close(&s->conn, "its relay has not come back for --session-timeout");
 }

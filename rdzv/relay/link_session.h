@@ -52,7 +52,6 @@ struct relay_links {
     struct relay_session_list detached; /* the longest first */
     struct relay_session_list awaited;  /* of those: their relay has closed the link, and may yet be
                                            back within RELAY_RETURN_MS */
-    struct relay_session_list held;     /* wait until the journal takes changes again */
     struct relay_session_list dropped;  /* those are no connections any more: link_session.h */
     size_t dropped_count;
     bool gives_up;               /* more awaited sessions are due */
@@ -79,28 +78,29 @@ static inline void relay_links_restart_sweep(struct relay_links *all)
 
 struct relay_link {
     struct conn_backend backend; /* of its own connection: looks in when that has sent something */
-    struct conn *conn;           /* NULL: it is lost, and in all->lost */
-    TAILQ_ENTRY(relay_link) entry;
+    struct conn_backend clients; /* of its sessions' connections: also of detached sessions, until
+                                    another link opens them. The name and the label are the relay's;
+                                    via NULL: it has not said HELLO yet */
+    struct conn *conn;           /* NULL: it is lost */
+    TAILQ_ENTRY(relay_link) entry; /* in all->waiting while it waits; in all->lost */
     struct relay_links *all;
     struct engine_space *space; /* NULL: the relay has not said HELLO yet */
+    uint64_t number;            /* of this link among the relay's: see struct RelayOpen */
     struct table channels;      /* of struct relay_session */
     struct relay_session_list sessions;
     struct relay_session_list blocked; /* have something to send, and the link is full */
     struct relay_session *last;        /* the session that the last frame was for; NULL: none */
-    TAILQ_ENTRY(relay_link) waiting;   /* in all->waiting while it waits */
+    uint64_t since_ms; /* it waits, or has been lost, since then: engine_lived_ms() */
+    uint32_t refs;     /* by its sessions' connections; 1 more until it has left all->lost */
     bool waits;
-    uint64_t waits_since_ms; /* engine_lived_ms() */
-    struct blob *name;       /* the relay's, and a zero byte; NULL: it has not said HELLO yet */
-    uint64_t lost_ms;        /* engine_lived_ms() */
-    bool peer_left;          /* the relay's side has closed it */
-    bool shares;             /* its relay wants RELAY_READS */
-    struct topology_label *label; /* of its nodes; NULL: the relay says none */
+    bool peer_left;               /* the relay's side has closed it */
+    bool shares;                  /* its relay wants RELAY_READS */
     struct restart_node *restart; /* of a relay with --exit-on-restart; NULL: of none */
 };
 
 static inline const char *relay_link_name(const struct relay_link *link)
 {
-    return (const char *)link->name->bytes;
+    return (const char *)link->clients.via->bytes;
 }
 
 /* Queued bytes, and the request that they answer. */
@@ -128,48 +128,48 @@ enum relay_session_record {
     RECORD_MISSING,  /* from before the start, and nothing has come of the session yet */
 };
 
+/* A session, and the connection of its client. */
 struct relay_session {
-    struct conn_backend backend; /* the first member; may_repeat until a request comes after OPEN */
     struct table_near by_id;
-    struct {
-        uint64_t id;
-        struct engine_space *space;
-    } key;                        /* of by_id */
+    uint64_t id;                  /* of by_id: another space may have the same */
     struct table_near by_channel; /* while it is in a link */
     uint32_t channel;
+    struct peer local;    /* the address by which the client has reached the relay */
     uint8_t state;        /* enum relay_session_state */
     uint8_t record;       /* enum relay_session_record */
-    uint8_t opened_flags; /* of RELAY_OPENED, while RELAYED_OPENING */
+    uint32_t ahead;       /* so many requests have been received that are not executed */
+    uint8_t opened_flags; /* of RELAY_OPENED, whose number is `notified`, while RELAYED_OPENING */
+    bool is_in_link : 1;  /* in link->sessions */
     bool is_partial : 1;  /* the rest of a request comes in the next frame */
-    bool is_held : 1;     /* in all->held */
     bool is_blocked : 1;  /* in link->blocked: it sends when it is the first there */
     bool sent_reads : 1;  /* the relay has got RELAY_READS on this link, or wants none */
-    TAILQ_ENTRY(relay_session) entry;   /* in link->sessions or all->detached */
-    TAILQ_ENTRY(relay_session) waiting; /* in link->blocked */
+    bool has_stopped : 1; /* `waits` has been answered, and was the last request */
+    bool keeps_conn : 1;  /* until conn_free() is done with `conn` */
+    TAILQ_ENTRY(relay_session) entry; /* in link->sessions or all->detached */
+    TAILQ_ENTRY(relay_session)
+    waiting; /* in link->blocked; without a link, in all->awaited; or in
+                all->dropped */
     union {
-        TAILQ_ENTRY(relay_session) holds;   /* in all->held while is_held: then it has a link */
-        TAILQ_ENTRY(relay_session) returns; /* in all->awaited or all->dropped */
+        uint64_t detached_ms; /* without a link: since then; engine_lived_ms() */
+        uint64_t notified;    /* in a link: the value of `done` that the relay has received */
     };
-    struct relay_links *all;
-    struct relay_link *link; /* NULL: it has none */
-    struct conn *conn;       /* NULL: it was dropped */
-    union {
-        uint64_t detached_ms;   /* without a link: since then; engine_lived_ms() */
-        uint64_t opened_number; /* RELAYED_OPENING: the same of RELAY_OPENED as opened_flags */
-    };
-    uint64_t link_number; /* the last link that has opened it; see struct RelayOpen */
 
-    /* Requests, by their numbers. The relay has sent all requests up to `received` since it opened
-     * the session; the store has executed those up to `executed`. */
-    uint64_t received;
+    /* Requests, by their numbers. The store has executed those up to `executed`. The relay has sent
+     * all up to `executed + ahead` since it opened the session. */
     uint64_t executed;
-    uint64_t changed;  /* the last one that changed anything; 0: none */
-    uint64_t done;     /* requests up to this number have been answered */
-    uint64_t notified; /* the value of `done` that the relay has received */
-    uint64_t waits;    /* a WAIT or BARRIER that is open; 0: none */
-    uint64_t stopped;  /* an answered WAIT or BARRIER that was the last request; 0: none */
+    uint64_t changed;              /* the last one that changed anything; 0: none */
+    uint64_t done;                 /* requests up to this number have been answered */
+    uint64_t waits;                /* a WAIT or BARRIER that is open, or has_stopped; 0: none */
     struct link_answer answers[2]; /* what is queued */
+
+    struct conn conn; /* the last member: it has only CONN_RELAYED_SIZE bytes */
 };
+
+/* The link that has opened the session, or had. */
+static inline struct relay_link *relay_session_link(const struct relay_session *s)
+{
+    return (void *)((uint8_t *)s->conn.backend - offsetof(struct relay_link, clients));
+}
 
 /* The store may drop a session by itself, for example because memory is short. Perhaps its last
  * request has just changed a key, and RELAY_ENDED is lost with the link: then the relay would send
@@ -181,14 +181,17 @@ struct relay_session {
  * Beyond RELAY_DROPPED_MAX records, the oldest one ends, too. */
 static inline bool relay_session_was_dropped(const struct relay_session *s)
 {
-    return s->conn == NULL;
+    return s->state == RELAYED_DROPPED;
 }
 
 /* True until its link is lost: frames of it come and go. */
 static inline bool relay_session_has_link(const struct relay_session *s)
 {
-    return s->link != NULL && s->link->conn != NULL;
+    return s->is_in_link && relay_session_link(s)->conn != NULL;
 }
+
+/* What conn_backend has for all of them. */
+extern const struct backend_functions relay_session_functions;
 
 /* Frees everything of it except its record. */
 void relay_session_free(struct relay_session *s);
@@ -213,9 +216,6 @@ void relay_session_close(struct relay_session *s);
 /* Detaches the session, because its link is lost or another link has opened it. */
 void relay_session_detach(struct relay_session *s);
 
-/* Resumes the request that waited for the journal. */
-void relay_session_release(struct relay_session *s);
-
 /* Its relay has not come back: its client is taken for dead. */
 void relay_session_give_up(struct relay_session *s);
 
@@ -225,6 +225,9 @@ void relay_session_time_out(struct relay_session *s);
 /* NULL: none with that id is here. */
 struct relay_session *relay_session_of_id(const struct relay_links *all,
                                           const struct engine_space *space, uint64_t id);
+
+/* Drops a reference; with the last one, the link is freed. */
+void relay_link_unref(struct relay_link *link);
 
 /* Queues a frame of a link without regard to commits; the payload is copied. */
 void relay_link_put(struct relay_link *link, const struct relay_frame *frame);

@@ -198,11 +198,10 @@ static void end_worker_store(struct live_run *run, uint64_t id)
 /* Both clients have come to the same address of the same relay, as a worker does with its agent. */
 static bool same_relay(const struct conn *a, const struct conn *b)
 {
-    const struct conn_backend *x = a->backend, *y = b->backend;
+    const struct peer x = a->backend->functions->local(a), y = b->backend->functions->local(b);
 
-    return x->local.port == y->local.port &&
-           memcmp(x->local.address, y->local.address, sizeof x->local.address) == 0 &&
-           slice_equal(blob_slice(x->via), blob_slice(y->via));
+    return memcmp(&x, &y, sizeof x) == 0 &&
+           slice_equal(blob_slice(a->backend->via), blob_slice(b->backend->via));
 }
 
 static bool has_agent_at_relay(const struct run *run, const struct conn *c)

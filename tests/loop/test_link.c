@@ -237,10 +237,10 @@ static void sessions_that_no_relay_opens_end_bit_by_bit(void **state)
 
 static size_t count_held(void)
 {
-    const struct relay_session *s;
+    const struct conn *c;
     size_t count = 0;
 
-    TAILQ_FOREACH(s, &loop.server.store.links.held, holds)
+    TAILQ_FOREACH(c, &loop.server.net.held, deferred)
         count++;
     return count;
 }

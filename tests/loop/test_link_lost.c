@@ -128,7 +128,7 @@ static void links_are_lost_in_order(void **state)
     lose_slowly(fd);
     hand_lose_link(few);
     LOOP_UNTIL(&loop, stats()->sessions_attached == 0);
-    assert_int_equal(TAILQ_LAST(detached, relay_session_list)->key.id, SESSIONS + 1);
+    assert_int_equal(TAILQ_LAST(detached, relay_session_list)->id, SESSIONS + 1);
     assert_true(TAILQ_EMPTY(&loop.server.store.links.lost));
     close_all();
 }
@@ -138,7 +138,7 @@ static size_t awaited(void)
     const struct relay_session *s;
     size_t count = 0;
 
-    TAILQ_FOREACH(s, &loop.server.store.links.awaited, returns)
+    TAILQ_FOREACH(s, &loop.server.store.links.awaited, waiting)
         count++;
     return count;
 }

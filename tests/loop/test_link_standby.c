@@ -51,8 +51,8 @@ static void wait_that_long(uint64_t ms)
 {
     struct relay_link *link;
 
-    TAILQ_FOREACH(link, &links()->waiting, waiting)
-        link->waits_since_ms -= ms;
+    TAILQ_FOREACH(link, &links()->waiting, entry)
+        link->since_ms -= ms;
     relay_links_tick(links());
 }
 

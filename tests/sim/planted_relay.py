@@ -41,7 +41,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
     Bug("a legacy client hears of a WAIT that it has given up", "rdzv/relay/relay_sessions.c",
         "        give_up_silently(s, s->asked);\n    set_hold(", "        s->asked = s->open = NULL;\n    set_hold("),
     Bug("a store does not end a legacy client's WAIT", "rdzv/c10d/protocol.c",
-        "        (c->backend == NULL || !c->backend->may_repeat))", "        false)"),
+        "        !c->may_repeat)", "        false)"),
     Bug("a relay sends an HTTP request again that changes something", "rdzv/relay/http_pass.c",
         "    return !p->begun && (p->repeatable || p->state != PASS_ANSWERING);", "    return !p->begun;"),
     Bug("a watch goes on with what its client has", "rdzv/relay/http_text.c",

@@ -355,8 +355,8 @@ static size_t sessions_in_links(void)
 
     TAILQ_FOREACH(s, &links->detached, entry)
         count--;
-    TAILQ_FOREACH(s, &links->dropped, returns)
-        count -= s->link == NULL;
+    TAILQ_FOREACH(s, &links->dropped, waiting)
+        count -= !s->is_in_link;
     return count;
 }
 
