@@ -194,7 +194,7 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
 }
 
 void conn_init_relayed(struct conn *c, struct listener *listener, struct engine_space *space,
-                       const struct peer *peer, struct conn_backend *backend)
+                       const struct peer *peer, const struct conn_backend *backend)
 {
     c->fd = -1;
     c->backend = backend;

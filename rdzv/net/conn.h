@@ -85,10 +85,10 @@ void inbuf_free(struct input **in, struct lazy_free *g);
 
 struct conn {
     struct listener *listener;
-    struct engine_space *space;      /* the listener's, unless its protocol has another one */
-    struct conn_backend *backend;    /* NULL: the plain socket */
-    const struct protocol *protocol; /* NULL: fewer bytes have come than it takes to tell, or the
-                                        session has ended */
+    struct engine_space *space;         /* the listener's, unless its protocol has another one */
+    const struct conn_backend *backend; /* NULL: the plain socket */
+    const struct protocol *protocol;    /* NULL: fewer bytes have come than it takes to tell, or the
+                                           session has ended */
     union {
         uint8_t bytes[CONN_SESSION_SIZE];
         void *aligned;
@@ -166,7 +166,7 @@ struct conn *conn_new(struct listener *listener, int fd, const struct sockaddr *
 /* Makes a connection without a socket of CONN_RELAYED_SIZE zero bytes, which stay the backend's.
  * The listener counts the connection as its own. */
 void conn_init_relayed(struct conn *c, struct listener *listener, struct engine_space *space,
-                       const struct peer *peer, struct conn_backend *backend);
+                       const struct peer *peer, const struct conn_backend *backend);
 
 static inline bool conn_is_relayed(const struct conn *c)
 {

@@ -388,7 +388,7 @@ static void lose_link(struct relay_link *link)
 
 static int send_link(struct conn *c, size_t max)
 {
-    struct relay_link *link = (struct relay_link *)(void *)c->backend; /* the first member */
+    struct relay_link *link = link_of(c);
     int err = conn_send(c, max);
 
     if (!TAILQ_EMPTY(&link->blocked) && c->out.bytes <= RELAY_LINK_QUEUE_MAX / 2)
@@ -397,6 +397,9 @@ static int send_link(struct conn *c, size_t max)
 }
 
 static const struct backend_functions functions = {.send = send_link};
+
+/* Of a link's own connection: looks in when that has sent something. */
+static const struct conn_backend own_backend = {.functions = &functions};
 
 static enum parse_result link_begin(const struct protocol *p, struct conn *c, struct slice in,
                                     struct protocol_progress *progress, const char **)
@@ -412,7 +415,6 @@ static enum parse_result link_begin(const struct protocol *p, struct conn *c, st
         CONN_DROP_FOR_MEMORY(c, "a relay");
         return PARSE_BAD;
     }
-    link->backend.functions = &functions;
     link->clients.functions = &relay_session_functions;
     link->conn = c;
     link->refs = 1;
@@ -422,7 +424,7 @@ static enum parse_result link_begin(const struct protocol *p, struct conn *c, st
     TAILQ_INIT(&link->blocked);
     all->engine->stats.relay_links++;
     c->protocol = p;
-    c->backend = &link->backend;
+    c->backend = &own_backend;
     c->session.aligned = link;
     progress->used = RELAY_MAGIC_SIZE;
     return PARSE_DONE;

@@ -77,11 +77,10 @@ static inline void relay_links_restart_sweep(struct relay_links *all)
 }
 
 struct relay_link {
-    struct conn_backend backend; /* of its own connection: looks in when that has sent something */
-    struct conn_backend clients; /* of its sessions' connections: also of detached sessions, until
-                                    another link opens them. The name and the label are the relay's;
-                                    via NULL: it has not said HELLO yet */
-    struct conn *conn;           /* NULL: it is lost */
+    struct conn_backend clients;   /* of its sessions' connections: also of detached sessions, until
+                                      another link opens them. The name and the label are the relay's;
+                                      via NULL: it has not said HELLO yet */
+    struct conn *conn;             /* NULL: it is lost */
     TAILQ_ENTRY(relay_link) entry; /* in all->waiting while it waits; in all->lost */
     struct relay_links *all;
     struct engine_space *space; /* NULL: the relay has not said HELLO yet */
@@ -168,7 +167,7 @@ struct relay_session {
 /* The link that has opened the session, or had. */
 static inline struct relay_link *relay_session_link(const struct relay_session *s)
 {
-    return (void *)((uint8_t *)s->conn.backend - offsetof(struct relay_link, clients));
+    return (void *)((uintptr_t)s->conn.backend - offsetof(struct relay_link, clients));
 }
 
 /* The store may drop a session by itself, for example because memory is short. Perhaps its last
