@@ -62,6 +62,13 @@ void nearest_try_word(struct nearest *n, const char *candidate)
         *n = (struct nearest){.name = n->name, .found = candidate, .distance = 1};
 }
 
+void nearest_try_foreign(struct nearest *n, const char *const (*pairs)[2])
+{
+    for (; (*pairs)[0] != NULL; pairs++)
+        if (strcmp(n->name, (*pairs)[0]) == 0)
+            *n = (struct nearest){.name = n->name, .found = (*pairs)[1], .distance = 0};
+}
+
 const char *nearest_name(const char *name, const char *const *names)
 {
     struct nearest n = nearest_to(name);

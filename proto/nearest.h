@@ -14,5 +14,9 @@ void nearest_try(struct nearest *n, const char *candidate);
 /* The same, and a candidate that begins with the name is near: "stat" of "status". */
 void nearest_try_word(struct nearest *n, const char *candidate);
 
+/* The names that other programs have for a candidate: theirs and ours; NULL ends them. Each is as
+ * near as can be. */
+void nearest_try_foreign(struct nearest *n, const char *const (*pairs)[2]);
+
 /* Of `names`, which end with NULL; NULL when none is near. */
 const char *nearest_name(const char *name, const char *const *names);

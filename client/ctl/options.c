@@ -153,6 +153,13 @@ static bool refuse_unknown(struct parse *p, const char *what, const char *dashes
                  near->found);
 }
 
+/* Of other programs. */
+static const char *const foreign_commands[][2] = {
+    {"list", "runs"},      {"ls", "runs"},        {"jobs", "runs"},   {"nodes", "status"},
+    {"agents", "status"},  {"show", "status"},    {"info", "status"}, {"describe", "status"},
+    {"ping", "health"},    {"del", "delete"},     {"rm", "delete"},   {"put", "set"},
+    {"unhold", "release"}, {"resume", "release"}, {"pause", "hold"},  {NULL, NULL}};
+
 static bool take_command_word(struct parse *p, const char *word)
 {
     struct ctl *ctl = p->ctl;
@@ -162,6 +169,7 @@ static bool take_command_word(struct parse *p, const char *word)
         ctl->command = command_by_name(word);
         for (const struct ctl_command *c = ctl_commands; c->name != NULL; c++)
             nearest_try_word(&near, c->name);
+        nearest_try_foreign(&near, foreign_commands);
         return ctl->command != NULL || refuse_unknown(p, "command", "", &near);
     }
     if (ctl->arg_count == CTL_ARGS_MOST)

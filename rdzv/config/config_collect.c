@@ -17,20 +17,23 @@ const struct option *config_find_option(const char *name)
                 strcmp(o->name, name) == 0);
 }
 
-/* What other programs call a setting: the name there, and ours. */
-static const char *const foreign_names[][2] = {
-    {"port", "listen"}, {"host", "listen"}, {"tls-cert", "cert"}, {"max-memory", "memory-limit"}};
+/* Of other programs; -p comes with its number. */
+static const char *const foreign_names[][2] = {{"port", "listen"},
+                                               {"p", "listen"},
+                                               {"host", "listen"},
+                                               {"tls-cert", "cert"},
+                                               {"max-memory", "memory-limit"},
+                                               {"verbose", "log-level"},
+                                               {NULL, NULL}};
 
 /* The known name that is nearest to a wrong one, or NULL if none is near. A flag that only etcd has
  * is near at distance 1 alone, because --help does not list it. */
 static const char *suggest_name(const char *name)
 {
-    struct nearest near = nearest_to(name);
+    struct nearest near =
+        nearest_to(name[0] == 'p' && byte_is_digit((uint8_t)name[1]) ? "p" : name);
 
-    for (size_t i = 0; i < sizeof foreign_names / sizeof *foreign_names; i++) {
-        if (strcmp(name, foreign_names[i][0]) == 0)
-            return foreign_names[i][1];
-    }
+    nearest_try_foreign(&near, foreign_names);
     for (size_t i = 0; strlen(name) >= 3 && i < config_option_count; i++) {
         bool is_ours = config_options[i].owner != OWNER_ETCD;
 

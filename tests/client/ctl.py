@@ -458,7 +458,7 @@ def an_unreachable_server_is_named():
 
 @case
 def a_wrong_command_line_is_explained():
-    for words, wanted in ((["stats"], "there is no command stats"), ([], "name a command"),
+    for words, wanted in ((["stats"], "there is no command stats"), (["list"], "did you mean runs?"), ([], "name a command"),
                           (["get"], "write `rdzvctl get KEY`"), (["get", "a", "b"], "write `rdzvctl"),
                           (["get", "--watch", "a"], "`get` takes no --watch"),
                           (["--colour", "runs"], "there is no option --colour"),

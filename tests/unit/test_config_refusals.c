@@ -69,6 +69,8 @@ static const struct {
      2,
      "RDZVD_CONFIG: cannot read \"nothing.yaml\": No such file or directory"},
     {{.words = {"--port=1"}}, 2, "--port: no such setting; did you mean --listen?"},
+    {{.words = {"-p29400"}}, 2, "--p29400: no such setting; did you mean --listen?"},
+    {{.words = {"--verbose"}}, 2, "--verbose: no such setting; did you mean --log-level?"},
     {{.words = {"--memory=1GiB"}}, 2, "--memory: no such setting; did you mean --memory-limit?"},
     {{.words = {"--memory-limit=1"}},
      2,
