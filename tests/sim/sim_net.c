@@ -6,6 +6,7 @@
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@
 #define ROOM      8192
 #define EVENT_FD  320
 #define SIGNAL_FD 340 /* on which nothing comes */
+#define EPOLL_FD  360
 
 /* What goes one way. */
 struct way {
@@ -29,6 +31,7 @@ struct way {
 struct end {
     int owner;
     bool open;
+    struct epoll_event watched; /* by the owner's epoll */
 };
 
 struct wire {
@@ -47,6 +50,11 @@ static uint64_t event_count[PROCESSES];
 static bool is_ours(int fd)
 {
     return fd >= FIRST_FD && fd < FIRST_FD + 2 * WIRES;
+}
+
+static bool is_epoll(int fd)
+{
+    return fd >= EPOLL_FD && fd < EPOLL_FD + PROCESSES;
 }
 
 static struct wire *wire_of(int fd)
@@ -105,8 +113,8 @@ static struct wire *new_wire(int owner)
         w->connecting = w->accepted = false;
         w->error = 0;
         w->target = -1;
-        w->ends[0] = (struct end){owner, true};
-        w->ends[1] = (struct end){OUTSIDE, false};
+        w->ends[0] = (struct end){.owner = owner, .open = true};
+        w->ends[1] = (struct end){.owner = OUTSIDE};
         empty(&w->ways[0]);
         empty(&w->ways[1]);
         return w;
@@ -128,6 +136,7 @@ static void end_side(struct wire *w, int side, bool reset)
     struct way *out = &w->ways[side], *in = &w->ways[1 - side];
 
     w->ends[side].open = false;
+    w->ends[side].watched.events = 0;
     if (reset) {
         out->reset = true;
         out->len = out->arrived +
@@ -166,7 +175,7 @@ int __wrap_close(int fd)
         has_event[fd - EVENT_FD] = false;
         return 0;
     }
-    if (fd == SIGNAL_FD)
+    if (fd == SIGNAL_FD || is_epoll(fd))
         return 0;
     if (!is_ours(fd))
         return __real_close(fd);
@@ -263,7 +272,7 @@ static void arrive(struct wire *w)
         w->ways[1].reset = w->ways[1].ended = true;
         return;
     }
-    w->ends[1] = (struct end){w->target, true};
+    w->ends[1] = (struct end){.owner = w->target, .open = true};
 }
 
 static void address_of(const struct wire *w, int side, struct sockaddr *out, socklen_t *len)
@@ -466,13 +475,29 @@ ssize_t net_sim_recv(int fd, void *to, size_t len)
     return n < 0 && errno == EAGAIN ? 0 : -1;
 }
 
+/* For what the process watches it. */
+static uint32_t watched_ready(int fd, int process)
+{
+    const struct end *e = &wire_of(fd)->ends[side_of(fd)];
+    int ready = e->owner == process && e->watched.events != 0 ? net_sim_ready(fd) : 0;
+
+    return e->watched.events &
+           ((ready & EV_READ ? EPOLLIN : 0u) | (ready & EV_WRITE ? EPOLLOUT : 0u));
+}
+
 int net_sim_ready(int fd)
 {
     const struct wire *w;
     const struct way *in, *out;
+    int watched = FIRST_FD;
 
     if (fd == SIGNAL_FD)
         return 0;
+    if (is_epoll(fd)) {
+        while (is_ours(watched) && watched_ready(watched, fd - EPOLL_FD) == 0)
+            watched++;
+        return is_ours(watched) ? EV_READ : 0;
+    }
     if (fd >= EVENT_FD && fd < EVENT_FD + PROCESSES)
         return event_count[fd - EVENT_FD] > 0 ? EV_READ : 0;
     if (fd >= LISTENER_FD && fd < LISTENER_FD + PROCESSES) {
@@ -548,6 +573,50 @@ int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *before)
     (void)set;
     (void)before;
     return 0;
+}
+
+/* --- Sockets in an epoll. --- */
+
+int __wrap_epoll_create1(int flags);
+int __wrap_epoll_create1(int flags)
+{
+    (void)flags;
+    return EPOLL_FD + world_current;
+}
+
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *e);
+int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *e)
+{
+    struct end *end = &wire_of(fd)->ends[side_of(fd)];
+
+    if (!is_ours(fd) || !end->open || end->owner != epoll - EPOLL_FD)
+        world_fail("a process watches a socket %d that is not its own", fd);
+    if ((op == EPOLL_CTL_ADD) != (end->watched.events == 0))
+        world_fail("a process has lost count of whether it watches socket %d", fd);
+    end->watched = *e;
+    if (op == EPOLL_CTL_DEL)
+        end->watched.events = 0;
+    return 0;
+}
+
+/* In any order; and some are left to the next call. */
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout)
+{
+    int n = 0;
+
+    (void)timeout;
+    for (int fd = FIRST_FD; is_ours(fd) && n < count; fd++) {
+        uint32_t ready = watched_ready(fd, epoll - EPOLL_FD);
+        int at = ready == 0 ? 0 : (int)draw((uint64_t)n + 1);
+
+        if (ready == 0 || chance(8))
+            continue;
+        events[n++] = events[at];
+        events[at] = wire_of(fd)->ends[side_of(fd)].watched;
+        events[at].events = ready;
+    }
+    return n;
 }
 
 /* --- What the journal's thread rings. --- */
