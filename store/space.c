@@ -139,32 +139,27 @@ const struct part part_tree = {
 
 static bool can_apply_session(struct space *space, const struct change *change)
 {
+    struct sessions *s = &space->sessions;
+
     switch (change->kind) {
     case CHANGE_SESSION_DONE:
-        return session_can_be_done(&space->sessions, &change->done);
+        return session_can_be_done(s, &change->done);
     case CHANGE_SESSION_BIND:
-        return session_check_bind(&space->sessions, &change->bind) == STORE_OK;
+        return session_check_bind(s, &change->bind) == STORE_OK &&
+               session_hold_memory(s, session_find(s, change->bind.id) == NULL, NULL);
     case CHANGE_SESSION_HINT:
-        return session_can_have_hint(&space->sessions, &change->hint);
+        return session_can_have_hint(s, &change->hint);
     case CHANGE_SESSION_END:
-        return session_find(&space->sessions, change->session) != NULL;
+        return session_find(s, change->session) != NULL;
     default:
         return false;
     }
 }
 
-static size_t memory_for_session(struct space *space, const struct change *change)
+/* can_apply_session() holds the memory of the other changes. */
+static size_t memory_for_session(struct space *, const struct change *change)
 {
-    switch (change->kind) {
-    case CHANGE_SESSION_DONE:
-        return session_memory(&space->sessions, change->done.id);
-    case CHANGE_SESSION_BIND:
-        return session_memory(&space->sessions, change->bind.id);
-    case CHANGE_SESSION_HINT:
-        return reserve_blob_cost(change->hint.bytes.len);
-    default:
-        return 0;
-    }
+    return change->kind == CHANGE_SESSION_HINT ? reserve_blob_cost(change->hint.bytes.len) : 0;
 }
 
 static void apply_session(struct space *space, const struct change *change, struct store_result *)

@@ -28,14 +28,19 @@ static enum store_status change_session(struct engine *e, struct engine_space *s
     return status;
 }
 
-/* Makes room in memory for a new session. */
-static enum store_status prepare_memory(struct engine *e, struct engine_space *space, uint64_t id)
+/* Makes room in memory for a new session, and for its place in a barrier. */
+static enum store_status prepare_memory(struct engine *e, struct engine_space *space, uint64_t id,
+                                        const struct slice *barrier)
 {
     struct sessions *s = &space->store->sessions;
+    size_t need = SESSION_COST + (barrier == NULL ? 0 : awaited_size(*barrier));
 
-    if (s->spare == NULL && session_find(s, id) == NULL)
-        store_make_room(&e->store, ACCOUNT_ORDINARY, SESSION_COST);
-    return session_prepare(s, id);
+    if (barrier == NULL && session_find(s, id) != NULL)
+        return STORE_OK;
+    if (store_make_room(&e->store, ACCOUNT_ORDINARY, need))
+        return session_prepare(s, id, barrier);
+    account.refused++;
+    return STORE_NO_MEMORY;
 }
 
 enum store_status engine_session_prepare(struct engine *e, struct engine_space *space, uint64_t id,
@@ -48,10 +53,7 @@ enum store_status engine_session_prepare(struct engine *e, struct engine_space *
         return STORE_READ_ONLY;
     if (batch != NULL && !batch_keep(batch, size))
         return STORE_NO_MEMORY;
-    /* A BARRIER may take an awaited key, of 8 KiB at most, for itself and for its session. */
-    if (key.len != 0 && !reserve_hold(&e->store.reserve, RESERVE_STANDING))
-        return STORE_NO_MEMORY;
-    return prepare_memory(e, space, id);
+    return prepare_memory(e, space, id, key.ptr == NULL ? NULL : &key);
 }
 
 void engine_session_done(struct engine *e, struct engine_space *space, uint64_t id, uint64_t number,
@@ -91,7 +93,7 @@ enum store_status engine_session_bind(struct engine *e, struct engine_space *spa
         session->worker_store == worker_store)
         return STORE_OK;
     if (status == STORE_OK)
-        status = prepare_memory(e, space, id);
+        status = prepare_memory(e, space, id, NULL);
     if (status == STORE_OK)
         status = change_session(e, space, &c);
     if (status == STORE_OK)

@@ -381,22 +381,18 @@ enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *
 void keymap_cancel(struct keymap *m, struct waiter *w);
 
 /* --- Sessions that stand in a barrier without a client that waits. `w` is memory of theirs with
- * room for one registration, all zeros before the first one. --- */
+ * room for one registration. --- */
 
 struct arrival {
-    void (*passes)(struct arrival *a); /* the barrier is going to open */
+    void (*passes)(struct arrival *a); /* the barrier opens; may free the waiter */
 };
 
-/* Registers it at the barrier, whose key may be absent, in awaited_size() of the reserve. */
-void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a);
+/* Registers it at the barrier, whose key may be absent. *room is awaited_size() bytes of
+ * ACCOUNT_WAITERS for the key; NULL afterwards: the key has taken them. */
+void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a,
+                   void **room);
 
-/* Until the barrier has opened. */
-static inline bool keymap_stands(const struct waiter *w)
-{
-    return w->count != 0;
-}
-
-/* Ends that, if it has begun. */
+/* Ends that, before the barrier opens. */
 void keymap_depart(struct keymap *m, struct waiter *w);
 
 /* The element that the last QUEUE_POP which was decoded has taken, a reference of the caller's;

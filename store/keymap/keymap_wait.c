@@ -59,20 +59,21 @@ struct awaited *keymap_find_awaited(struct keymap *m, struct entry *e)
     return a;
 }
 
-/* Finds it, or makes it, of the reserve if that `must` succeed. `e` is the entry of the key, or
- * NULL. NULL: memory is short. */
+/* Finds it, or makes it, and takes *room for it if `room` is not NULL. `e` is the entry of the key,
+ * or NULL. NULL: there was no room, and memory is short. */
 static struct awaited *awaited_get(struct keymap *m, struct slice key, uint64_t hash,
-                                   struct entry *e, bool must)
+                                   struct entry *e, void **room)
 {
     struct awaited *a = (struct awaited *)table_find_by_hash(&m->awaited, key, hash);
     size_t size = awaited_size(key);
 
     if (a != NULL)
         return a;
-    a = must ? reserve_alloc(m->reserve, ACCOUNT_WAITERS, size)
-             : account_request(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, size);
+    a = room == NULL ? account_request(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, size) : *room;
     if (a == NULL)
         return NULL;
+    if (room != NULL)
+        *room = NULL;
     *a = (struct awaited){.node = {.near = TABLE_NEAR(sizeof *a, key.len)}};
     if (key.len != 0)
         memcpy(a + 1, key.ptr, key.len);
@@ -83,12 +84,12 @@ static struct awaited *awaited_get(struct keymap *m, struct slice key, uint64_t 
     return a;
 }
 
-static struct awaited *awaited_look_up(struct keymap *m, struct slice key, bool must)
+static struct awaited *awaited_look_up(struct keymap *m, struct slice key, void **room)
 {
     uint64_t hash;
     struct entry *e = keymap_look_up(m, key, &hash);
 
-    return awaited_get(m, key, hash, e, must);
+    return awaited_get(m, key, hash, e, room);
 }
 
 /* Frees it if no client waits for the key or watches it. Takes NULL. */
@@ -193,9 +194,8 @@ void keymap_open_barrier(struct keymap *m, struct entry *e)
         next = link->next;
         ring_remove(&a->others, link);
         if (link->waiter->wake.kind == WAKE_ARRIVAL) {
-            arrival->passes(arrival);
             TAILQ_REMOVE(&m->open_waiters, link->waiter, entry);
-            link->waiter->count = 0;
+            arrival->passes(arrival); /* frees the link */
         } else {
             count_link(m, link);
         }
@@ -268,7 +268,7 @@ enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t 
             (*w)->missing = 1; /* it is not over before keymap_wait_end() */
     }
     if (*w != NULL)
-        a = awaited_get(m, key, hash, e, false);
+        a = awaited_get(m, key, hash, e, NULL);
     if (a == NULL)
         return STORE_NO_MEMORY;
     if (!is_registered(*w, a))
@@ -336,7 +336,7 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out)
 {
-    struct awaited *a = awaited_look_up(m, key, false);
+    struct awaited *a = awaited_look_up(m, key, NULL);
     struct waiter *w = a == NULL ? NULL : waiter_new(m, 1, owner);
 
     if (w == NULL) {
@@ -410,21 +410,19 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
 }
 
 /* The caller provides the waiter, and the number of waiting clients stays as it is. */
-void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *arrival)
+void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *arrival,
+                   void **room)
 {
     *w = (struct waiter){.wake = {.kind = WAKE_ARRIVAL, .owner = arrival}, .cap = 1};
     w->barrier = true;
-    waiter_add(w, awaited_look_up(m, key, true));
+    waiter_add(w, awaited_look_up(m, key, room));
     TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
 }
 
 void keymap_depart(struct keymap *m, struct waiter *w)
 {
-    if (w->count == 0)
-        return;
     unlink_wait(m, w, &w->links[0]);
     TAILQ_REMOVE(&m->open_waiters, w, entry);
-    w->count = 0;
 }
 
 void keymap_end_waiters(struct keymap *m)
@@ -448,7 +446,7 @@ enum store_status keymap_watch(struct keymap *m, struct slice key,
 
     if (!quota_may_wait(m->quota, awaited_size(key) + sizeof(struct key_watch)))
         return STORE_FULL;
-    a = awaited_look_up(m, key, false);
+    a = awaited_look_up(m, key, NULL);
     w = a == NULL ? NULL : account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
     if (w == NULL) {
         awaited_release(m, a);

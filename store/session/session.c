@@ -22,7 +22,9 @@ void sessions_fini(struct sessions *s)
     while ((session = TAILQ_FIRST(&s->list)) != NULL)
         session_end(s, session);
     table_fini(&s->table);
-    account_free(ACCOUNT_SESSIONS, s->spare, SESSION_COST);
+    account_free(ACCOUNT_SESSIONS, s->spare.block, s->spare.len);
+    account_free(ACCOUNT_SESSIONS, s->spare_arrival.block, s->spare_arrival.len);
+    account_free(ACCOUNT_WAITERS, s->spare_key.block, s->spare_key.len);
 }
 
 static struct slice key_of(const uint64_t *id)
@@ -35,22 +37,20 @@ struct session *session_find(const struct sessions *s, uint64_t id)
     return (struct session *)table_find(&s->table, key_of(&id)); /* node is the first member */
 }
 
-/* Stands behind the session. */
-static struct waiter *waiter_of(const struct session *session)
-{
-    return (struct waiter *)(uintptr_t)(session + 1);
-}
-
 bool session_passed(const struct session *session)
 {
-    return !keymap_stands(waiter_of(session));
+    return session->flags != RELAY_ARRIVED || session->arrival == NULL;
+}
+
+static struct waiter *waiter_of(struct session_arrival *a)
+{
+    return (struct waiter *)(a + 1);
 }
 
 struct slice session_barrier(const struct session *session)
 {
-    const struct waiter *w = waiter_of(session);
-
-    return keymap_stands(w) ? awaited_key(w->links[0].at) : (struct slice){0};
+    return session_passed(session) ? (struct slice){0}
+                                   : awaited_key(waiter_of(session->arrival)->links[0].at);
 }
 
 /* NULL: there is no such worker store. */
@@ -60,9 +60,9 @@ static struct keymap *keys_numbered(const struct sessions *s, uint64_t worker_st
 }
 
 /* The keys that the session is bound to. */
-static struct keymap *keys_of(const struct session *session)
+static struct keymap *keys_of(const struct sessions *s, const struct session *session)
 {
-    return keys_numbered(session->home, session->worker_store);
+    return keys_numbered(s, session->worker_store);
 }
 
 /* --- One moment, in a snapshot. --- */
@@ -175,52 +175,38 @@ bool session_moment_write(struct session_moment *m, struct batch *out, size_t by
 
 /* --- Memory. --- */
 
-enum store_status session_prepare(struct sessions *s, uint64_t id)
+/* With a length that differs, the old block is freed. */
+static bool spare_hold(struct session_spare *s, enum account_kind kind, size_t len)
 {
-    if (session_find(s, id) != NULL)
-        return STORE_OK;
-    if (!quota_has_room(s->quota, 0, SESSION_COST))
-        return STORE_FULL;
-    if (s->spare == NULL)
-        s->spare = account_request(ACCOUNT_SESSIONS, ACCOUNT_ORDINARY, SESSION_COST);
-    return s->spare != NULL ? STORE_OK : STORE_NO_MEMORY;
+    if (s->block == NULL || s->len != len) {
+        account_free(kind, s->block, s->len);
+        *s = (struct session_spare){account_alloc(kind, len), len};
+    }
+    return s->block != NULL;
 }
 
-size_t session_memory(const struct sessions *s, uint64_t id)
+bool session_hold_memory(struct sessions *s, bool is_new, const struct slice *barrier)
 {
-    return s->spare != NULL || session_find(s, id) != NULL ? 0 : reserve_cost(SESSION_COST);
+    return (!is_new || spare_hold(&s->spare, ACCOUNT_SESSIONS, sizeof(struct session))) &&
+           (barrier == NULL ||
+            (spare_hold(&s->spare_arrival, ACCOUNT_SESSIONS, SESSION_ARRIVAL_SIZE) &&
+             spare_hold(&s->spare_key, ACCOUNT_WAITERS, awaited_size(*barrier))));
+}
+
+enum store_status session_prepare(struct sessions *s, uint64_t id, const struct slice *barrier)
+{
+    bool is_new = session_find(s, id) == NULL;
+
+    if (is_new && !quota_has_room(s->quota, 0, SESSION_COST))
+        return STORE_FULL;
+    return session_hold_memory(s, is_new, barrier) ? STORE_OK : STORE_NO_MEMORY;
 }
 
 /* Before each change of a session. */
-static void session_note_change(struct session *session)
+static void session_note_change(struct sessions *s, struct session *session)
 {
-    if (session->home->moment != NULL)
-        session_moment_keep(session->home->moment, session);
-}
-
-/* The barrier in which it stands opens. */
-static void note_passage(struct arrival *a)
-{
-    session_note_change((struct session *)((char *)a - offsetof(struct session, arrival)));
-}
-
-static struct session *session_new(struct sessions *s, uint64_t id)
-{
-    struct session *session = s->spare;
-
-    s->spare = NULL;
-    if (session == NULL)
-        session = reserve_alloc(s->reserve, ACCOUNT_SESSIONS, SESSION_COST);
-    memset(session, 0, SESSION_COST);
-    session->id = id;
-    session->node.near = TABLE_NEAR(sizeof session->node, sizeof session->id);
-    session->home = s;
-    session->arrival.passes = note_passage;
-    session->snapshot = s->moment == NULL ? 0 : s->moment->snapshot;
-    TAILQ_INSERT_TAIL(&s->list, session, order);
-    table_add(&s->table, (struct table_node *)&session->node);
-    quota_keep(s->quota, &s->bytes, SESSION_COST, 0);
-    return session;
+    if (s->moment != NULL)
+        session_moment_keep(s->moment, session);
 }
 
 /* The session, made if there is none. */
@@ -228,7 +214,50 @@ static struct session *session_get_or_create(struct sessions *s, uint64_t id)
 {
     struct session *session = session_find(s, id);
 
-    return session != NULL ? session : session_new(s, id);
+    if (session != NULL)
+        return session;
+    session = s->spare.block;
+    s->spare.block = NULL;
+    *session = (struct session){.id = id};
+    session->node.near = TABLE_NEAR(sizeof session->node, sizeof session->id);
+    session->snapshot = s->moment == NULL ? 0 : s->moment->snapshot;
+    TAILQ_INSERT_TAIL(&s->list, session, order);
+    table_add(&s->table, (struct table_node *)&session->node);
+    quota_keep(s->quota, &s->bytes, SESSION_COST, 0);
+    return session;
+}
+
+/* --- Barriers. --- */
+
+/* The barrier opens. */
+static void session_pass(struct arrival *arrival)
+{
+    struct session_arrival *a = (struct session_arrival *)arrival;
+
+    session_note_change(a->home, a->session);
+    a->session->arrival = NULL;
+    account_free(ACCOUNT_SESSIONS, a, SESSION_ARRIVAL_SIZE);
+}
+
+/* The session, with RELAY_ARRIVED, stands in the barrier from now on. */
+static void session_arrive(struct sessions *s, struct session *session, struct slice key)
+{
+    struct session_arrival *a = s->spare_arrival.block;
+
+    s->spare_arrival.block = NULL;
+    *a = (struct session_arrival){{session_pass}, s, session};
+    session->arrival = a;
+    keymap_arrive(keys_of(s, session), key, waiter_of(a), &a->arrival, &s->spare_key.block);
+}
+
+/* Leaves the barrier, if it stands in one. */
+static void session_depart(struct sessions *s, struct session *session)
+{
+    if (session_passed(session))
+        return;
+    keymap_depart(keys_of(s, session), waiter_of(session->arrival));
+    account_free(ACCOUNT_SESSIONS, session->arrival, SESSION_ARRIVAL_SIZE);
+    session->arrival = NULL;
 }
 
 /* --- Changes. --- */
@@ -239,10 +268,8 @@ static size_t cost_of(const struct blob *b)
 }
 
 /* `b`, whose reference it takes, replaces the session's element or hint. */
-static void session_replace(struct session *session, struct blob **kept, struct blob *b)
+static void session_replace(struct sessions *s, struct blob **kept, struct blob *b)
 {
-    struct sessions *s = session->home;
-
     quota_keep(s->quota, &s->bytes, cost_of(b), cost_of(*kept));
     blob_leave(*kept, ACCOUNT_ANSWERS);
     *kept = b;
@@ -254,6 +281,7 @@ static void set_answer(struct session *session, struct slice answer)
 {
     assert(answer.len <= SESSION_ANSWER_MAX);
     session->answer_len = (uint8_t)answer.len;
+    session->arrival = NULL;
     if (answer.len != 0)
         memcpy(session->answer, answer.ptr, answer.len);
 }
@@ -267,14 +295,16 @@ static bool are_flags(uint8_t flags, size_t answer_len)
            answer_len <= SESSION_ANSWER_MAX;
 }
 
-bool session_can_be_done(const struct sessions *s, const struct session_done *c)
+bool session_can_be_done(struct sessions *s, const struct session_done *c)
 {
     const struct session *session = session_find(s, c->id);
-    const struct keymap *keys = session == NULL ? s->keys : keys_of(session);
+    const struct keymap *keys = session == NULL ? s->keys : keys_of(s, session);
+    bool arrived = c->flags == RELAY_ARRIVED;
 
-    if (c->number <= (session == NULL ? 0 : session->number))
+    if (c->number <= (session == NULL ? 0 : session->number) ||
+        !session_hold_memory(s, session == NULL, arrived ? &c->answer : NULL))
         return false;
-    if (c->flags == RELAY_ARRIVED)
+    if (arrived)
         return !c->popped;
     return are_flags(c->flags, c->answer.len) &&
            (!c->popped || (c->answer.len != 0 && (c->blob != NULL || keys->popped != NULL)));
@@ -283,12 +313,12 @@ bool session_can_be_done(const struct sessions *s, const struct session_done *c)
 void session_do(struct sessions *s, const struct session_done *c)
 {
     struct session *session = session_get_or_create(s, c->id);
-    struct keymap *keys = keys_of(session);
+    struct keymap *keys = keys_of(s, session);
     bool arrived = c->flags == RELAY_ARRIVED;
 
-    session_note_change(session);
-    keymap_depart(keys, waiter_of(session));
-    session_replace(session, &session->popped,
+    session_note_change(s, session);
+    session_depart(s, session);
+    session_replace(s, &session->popped,
                     !c->popped        ? NULL
                     : c->blob != NULL ? blob_ref(c->blob)
                                       : keymap_take_popped(keys));
@@ -296,16 +326,15 @@ void session_do(struct sessions *s, const struct session_done *c)
     session->number = c->number;
     session->flags = c->flags;
     if (arrived && keymap_get(keys, c->answer) != NULL)
-        keymap_arrive(keys, c->answer, waiter_of(session), &session->arrival);
+        session_arrive(s, session, c->answer);
 }
 
 /* One session more or less uses a worker store. */
-static void count_use(const struct session *session, bool more)
+static void count_use(const struct sessions *s, const struct session *session, bool more)
 {
-    struct worker_store *store =
-        session->worker_store == 0
-            ? NULL
-            : worker_stores_find(session->home->worker_stores, session->worker_store);
+    struct worker_store *store = session->worker_store == 0
+                                     ? NULL
+                                     : worker_stores_find(s->worker_stores, session->worker_store);
 
     if (store != NULL)
         store->sessions += more ? 1 : UINT64_MAX;
@@ -326,11 +355,11 @@ void session_bind(struct sessions *s, const struct session_bind *c)
 {
     struct session *session = session_get_or_create(s, c->id);
 
-    session_note_change(session);
-    count_use(session, false);
+    session_note_change(s, session);
+    count_use(s, session, false);
     session->is_worker = c->is_worker;
     session->worker_store = c->worker_store;
-    count_use(session, true);
+    count_use(s, session, true);
 }
 
 bool session_can_have_hint(const struct sessions *s, const struct session_hint *c)
@@ -356,8 +385,8 @@ void session_set_hint(struct sessions *s, const struct session_hint *c)
 {
     struct session *session = session_find(s, c->id);
 
-    session_note_change(session);
-    session_replace(session, &session->hint, hint_blob(s, c->bytes));
+    session_note_change(s, session);
+    session_replace(s, &session->hint, hint_blob(s, c->bytes));
 }
 
 void session_end(struct sessions *s, struct session *session)
@@ -367,14 +396,14 @@ void session_end(struct sessions *s, struct session *session)
         if (s->moment->next == session)
             s->moment->next = TAILQ_NEXT(session, order);
     }
-    keymap_depart(keys_of(session), waiter_of(session));
-    session_replace(session, &session->popped, NULL);
-    session_replace(session, &session->hint, NULL);
-    count_use(session, false);
+    session_depart(s, session);
+    session_replace(s, &session->popped, NULL);
+    session_replace(s, &session->hint, NULL);
+    count_use(s, session, false);
     quota_keep(s->quota, &s->bytes, 0, SESSION_COST);
     TAILQ_REMOVE(&s->list, session, order);
     table_remove(&s->table, (struct table_node *)&session->node);
-    account_free(ACCOUNT_SESSIONS, session, SESSION_COST);
+    account_free(ACCOUNT_SESSIONS, session, sizeof *session);
 }
 
 /* --- Snapshots. --- */
@@ -387,16 +416,15 @@ bool session_load(struct sessions *s, const struct session_state *state)
 
     if (session_find(s, state->id) != NULL || session_check_bind(s, &bind) != STORE_OK ||
         (arrived ? state->answer.len != 0 : !are_flags(state->flags, state->answer.len)) ||
-        state->hint.len > SESSION_HINT_MAX ||
-        !reserve_hold(s->reserve,
-                      session_memory(s, state->id) + reserve_blob_cost(state->hint.len)))
+        state->hint.len > SESSION_HINT_MAX || !session_hold_memory(s, true, NULL) ||
+        !reserve_hold(s->reserve, reserve_blob_cost(state->hint.len)))
         return false;
     session_bind(s, &bind);
     session = session_find(s, state->id);
     session->number = state->number;
     session->flags = state->flags;
     set_answer(session, state->answer);
-    session_replace(session, &session->hint, hint_blob(s, state->hint));
+    session_replace(s, &session->hint, hint_blob(s, state->hint));
     reserve_settle(s->reserve);
     return true;
 }
@@ -410,13 +438,13 @@ bool session_load_held(struct sessions *s, const struct key_put *held)
         return false;
     arrived = session->flags == RELAY_ARRIVED;
     if ((!arrived && session->answer_len == 0) ||
-        !reserve_hold(s->reserve, arrived ? reserve_cost(awaited_size(held->value))
-                                          : reserve_blob_cost(held->value.len)))
+        !(arrived ? session_hold_memory(s, false, &held->value)
+                  : reserve_hold(s->reserve, reserve_blob_cost(held->value.len))))
         return false;
     if (arrived)
-        keymap_arrive(keys_of(session), held->value, waiter_of(session), &session->arrival);
+        session_arrive(s, session, held->value);
     else
-        session_replace(session, &session->popped,
+        session_replace(s, &session->popped,
                         reserve_blob(s->reserve, ACCOUNT_SESSIONS, held->value));
     reserve_settle(s->reserve);
     return true;

@@ -24,9 +24,10 @@
  * Barriers. A BARRIER that has to wait is SESSION_DONE with RELAY_ARRIVED and the key: it is
  * counted now. From then on the session stands in the barrier like a waiting client, and
  * BARRIER_OPEN releases both; session_passed() says whether it has, even if the key has been
- * deleted or counted up again since. A repeated BARRIER is not counted again. It passes if the
- * barrier has opened since it was counted; else it waits for that. A barrier belongs to the keys
- * that its session is bound to.
+ * deleted or counted up again since. Its place there is a block of its own, which
+ * session_prepare() allocates, and which goes when the barrier opens: most sessions have none. A
+ * repeated BARRIER is not counted again. It passes if the barrier has opened since it was counted;
+ * else it waits for that. A barrier belongs to the keys that its session is bound to.
  *
  * Sessions stay when their space is reset or forgets its keys, because their clients are still
  * connected and have received their answers. Sessions in a barrier keep waiting, as clients do. A
@@ -51,35 +52,53 @@ struct cow_buffer;
 struct worker_stores;
 
 /* The longest answer that a session keeps: a number. The element of a queue does not count. */
-#define SESSION_ANSWER_MAX 16u
+#define SESSION_ANSWER_MAX 8u
 #define SESSION_HINT_MAX   1280u
+
+/* A session's place in a barrier; its waiter, with one registration, follows in the same block. */
+struct session_arrival {
+    struct arrival arrival; /* the first member */
+    struct sessions *home;
+    struct session *session;
+};
+
+#define SESSION_ARRIVAL_SIZE \
+    (sizeof(struct session_arrival) + sizeof(struct waiter) + sizeof(struct wait_link))
 
 struct session {
     struct table_near node; /* the id */
     uint64_t id;            /* the relay's; its bytes are the key */
     TAILQ_ENTRY(session) order;
-    struct sessions *home;
-    struct arrival arrival; /* at the barrier in which it stands */
-    uint64_t number;        /* the last request that has changed anything; 0: none */
-    uint64_t worker_store;  /* whose keys it uses; 0: the space's own */
-    struct blob *popped;    /* the answer ends with it: its length in eight bytes, and the bytes */
-    struct blob *hint;      /* NULL: none */
-    uint32_t snapshot;      /* the number of the latest snapshot that has this session */
-    uint8_t flags;          /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED: what became of it */
+    uint64_t number;       /* the last request that has changed anything; 0: none */
+    uint64_t worker_store; /* whose keys it uses; 0: the space's own */
+    struct blob *popped;   /* the answer ends with it: its length in eight bytes, and the bytes */
+    struct blob *hint;     /* NULL: none */
+    union {
+        uint8_t answer[SESSION_ANSWER_MAX];
+        struct session_arrival *arrival; /* with RELAY_ARRIVED; NULL: the barrier has opened */
+    };
+    uint32_t snapshot; /* the number of the latest snapshot that has this session */
+    uint8_t flags;     /* RELAY_ANSWERED, RELAY_TOOK, RELAY_ARRIVED: what became of it */
     bool is_worker;
     uint8_t answer_len;
-    uint8_t answer[SESSION_ANSWER_MAX];
 };
+
+_Static_assert(sizeof(struct session) == 88,
+               "each client of a relay has one: 96 bytes of malloc()");
 
 TAILQ_HEAD(session_list, session);
 
 /* Those of one space. */
 struct sessions {
     struct table table;
-    struct session_list list;      /* in no order that means anything */
-    struct session *spare;         /* memory for the next one; NULL: none, see session_prepare() */
-    struct session_moment *moment; /* a snapshot is being written; NULL: none */
-    struct keymap *keys;           /* the space's own keys; `worker_stores` are its other ones */
+    struct session_list list; /* in no order that means anything */
+    struct session_spare {
+        void *block; /* NULL: none */
+        size_t len;
+    } spare, spare_arrival, spare_key; /* for the next session, the next place in a barrier, and the
+                                          barrier's key; see session_hold_memory() */
+    struct session_moment *moment;     /* a snapshot is being written; NULL: none */
+    struct keymap *keys; /* the space's own keys; `worker_stores` are its other ones */
     struct worker_stores *worker_stores;
     struct reserve *reserve;
     struct quota *quota; /* of the space */
@@ -102,23 +121,25 @@ bool session_passed(const struct session *session);
 /* The key of the session's barrier; empty: none. */
 struct slice session_barrier(const struct session *session);
 
-/* Called before a request that may change something: reserves the memory for its SESSION_DONE, and
- * checks that the space has room for one more session. STORE_NO_MEMORY, STORE_FULL. */
-enum store_status session_prepare(struct sessions *s, uint64_t id);
+/* Called before a request that may change something: session_hold_memory(), if the space has room
+ * for one more session. STORE_NO_MEMORY, STORE_FULL. */
+enum store_status session_prepare(struct sessions *s, uint64_t id, const struct slice *barrier);
 
 /* Before a SESSION_HINT: false if the space has no room for it, or the session is unknown. */
 bool session_hint_fits(const struct sessions *s, const struct session_hint *c);
 
 /* --- Changes; for space.c and snapshot.c only. --- */
 
-/* What each costs by itself. */
-#define SESSION_COST (sizeof(struct session) + sizeof(struct waiter) + sizeof(struct wait_link))
+/* What each counts for by itself. Its place in a barrier counts from the beginning, so that an
+ * arrival cannot exceed the limit of the space. */
+#define SESSION_COST (sizeof(struct session) + SESSION_ARRIVAL_SIZE)
 
-/* What a change takes of the reserve at most if it is about this session. */
-size_t session_memory(const struct sessions *s, uint64_t id);
+/* Allocates all that the next change of a session takes. `barrier`: the key of a barrier in which
+ * it may have to wait; NULL: none. False: malloc() has no memory. */
+bool session_hold_memory(struct sessions *s, bool is_new, const struct slice *barrier);
 
-/* True when the request may be the next one that has changed something. */
-bool session_can_be_done(const struct sessions *s, const struct session_done *c);
+/* True when the request may be the next one that has changed something; holds its memory. */
+bool session_can_be_done(struct sessions *s, const struct session_done *c);
 void session_do(struct sessions *s, const struct session_done *c);
 
 /* STORE_ABSENT, STORE_IN_USE: see engine_session_bind(). */

@@ -208,8 +208,7 @@ static bool request(uint64_t id, uint64_t number, const struct command *c)
     }
     if (c->kind == COMMAND_QUEUE_POP)
         popped = result.value;
-    refusal.all =
-        flags != RELAY_ARRIVED; /* nothing is asked for any more, or little of the reserve */
+    refusal.all = true; /* nothing is asked for any more */
     engine_session_done(&engine, space, id, number, flags, answer, popped);
     refusal.all = false;
     blob_unref(popped);
@@ -513,6 +512,31 @@ static void a_session_leaves_its_barrier(void **state)
     }
 }
 
+/* The place of a session in a barrier takes memory until the barrier opens or the session leaves.
+ */
+static void a_place_in_a_barrier_is_freed_with_it(void **state)
+{
+    const struct command add = {.kind = COMMAND_KEY_ADD, .key = slice_str("n"), .number = 1},
+                         barrier = {.kind = COMMAND_BARRIER, .key = slice_str("b"), .number = 3};
+    size_t place = account_cost(SESSION_ARRIVAL_SIZE), empty, waiters;
+
+    (void)state;
+    begin();
+    for (uint64_t id = 1; id <= 4; id++)
+        assert_true(request(id, 1, id == 4 ? &barrier : &add));
+    waiters = account.bytes[ACCOUNT_WAITERS];
+    empty = account.bytes[ACCOUNT_SESSIONS] - place;
+    assert_true(request(1, 2, &barrier));
+    assert_int_equal(account.bytes[ACCOUNT_SESSIONS], empty + 2 * place);
+    assert_true(request(1, 3, &add)); /* leaves */
+    assert_int_equal(account.bytes[ACCOUNT_SESSIONS], empty + place);
+    assert_true(request(2, 2, &barrier)); /* opens it, and its own spare block stays */
+    assert_true(session_passed(state_of(4)) && session_barrier(state_of(4)).len == 0);
+    assert_int_equal(account.bytes[ACCOUNT_SESSIONS], empty + place);
+    assert_in_range(account.bytes[ACCOUNT_WAITERS], 0, waiters);
+    end();
+}
+
 /* Clients and sessions wait in the same barrier. The barrier wakes the clients in their order, and
  * does not count sessions as clients. */
 static void clients_wait_beside_sessions(void **state)
@@ -784,6 +808,7 @@ int main(void)
         cmocka_unit_test(an_element_is_written_once),
         cmocka_unit_test(a_barrier_counts_a_session_once_and_lets_it_through),
         cmocka_unit_test(a_session_leaves_its_barrier),
+        cmocka_unit_test(a_place_in_a_barrier_is_freed_with_it),
         cmocka_unit_test(clients_wait_beside_sessions),
         cmocka_unit_test(a_worker_store_stays_while_a_session_is_bound_to_it),
         cmocka_unit_test(who_stands_in_a_barrier_is_bound_to_its_keys),
