@@ -201,6 +201,7 @@ REQUESTS = {
     "link_many_set": ([modern.multi_set(*MANY)], link(modern.multi_set(*[(k, b"new") for k, _ in MANY]),
                                                modern.queue_len(b"q"))),
     "link_wait": ([], link(modern.wait(b"a", b"b")) + frames.request(modern.cancel_wait(), CHANNEL, 2)),
+    "link_barrier": ([], link(modern.barrier(b"b" * 3000, 2)) + frames.request(modern.cancel_wait(), CHANNEL, 2)),
     "link_agent_joins": ([swap(b"", CREATED)], link(swap(CREATED, JOINED))),
     "http_put": ([], http("PUT", "/v2/keys/a/b/c?value=v")),
     "http_put_form": ([], http("PUT", "/v2/keys/a", b"value=" + BIG)),
