@@ -8,9 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Borrowed bytes. The function that makes one says how long they live. ptr may be NULL when len is
- * 0.
- */
+/* Borrowed bytes. The function that makes one says how long they live. len 0: ptr may be NULL. */
 struct slice {
     const uint8_t *ptr;
     size_t len;

@@ -51,7 +51,5 @@ bool etcd_parse_request(enum http_method method, struct slice form, struct slice
 /* True when a request has a form: a PUT or POST with the Content-Type of forms. */
 bool etcd_has_form(enum http_method method, struct slice content_type);
 
-/* The longest value of a key. etcd v3 has about the same limit (1.5 MiB for a request), v2 has
- * none.
- */
+/* The longest value of a key. etcd v3 has about the same limit (1.5 MiB for a request), v2 none. */
 #define ETCD_VALUE_MAX (1u << 20)

@@ -1,7 +1,6 @@
 /* HTTP/1.x answers, as a relay reads those of a store: the head, and how long the body is. It is
  * strict: whatever two readers could take for different things is refused, since what follows would
- * be taken for the next answer. No I/O, no allocation: every slice points into the caller's input.
- */
+ * be taken for the next answer. No I/O, no allocation: all slices point into the caller's input. */
 #pragma once
 
 #include "proto/http.h"

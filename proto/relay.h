@@ -43,8 +43,7 @@
 #define RELAY_HEAD_SIZE 20u
 
 /* A longer payload comes in several frames, all but the last with RELAY_MORE. So a long payload
- * does not delay the frames of other sessions, and the receiver's buffer has room for each frame.
- */
+ * does not delay frames of other sessions, and the receiver's buffer has room for each frame. */
 #define RELAY_PAYLOAD_MAX (64u << 10)
 
 /* HELLO and OPEN have only names and numbers: a longer payload is refused undecoded. */

@@ -134,8 +134,7 @@ static enum intent_kind kind_of(const struct intent *in)
                : INTENT_UNKNOWN;
 }
 
-/* An agent stays the node that it is. An agent whose node is not known yet shows its node by its
- * heartbeat. */
+/* An agent stays its node. An agent whose node is not known yet shows it by its heartbeat. */
 static bool find_own(const struct torch_node *known, struct intent *in)
 {
     const struct torch_node *own = known != NULL ? torch_state_find(&in->to, known) : NULL;

@@ -7,12 +7,10 @@
 
 #define TORCH_RUN_PREFIX "/torch.rendezvous." /* R follows */
 
-/* The text that torch's first compare-and-set puts into the key of a run: no node has joined yet.
- */
+/* The text that torch's first compare-and-set puts into the key of a run: no node has joined. */
 #define TORCH_RUN_SENTINEL "Y2FuaW1hZGFt"
 
-/* The names of keys of a round, or their begin. Torch 2.3 and before: role_info0, role_info0.FIN.
- */
+/* The names of keys of a round, or their begin. Up to torch 2.3: role_info0, role_info0.FIN. */
 #define TORCH_ROLE_KEYS  "torchelastic/role_info"
 #define TORCH_RANKS_KEYS "torchelastic/assigned_ranks/"
 #define TORCH_EXIT_KEYS  "torchelastic/agent/terminal_state" /* of the exit barrier */

@@ -99,8 +99,7 @@ struct torch_front {
     struct slice pickle;
     const uint8_t *text;
     struct torch_numbers numbers;
-    struct pickle_ref memo[TORCH_FRONT_MEMO]; /* up to the first participant; others are not
-                                                 referred to */
+    struct pickle_ref memo[TORCH_FRONT_MEMO]; /* up to the first participant */
 };
 
 /* The bytes around the header of the frame that is open at the mark, and the last ones, which

@@ -78,8 +78,8 @@ static void put_class(struct writing *w, enum torch_class which)
 
 static void note_end(struct writing *w, enum field field)
 {
-    if (w->ends != NULL)
-        w->ends[field] = (uint32_t)w->pickle.out.len;
+    if (w->ends != NULL) /* a string has MEMOIZE behind it */
+        w->ends[field] = (uint32_t)w->pickle.out.len - (field == FIELD_ADDR);
 }
 
 /* An object without its attributes; returns its number. */
@@ -364,24 +364,35 @@ bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
 
 /* --- Stencils. --- */
 
+static void patch(struct torch_stencil *t, enum field field, const uint8_t *bytes, size_t len)
+{
+    base64_patch(t->text, t->ends[field] - len, (struct slice){bytes, len});
+}
+
 /* False: the number takes more bytes than the last one, or fewer. */
 static bool patch_int(struct torch_stencil *t, enum field field, int64_t was, int64_t is)
 {
     uint8_t last[PICKLE_INT_MAX], bytes[PICKLE_INT_MAX];
     size_t len = (size_t)(pickle_encode_int(bytes, is) - bytes);
 
-    if (pickle_encode_int(last, was) != last + len)
-        return false;
     if (is != was)
-        base64_patch(t->text, t->ends[field] - len, (struct slice){bytes, len});
-    return true;
+        patch(t, field, bytes, len);
+    return is == was || pickle_encode_int(last, was) == last + len;
 }
 
-/* False: the text must be written anew. A string has MEMOIZE behind it. */
-static bool patch(struct torch_stencil *t, const struct torch_node *node)
+static void patch_time(struct torch_stencil *t, int64_t us)
+{
+    uint8_t time[TORCH_TIME_SIZE];
+
+    torch_time_write(us, time);
+    patch(t, FIELD_TIME, time, sizeof time);
+    t->node.heartbeat_us = us;
+}
+
+/* False: the text must be written anew. */
+static bool patch_node(struct torch_stencil *t, const struct torch_node *node)
 {
     const struct torch_node *was = &t->node;
-    uint8_t time[TORCH_TIME_SIZE];
 
     for (enum torch_list list = 0; list < TORCH_LISTS; list++) {
         if (is_in_list(node, list) != is_in_list(was, list))
@@ -392,23 +403,34 @@ static bool patch(struct torch_stencil *t, const struct torch_node *node)
         !patch_int(t, FIELD_LOCAL_ID, was->local_id, node->local_id) ||
         (node->participant && !patch_int(t, FIELD_RANK, was->rank, node->rank)))
         return false;
-    base64_patch(t->text, t->ends[FIELD_ADDR] - 1 - node->addr.len, node->addr);
-    if (node->has_heartbeat) {
-        torch_time_write(node->heartbeat_us, time);
-        base64_patch(t->text, t->ends[FIELD_TIME] - sizeof time, (struct slice){time, sizeof time});
-    }
+    patch(t, FIELD_ADDR, node->addr.ptr, node->addr.len);
+    if (node->has_heartbeat)
+        patch_time(t, node->heartbeat_us);
     return true;
 }
 
 bool torch_stencil_write(struct torch_stencil *t, const struct torch_state *s, bool same)
 {
-    if (t->text == NULL || !same || !patch(t, s->nodes)) {
+    if (t->text == NULL || !same || !patch_node(t, s->nodes)) {
         free(t->text);
         if (!write_text(s, &t->text, &t->len, t->ends))
             return false;
     }
     t->node = *s->nodes;
     return true;
+}
+
+bool torch_stencil_read_beat(struct torch_stencil *t, struct slice wanted, int64_t *us)
+{
+    size_t at = t->ends[FIELD_TIME] - TORCH_TIME_SIZE, end = (t->ends[FIELD_TIME] + 2) / 3 * 4, len;
+    struct slice quads = {wanted.ptr + at / 3 * 4, end - at / 3 * 4};
+    uint8_t bytes[TORCH_TIME_SIZE + 4];
+
+    if (!t->node.has_heartbeat || wanted.len != t->len ||
+        !base64_decode(quads, true, bytes, &len) || !torch_time_read(bytes + at % 3, us))
+        return false;
+    patch_time(t, *us);
+    return slice_equal((struct slice){t->text, t->len}, wanted);
 }
 
 /* --- Fronts. --- */

@@ -305,7 +305,7 @@ struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice exp
     int64_t agents_us, us;
 
     if (text.ptr == NULL || !slice_equal(expected, text) ||
-        !torch_state_read_beat(expected, desired, &agents_us) ||
+        !torch_stencil_read_beat(&run->stencil, desired, &agents_us) ||
         !agent_clock_is_steady(&s, a, agents_us, &us) || us < now->wall_ns / 1000 - OLD_US)
         return (struct slice){0};
     own = &run->view.state.nodes[a->view.own];

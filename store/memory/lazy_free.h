@@ -22,8 +22,7 @@ struct lazy_free;
 struct lazy {
     TAILQ_ENTRY(lazy) entry;
     /* Frees at least one piece, and returns the number of pieces, `count` at most. It subtracts
-     * their bytes with lazy_free_count(), and calls lazy_free_remove() before the last piece goes.
-     */
+     * their bytes with lazy_free_count(), and calls lazy_free_remove() before the last one goes. */
     size_t (*free_some)(struct lazy_free *f, struct lazy *l, size_t count);
     size_t bytes; /* about the size of the rest; 0: it is not listed */
 };

@@ -122,25 +122,23 @@ static void all_that_can_be_said_is_written_and_read(void **state)
     }
 }
 
-/* The text of a state with one participant, whose heartbeat is the only time. Freed by the caller.
- */
-static struct slice text_of_beat(bool is_new, int64_t pid, int64_t us)
+/* The text of a state with one participant, in the stencil. */
+static struct slice text_of_beat(struct torch_stencil *t, bool is_new, int64_t pid, int64_t us)
 {
-    struct torch_state s = {.aware = is_new, .has_redundancy = is_new, .protocol = 4};
-    const struct torch_node who = {.addr = slice_str("node-7.training"),
-                                   .pid = pid,
-                                   .participant = true,
-                                   .has_heartbeat = true,
-                                   .heartbeat_us = us};
-    struct torch_node *at;
-    uint8_t *text;
-    size_t len;
+    struct torch_node who = {.addr = slice_str("node-7.training"),
+                             .pid = pid,
+                             .participant = true,
+                             .has_heartbeat = true,
+                             .heartbeat_us = us};
+    const struct torch_state s = {.complete = true,
+                                  .aware = is_new,
+                                  .has_redundancy = is_new,
+                                  .protocol = 4,
+                                  .nodes = &who,
+                                  .count = 1};
 
-    s.complete = true;
-    assert_true(torch_state_insert(&s, &who, &at));
-    assert_true(torch_state_write(&s, &text, &len));
-    torch_state_free(&s);
-    return (struct slice){text, len};
+    assert_true(torch_stencil_write(t, &s, false));
+    return (struct slice){t->text, t->len};
 }
 
 static void a_heartbeat_is_read_by_the_difference(void **state)
@@ -148,25 +146,25 @@ static void a_heartbeat_is_read_by_the_difference(void **state)
     static const int64_t steps[] = {
         1, 255, 256, 65536, 5000000, 61000000, INT64_C(40) * 86400000000};
     int64_t us = INT64_C(1790000000) * 1000000, read;
+    struct torch_stencil t = {0}, wanted = {0}, other = {0};
 
     (void)state;
     for (size_t i = 0; i < SANITIZED_OR(1000, 4000); i++) {
         int64_t next = us + steps[i % COUNT(steps)];
-        struct slice was = text_of_beat(i % 2 == 0, 100, us),
-                     is = text_of_beat(i % 2 == 0, 100, next);
-        struct slice other = text_of_beat(i % 2 == 0, 101, next);
+        struct slice is = text_of_beat(&wanted, i % 2 == 0, 100, next);
 
-        assert_true(torch_state_read_beat(was, is, &read));
+        text_of_beat(&t, i % 2 == 0, 100, us);
+        assert_true(torch_stencil_read_beat(&t, is, &read));
         assert_int_equal(read, next);
-        assert_false(torch_state_read_beat(was, other, &read));
-        assert_false(torch_state_read_beat(is, other, &read));
-        assert_false(torch_state_read_beat(is, is, &read));
-        assert_false(torch_state_read_beat(was, (struct slice){is.ptr, is.len - 4}, &read));
-        free((void *)(uintptr_t)was.ptr);
-        free((void *)(uintptr_t)is.ptr);
-        free((void *)(uintptr_t)other.ptr);
+        assert_true(slice_equal((struct slice){t.text, t.len}, is));
+        assert_false(
+            torch_stencil_read_beat(&t, text_of_beat(&other, i % 2 == 0, 101, next + 1), &read));
+        assert_false(torch_stencil_read_beat(&t, (struct slice){is.ptr, is.len - 4}, &read));
         us = next;
     }
+    free(t.text);
+    free(wanted.text);
+    free(other.text);
 }
 
 static void who_is_in_no_list_is_left_out(void **state)
