@@ -75,6 +75,18 @@ static void accept_peers(struct bare *b)
         err(1, "accept4");
 }
 
+/* Of `wake`: the client that sets the awaited key sends that behind its hello. The others wait, as
+ * their requests are shorter than the server was given. */
+static void answer_all(const struct bare *b)
+{
+    for (size_t fd = 0; fd < b->peers_max; fd++) {
+        if (b->peers[fd].in_len > 0 &&
+            write((int)fd, b->answers, b->answer_len) != (ssize_t)b->answer_len)
+            err(1, "write");
+        b->peers[fd].in_len = 0;
+    }
+}
+
 static void serve(struct bare *b, int fd)
 {
     static uint8_t in[IN_CAP];
@@ -83,7 +95,12 @@ static void serve(struct bare *b, int fd)
     size_t count;
 
     if (n <= 0) {
+        *p = (struct peer){0};
         close(fd);
+        return;
+    }
+    if (!p->greeted && n > HELLO_LEN) {
+        answer_all(b);
         return;
     }
     if (!p->greeted) {

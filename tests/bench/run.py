@@ -117,6 +117,9 @@ class Bench:
         return self.started(servers.Rdzvd())
 
     def bare(self, mode):
+        """The bare loop; for `wake` it answers nothing until the key is set."""
+        if mode == "wake":
+            return self.listening([self.tool, "bare", "1000000000", "1"], 10)
         sizes = subprocess.run([self.tool, "--sizes", mode], check=True, stdout=subprocess.PIPE, text=True).stdout
         return self.listening([self.tool, "bare", *(word.split("=")[1] for word in sizes.split())], 10)
 
@@ -196,7 +199,7 @@ def operations(bench):
 
 def pipelined(bench):
     """16 ADDs under way on each of 64 connections."""
-    makers = {name: (make, "add") for name, make in bench.stores().items()}
+    makers = {name: (make, "add") for name, make in dict(bench.stores(), bare=lambda: bench.bare("add")).items()}
     if shutil.which("redis-server"):
         makers["redis"] = (bench.redis, "redis-incr")
     if shutil.which("memcached"):
@@ -205,7 +208,7 @@ def pipelined(bench):
         contestants = {name: (stack.enter_context(make()), mode) for name, (make, mode) in makers.items()}
         for _ in bench.rounds():
             for name, (server, mode) in contestants.items():
-                bench.note("add, 16 deep", name, bench.measure(server, mode, "--depth", "16"))
+                bench.note("add, 16 deep", name, bench.measure(server, mode, "--depth", "16", prepare=name != "bare"))
     bench.print_scene("add, 16 deep", ["cpu_us", "rps", "p50_us", "p99_us"], "rdzvd")
 
 
@@ -244,6 +247,26 @@ def direct(bench):
         bench.print_scene("%s: %s" % (scene, work), ["server_cpu", "seconds", "p99_us"], "torch libuv")
 
 
+def wake(bench):
+    """Many clients wait for a key, which is set; the bare loop only writes to each."""
+    for count in (2000,) if bench.options.quick else (8000, 15000):
+        scene = "wake of %d" % count
+        for _ in bench.rounds():
+            for name, make in dict(bench.stores(), bare=lambda: bench.bare("wake")).items():
+                with make() as server:
+                    bench.note(scene, name, bench.run(server, ["wake"], "--clients", str(count),
+                                                      *(["--no-prepare"] if name == "bare" else []))[-1])
+        bench.print_scene(scene, ["seconds", "server_cpu", "p99_us"], "torch libuv")
+        bench.print_scene(scene, ["server_cpu", "seconds"], "bare")
+
+
+def at_rest(bench, scene, links, frames):
+    """Beside the rest of a job: a bare loop that answers so many requests per second and connection."""
+    with bench.bare("check") as server:
+        bench.note(scene, "bare", bench.run(server, ["check"], "--clients", str(links), "--rate", str(frames * links),
+                                            "--no-prepare", "--seconds", "5")[-1])
+
+
 def scale(bench):
     """Jobs behind simulated relays, 8 ranks each: the same, and at rest."""
     for count in (1000, 8192) if bench.options.quick else (1000, 8192, 32768, 131072):
@@ -254,8 +277,25 @@ def scale(bench):
                                   "--relays", str(count // 8))
             bench.note("%d ranks, relays" % count, "rdzvd", sum_of(lines[:-2]))
             bench.note("%d ranks, relays, at rest" % count, "rdzvd", lines[-1])
+            at_rest(bench, "%d ranks, relays, at rest" % count, count // 8, 1)
         bench.print_scene("%d ranks, relays" % count, ["server_cpu", "seconds", "load_cpu", "rss_mib"])
-        bench.print_scene("%d ranks, relays, at rest" % count, ["server_busy", "cpu_us", "p50_us", "p99_us"])
+        bench.print_scene("%d ranks, relays, at rest" % count, ["server_busy", "cpu_us", "p50_us", "p99_us"], "bare")
+
+
+def whole(bench):
+    """The same with an agent at each relay, which meet first; at rest an agent sends a WAIT and a GET each second."""
+    count = 8192 if bench.options.quick else 131072
+    for _ in bench.rounds():
+        with bench.rdzvd() as server:
+            lines = bench.run(server, ["join", "init", "id", "barrier", "rest", "rest"], "--clients", str(count),
+                              "--relays", str(count // 8), "--agents", str(count // 8))
+        bench.note("%d ranks, relays and agents" % count, "rdzvd", sum_of(lines[:-2]))
+        for line in lines[:-2]:
+            bench.note("%d ranks, relays and agents: %s" % (count, line["work"]), "rdzvd", line)
+        bench.note("%d ranks, relays and agents, at rest" % count, "rdzvd", lines[-1])
+        at_rest(bench, "%d ranks, relays and agents, at rest" % count, count // 8, 3)
+    for scene in [name for name in bench.figures if "relays and agents" in name]:
+        bench.print_scene(scene, ["server_busy", "server_cpu", "seconds", "load_cpu", "rss_mib", "most_mib"], "bare")
 
 
 def agents(bench):
@@ -365,8 +405,8 @@ def etcd(bench):
         bench.print_scene("etcd-watch", ["seconds", "server_cpu", "p99_us"], "rdzvd")
 
 
-SCENES = {scene.__name__: scene for scene in (operations, pipelined, connections, direct, scale, agents, many_keys,
-                                              real_gloo, idle, bystander, etcd)}
+SCENES = {scene.__name__: scene for scene in (operations, pipelined, connections, direct, wake, scale, whole, agents,
+                                              many_keys, real_gloo, idle, bystander, etcd)}
 
 
 def machine(options):
