@@ -50,6 +50,7 @@ void c10d_end_long(struct conn *c)
         account_free(ACCOUNT_SESSIONS, s->work.job, sizeof *s->work.job);
     }
     s->busy = C10D_IDLE;
+    s->work.progress = (struct c10d_progress){0};
 }
 
 /* --- LIST_KEYS. --- */

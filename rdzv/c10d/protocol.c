@@ -239,7 +239,7 @@ static inline enum parse_result read_next_request(struct conn *c, struct slice i
     struct c10d_refusal refusal;
     struct c10d_request req;
     enum parse_result parsed = c10d_parse(in, (enum c10d_version)s->version, &c10d_of(c)->limits,
-                                          &s->progress, &req, size, &refusal);
+                                          &s->work.progress, &req, size, &refusal);
 
     if (parsed == PARSE_DONE)
         *result = take_request(c, &req, in.ptr, *size);

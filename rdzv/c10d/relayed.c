@@ -107,7 +107,6 @@ bool c10d_restore(struct conn *c, uint64_t worker_store)
 void c10d_rewind(struct conn *c)
 {
     c10d_end_long(c);
-    c10d_session(c)->progress = (struct c10d_progress){0};
 }
 
 bool c10d_set_presence(struct conn *c, enum c10d_presence presence)

@@ -24,13 +24,13 @@ enum c10d_busy {
 };
 
 struct c10d_session {
-    struct c10d_progress progress;
+    union {
+        struct c10d_progress progress; /* C10D_IDLE: of the next request, which is not whole yet */
+        uint64_t list_ticket;          /* C10D_LISTS: of the request that `busy` is about */
+        struct c10d_job *job;          /* the other two: the same */
+    } work;
     struct waiter *waiter;        /* an open WAIT or BARRIER; NULL: none */
     struct c10d_watches *watches; /* of legacy WATCH_KEY; NULL: none */
-    union {
-        uint64_t list_ticket; /* of LIST_KEYS */
-        struct c10d_job *job; /* of the other two */
-    } work;                   /* the request that `busy` is about */
     union {
         void *agent;           /* C10D_AGENT: the hooks' own */
         uint64_t worker_store; /* C10D_WORKER: whose keys, by number */

@@ -57,7 +57,7 @@ enum conn_wire {
 
 /* Room for the protocol's data within the connection, so that ten thousand idle connections take
  * one chunk of memory each. */
-#define CONN_SESSION_SIZE 64
+#define CONN_SESSION_SIZE 56
 
 /* Received bytes that are still needed: the start of a request, or requests that must wait. A large
  * request gets pages of its own, which growing never copies. */

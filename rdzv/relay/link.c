@@ -256,6 +256,20 @@ static bool is_sent_on(struct relay_link *link, const struct relay_frame *frame)
 
 /* --- Open. --- */
 
+/* NULL: the link has none of that channel. */
+static struct relay_session *find_session(struct relay_link *link, uint32_t channel)
+{
+    struct table_node *node;
+
+    if (link->last != NULL && link->last->channel == channel)
+        return link->last;
+    node = table_find(&link->channels, (struct slice){(const uint8_t *)&channel, sizeof channel});
+    if (node == NULL)
+        return NULL;
+    link->last = (void *)((uint8_t *)node - offsetof(struct relay_session, by_channel));
+    return link->last;
+}
+
 static const char *take_open(struct relay_link *link, const struct relay_frame *frame)
 {
     Rdzv__RelayOpen *open = NULL;
@@ -264,7 +278,7 @@ static const char *take_open(struct relay_link *link, const struct relay_frame *
     if (frame->payload.len <= RELAY_MESSAGE_MAX)
         open = rdzv__relay_open__unpack(NULL, frame->payload.len, frame->payload.ptr);
     ok = open != NULL && open->session != 0 && open->c10d_version <= C10D_MODERN &&
-         frame->channel != 0 && relay_session_find(link, frame->channel) == NULL;
+         frame->channel != 0 && find_session(link, frame->channel) == NULL;
     if (ok)
         relay_session_open(link, frame->channel, open);
     rdzv__relay_open__free_unpacked(open, NULL);
@@ -289,7 +303,7 @@ static const char *take_frame(struct relay_link *link, const struct relay_frame 
         return take_open(link, frame);
     case RELAY_REQUEST:
     case RELAY_CLOSE:
-        s = relay_session_find(link, frame->channel);
+        s = find_session(link, frame->channel);
         if (s == NULL) /* the session has ended, which the relay does not know yet */
             return frame->channel == 0 ? "a request on no channel" : NULL;
         if (frame->kind == RELAY_REQUEST)

@@ -210,13 +210,12 @@ static void note_answers(struct relay_session *s)
 static void session_put_bytes(struct relay_session *s, struct relay_frame frame)
 {
     struct link_answer *a = &s->answers[0];
-    struct relay_link *link = relay_session_link(s);
-    struct conn *to = link->conn;
+    struct conn *to = relay_session_link(s)->conn;
 
     frame.channel = s->channel;
     frame.payload.len = a->bytes < RELAY_PAYLOAD_MAX ? a->bytes : RELAY_PAYLOAD_MAX;
     frame.flags |= frame.payload.len < a->bytes ? RELAY_MORE : 0;
-    link_put_head(link, &frame);
+    link_put_head(relay_session_link(s), &frame);
     outq_move(&to->out, &s->conn.out, &conn_net(to)->pool, frame.payload.len);
     a->bytes -= frame.payload.len;
     if (a->bytes == 0) {
@@ -294,6 +293,14 @@ static void forget_answers(struct relay_session *s)
     s->answers[0] = s->answers[1] = (struct link_answer){0};
 }
 
+/* Requests up to this number have been answered. */
+static uint64_t done_of(const struct relay_session *s)
+{
+    if (!s->has_done)
+        return s->notified;
+    return s->waits != 0 && !s->has_stopped ? s->waits - 1 : s->executed;
+}
+
 static void put_done(struct relay_session *s, uint64_t number)
 {
     session_put_frame(s, RELAY_DONE, known_of(s, number), number, (struct slice){0});
@@ -303,7 +310,7 @@ static void put_done(struct relay_session *s, uint64_t number)
 static void put_next(struct relay_session *s)
 {
     bool has_answer = s->conn.out.bytes > 0;
-    uint64_t number = has_answer ? s->answers[0].number : s->done;
+    uint64_t number = has_answer ? s->answers[0].number : done_of(s);
 
     if (s->state == RELAYED_OPENING) {
         put_opened(s);
@@ -315,7 +322,7 @@ static void put_next(struct relay_session *s)
     else if (has_answer)
         put_answer(s);
     else
-        put_done(s, s->done);
+        put_done(s, number);
 }
 
 /* Sends a limited part of the session's output, whatever `max` is, so that other sessions of the
@@ -333,7 +340,7 @@ static int send_session(struct conn *c, size_t)
         outq_fini(&c->out, &conn_net(c)->pool);
         return 0;
     }
-    while ((s->state == RELAYED_OPENING || c->out.bytes > 0 || s->done > s->notified) &&
+    while ((s->state == RELAYED_OPENING || c->out.bytes > 0 || done_of(s) > s->notified) &&
            sent < RELAY_PAYLOAD_MAX) {
         size_t before = link->conn->out.bytes;
 
@@ -488,8 +495,7 @@ static void session_note_done(struct conn *c, const struct backend_result *r)
         s->waits = r->waits ? s->executed : 0;
         s->has_stopped = false;
     }
-    if (!r->waits)
-        s->done = s->executed;
+    s->has_done = s->has_done || !r->waits;
     conn_note_output(c);
 }
 
@@ -500,7 +506,7 @@ static bool session_wake(struct conn *c)
     s->has_stopped = true;
     if (!relay_session_has_link(s) || c->may_repeat)
         return false; /* the answer goes out when the relay repeats the request */
-    s->done = s->waits;
+    s->has_done = true;
     return true;
 }
 
@@ -686,8 +692,9 @@ static void prepare_opened(struct relay_session *s)
         set_record(s, RECORD_NONE);
     s->opened_flags = record == NULL ? 0 : record->flags | RELAY_KNOWN;
     s->notified = record == NULL ? 0 : record->number;
-    s->executed = s->done = s->changed = s->notified;
+    s->executed = s->changed = s->notified;
     s->ahead = 0;
+    s->has_done = false;
     conn_note_output(&s->conn);
     if (s->opened_flags & RELAY_ANSWERED) {
         conn_put(&s->conn, record->answer, record->answer_len);
@@ -728,19 +735,6 @@ struct relay_session *relay_session_of_id(const struct relay_links *all,
             return s;
     }
     return NULL;
-}
-
-struct relay_session *relay_session_find(struct relay_link *link, uint32_t channel)
-{
-    struct table_node *node;
-
-    if (link->last != NULL && link->last->channel == channel)
-        return link->last;
-    node = table_find(&link->channels, (struct slice){(const uint8_t *)&channel, sizeof channel});
-    if (node == NULL)
-        return NULL;
-    link->last = (void *)((uint8_t *)node - offsetof(struct relay_session, by_channel));
-    return link->last;
 }
 
 /* From a text; zero, as for a Unix socket, if the text is no address. */

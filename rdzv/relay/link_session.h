@@ -143,6 +143,7 @@ struct relay_session {
     bool is_blocked : 1;  /* in link->blocked: it sends when it is the first there */
     bool sent_reads : 1;  /* the relay has got RELAY_READS on this link, or wants none */
     bool has_stopped : 1; /* `waits` has been answered, and was the last request */
+    bool has_done : 1;    /* more requests may have been answered: done_of() in link_session.c */
     bool keeps_conn : 1;  /* until conn_free() is done with `conn` */
     TAILQ_ENTRY(relay_session) entry; /* in link->sessions or all->detached */
     TAILQ_ENTRY(relay_session)
@@ -150,14 +151,13 @@ struct relay_session {
                 all->dropped */
     union {
         uint64_t detached_ms; /* without a link: since then; engine_lived_ms() */
-        uint64_t notified;    /* in a link: the value of `done` that the relay has received */
+        uint64_t notified;    /* in a link: the relay knows that requests up to it are answered */
     };
 
     /* Requests, by their numbers. The store has executed those up to `executed`. The relay has sent
      * all up to `executed + ahead` since it opened the session. */
     uint64_t executed;
     uint64_t changed;              /* the last one that changed anything; 0: none */
-    uint64_t done;                 /* requests up to this number have been answered */
     uint64_t waits;                /* a WAIT or BARRIER that is open, or has_stopped; 0: none */
     struct link_answer answers[2]; /* what is queued */
 
@@ -201,9 +201,6 @@ void relay_dropped_tick(struct relay_links *all, uint64_t now_ms);
 /* A relay opens a session: its id, version and channel are fine. If the store has no room for the
  * session, the relay hears so. */
 void relay_session_open(struct relay_link *link, uint32_t channel, const Rdzv__RelayOpen *open);
-
-/* NULL: the link has none of that channel. */
-struct relay_session *relay_session_find(struct relay_link *link, uint32_t channel);
 
 /* A part of a request. NULL, or why a relay would not send that: the link is to be dropped. */
 const char *relay_session_feed(struct relay_session *s, const struct relay_frame *frame,
