@@ -6,12 +6,15 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* Two sizes of memory for copied bytes. A c10d answer fits the small one, and a thousand waiters
- * that wake at once must not take a page each. */
-#define SMALL_SIZE    128u
-#define LARGE_SIZE    4096u
-#define SMALL_KEPT    512u  /* kept for reuse: 88 KiB */
-#define LARGE_KEPT    128u  /* 512 KiB */
+/* The sizes of memory for copied bytes, and the number of each that is kept for reuse: 740 KiB. A
+ * c10d answer fits the small one, the text that an agent of a crowd reads the small and the middle
+ * one: thousands of clients that wake at once must not take a page each. */
+#define LARGE_SIZE 4096u
+static const struct {
+    uint32_t cap;
+    uint32_t kept;
+} shelves[OUT_SHELVES] = {{128, 512}, {528, 256}, {LARGE_SIZE, 128}};
+
 #define SHARE_FROM    1024u /* shorter values are copied: sending is quicker so */
 #define PIECES_A_CALL 256
 #define SHORT_QUEUE   4096u /* a queue up to this length holds small answers */
@@ -53,8 +56,8 @@ static struct blob **blob_at(const struct out_part *p, uint32_t at)
 void out_pool_init(struct out_pool *pool)
 {
     *pool = (struct out_pool){0};
-    TAILQ_INIT(&pool->small.free);
-    TAILQ_INIT(&pool->large.free);
+    for (size_t i = 0; i < OUT_SHELVES; i++)
+        TAILQ_INIT(&pool->shelves[i].free);
 }
 
 static void out_shelf_trim(struct out_shelf *shelf, size_t count)
@@ -70,15 +73,15 @@ static void out_shelf_trim(struct out_shelf *shelf, size_t count)
 
 void out_pool_fini(struct out_pool *pool)
 {
-    out_shelf_trim(&pool->small, 0);
-    out_shelf_trim(&pool->large, 0);
+    for (size_t i = 0; i < OUT_SHELVES; i++)
+        out_shelf_trim(&pool->shelves[i], 0);
 }
 
 /* A busy daemon allocates them again with the next answers, at no measurable cost. */
 void out_pool_trim(struct out_pool *pool)
 {
-    out_shelf_trim(&pool->small, pool->small.count / 2);
-    out_shelf_trim(&pool->large, pool->large.count / 2);
+    for (size_t i = 0; i < OUT_SHELVES; i++)
+        out_shelf_trim(&pool->shelves[i], pool->shelves[i].count / 2);
 }
 
 void outq_init(struct outq *q)
@@ -87,12 +90,18 @@ void outq_init(struct outq *q)
     TAILQ_INIT(&q->parts);
 }
 
+/* The shelf whose parts have so much room: at most LARGE_SIZE. */
+static size_t shelf_of(size_t room)
+{
+    return (size_t)(room > shelves[0].cap) + (room > shelves[1].cap);
+}
+
 /* NULL: memory is short, and the queue is broken. */
 static struct out_part *add_part(struct outq *q, struct out_pool *pool, enum part_kind kind,
                                  size_t room)
 {
-    struct out_shelf *shelf = room <= SMALL_SIZE ? &pool->small : &pool->large;
-    uint32_t cap = room <= SMALL_SIZE ? SMALL_SIZE : LARGE_SIZE;
+    struct out_shelf *shelf = &pool->shelves[shelf_of(room)];
+    uint32_t cap = shelves[shelf_of(room)].cap;
     struct out_part *p = TAILQ_FIRST(&shelf->free);
 
     if (p != NULL) {
@@ -125,11 +134,10 @@ static void drop_first_blob(struct out_part *p)
 static void drop_first(struct outq *q, struct out_pool *pool)
 {
     struct out_part *p = TAILQ_FIRST(&q->parts);
-    struct out_shelf *shelf = p->cap == SMALL_SIZE ? &pool->small : &pool->large;
-    size_t kept = p->cap == SMALL_SIZE ? SMALL_KEPT : LARGE_KEPT;
+    struct out_shelf *shelf = &pool->shelves[shelf_of(p->cap)];
 
     TAILQ_REMOVE(&q->parts, p, entry);
-    if (shelf->count >= kept) {
+    if (shelf->count >= shelves[shelf_of(p->cap)].kept) {
         account_free(ACCOUNT_ANSWERS, p, sizeof *p + p->cap);
         return;
     }
@@ -162,9 +170,9 @@ void outq_fini(struct outq *q, struct out_pool *pool)
 }
 
 /* Returns the last part if it has this kind and enough room, else appends a new part. If the last
- * part has the same kind and is full, the queue is likely to grow, so the new part is large. Behind
- * a part of another kind the new part is small: between two values of a list stand a few bytes,
- * which must not take a page each. */
+ * part has the same kind and is full, the queue is likely to grow, so the new part is larger.
+ * Behind a part of another kind the new part is small: between two values of a list stand a few
+ * bytes, which must not take a page each. */
 static struct out_part *part_with(struct outq *q, struct out_pool *pool, enum part_kind kind,
                                   size_t room)
 {
@@ -173,7 +181,7 @@ static struct out_part *part_with(struct outq *q, struct out_pool *pool, enum pa
 
     if (same && p->cap - p->end >= room)
         return p;
-    return add_part(q, pool, kind, same ? LARGE_SIZE : room);
+    return add_part(q, pool, kind, same && p->cap >= room ? p->cap + 1 : room);
 }
 
 /* q->bytes has 63 bits. */

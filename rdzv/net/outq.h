@@ -36,10 +36,10 @@ struct out_shelf {
     size_t count;
 };
 
-/* One for the whole daemon. */
+/* One for the whole daemon: small, middle and large memory. */
+#define OUT_SHELVES 3
 struct out_pool {
-    struct out_shelf small;
-    struct out_shelf large;
+    struct out_shelf shelves[OUT_SHELVES];
     uint8_t nowhere[OUTQ_RESERVE_MAX]; /* what is written to a broken queue */
 };
 
