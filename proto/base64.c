@@ -79,15 +79,3 @@ bool base64_decode(struct slice in, bool strict, uint8_t *out, size_t *len)
     *len = in.len / 4 * 3 - padding;
     return (all & INVALID) == 0;
 }
-
-/* Only the first and the last quad keep some of their bits. */
-void base64_patch(uint8_t *text, size_t at, struct slice bytes)
-{
-    struct slice quads = {text + at / 3 * 4, ((at + bytes.len - 1) / 3 - at / 3 + 1) * 4};
-    uint8_t raw[BASE64_PATCH_MAX + 4];
-    size_t len;
-
-    base64_decode(quads, false, raw, &len);
-    memcpy(raw + at % 3, bytes.ptr, bytes.len);
-    base64_encode((struct slice){raw, len}, text + at / 3 * 4);
-}

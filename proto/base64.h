@@ -12,10 +12,6 @@ static inline size_t base64_size(size_t len)
 /* Writes base64_size(in.len) characters to `out`. */
 void base64_encode(struct slice in, uint8_t *out);
 
-/* Overwrites 1 to BASE64_PATCH_MAX bytes in the text of a longer input, none of its last three. */
-#define BASE64_PATCH_MAX 1024 /* bytes */
-void base64_patch(uint8_t *text, size_t at, struct slice bytes);
-
 /* Writes at most in.len / 4 * 3 bytes to `out`, and how many to *len. False: `in` is no base64, and
  * `out` may hold anything. With `strict`, only the text that base64_encode() would write is valid;
  * without it, the unused bits of the last digit may have any value, as in most decoders. */

@@ -71,7 +71,10 @@ static bool take_unsigned(struct pickle_reader *r, size_t len, uint64_t *out)
     return true;
 }
 
-uint8_t *pickle_encode_int(uint8_t *p, int64_t v)
+#define PICKLE_INT_MAX 10
+
+/* Writes an integer in the fewest bytes at *p, PICKLE_INT_MAX at most, and returns its end. */
+static uint8_t *encode_int(uint8_t *p, int64_t v)
 {
     uint8_t len = 5;
 
@@ -125,7 +128,7 @@ bool pickle_int(struct pickle_reader *r, int64_t *out)
                                       take_signed(r, len, &v)))
         return false;
     *out = (int64_t)v;
-    len = (size_t)(pickle_encode_int(shortest, *out) - shortest);
+    len = (size_t)(encode_int(shortest, *out) - shortest);
     return len == r->at - start && shortest[0] == op;
 }
 
@@ -313,7 +316,7 @@ void pickle_put_int(struct pickle_writer *w, int64_t v)
 {
     uint8_t bytes[PICKLE_INT_MAX];
 
-    put_object(w, bytes, pickle_encode_int(bytes, v));
+    put_object(w, bytes, encode_int(bytes, v));
 }
 
 uint32_t pickle_put_string(struct pickle_writer *w, struct slice s)

@@ -76,7 +76,7 @@ bool pickle_begin(struct pickle_reader *r, uint8_t *protocol);
 bool pickle_next_frame(struct pickle_reader *r);
 
 /* Moves *at behind the frame that begins there, in a pickle of `len` bytes that has at least the
- * frame's `header` there. False: it is no frame's header, or the frame is longer than the pickle.
+ * frame's `header` there. False: the header is no frame's, or the frame is longer than the pickle.
  */
 #define PICKLE_FRAME_HEADER 9
 bool pickle_skip_frame(const uint8_t header[PICKLE_FRAME_HEADER], size_t len, size_t *at);
@@ -129,16 +129,13 @@ struct pickle_writer {
 void pickle_start(struct pickle_writer *w, uint8_t protocol);
 void pickle_stop(struct pickle_writer *w);
 
-/* Writes an integer in the fewest bytes at *p, PICKLE_INT_MAX at most, and returns its end. */
-#define PICKLE_INT_MAX 10
-uint8_t *pickle_encode_int(uint8_t *p, int64_t v);
-
 /* Private. */
 #define PICKLE_FRAME_ENOUGH 65536
 void pickle_start_frame(struct pickle_writer *w);
 void pickle_end_frame(struct pickle_writer *w);
 
-/* Call this before each object or reference: CPython ends a long frame only between two objects. */
+/* Call this before each object or reference: CPython ends a frame that is long enough only between
+ * two objects. */
 static inline void pickle_next_object(struct pickle_writer *w)
 {
     if (w->frame != 0 && w->out.len - w->frame >= PICKLE_FRAME_ENOUGH)

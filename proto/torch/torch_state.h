@@ -26,7 +26,8 @@ struct torch_node {
 
 struct torch_state {
     int64_t round;
-    int64_t deadline_us; /* since 1970 (UTC), by the clock of its agent; valid if has_deadline */
+    int64_t deadline_us; /* since 1970, by the clock of the agent that set it (UTC); valid if
+                            has_deadline */
     bool complete;
     bool closed;
     bool has_deadline;
@@ -75,6 +76,10 @@ enum torch_state_status torch_state_read(struct slice value, struct torch_state 
  * thousands of names. If an agent writes such a state, their names are 0, 1, ... */
 enum torch_state_status torch_state_read_view(struct slice value, struct torch_state *out);
 
+/* Reads the one time in which `wanted` differs from `shown`, a text of torch_state_write(), without
+ * reading the rest. False: the two texts are equal, or differ in more than this time. */
+bool torch_state_read_beat(struct slice shown, struct slice wanted, int64_t *us);
+
 void torch_state_free(struct torch_state *s);
 
 /* Makes *out the same state, which ends by itself. False: no memory, *out is untouched. */
@@ -82,7 +87,8 @@ bool torch_state_copy(const struct torch_state *s, struct torch_state *out);
 
 /* Makes a state equal to the one that torch_state_read() would read from its text: removes nodes
  * that no list names, and clears invalid fields. The nodes before `from` and from `to` on are like
- * that already. False: the text would lose fields, so the state must be written and read again. */
+ * that already. False: the text would lose fields, so the caller must write the state and read it
+ * again. */
 bool torch_state_settle(struct torch_state *s, size_t from, size_t to);
 
 /* By address, pid and local id, as torch compares nodes: the order of ranks. */
@@ -106,8 +112,9 @@ size_t torch_state_waiting(const struct torch_state *s);
  * _mark_rendezvous_complete() does it. */
 void torch_state_complete(struct torch_state *s);
 
-/* Adds a copy of *who, unless the state has that node; *at is the state's node. Copies
- * the address, which may have TORCH_ADDR_MAX bytes. False: no memory, nothing has changed. */
+/* Adds a copy of *who, unless the state has that node; *at is the state's node.
+ * Copies the address, which may have TORCH_ADDR_MAX bytes. False: no memory, nothing has changed.
+ */
 bool torch_state_insert(struct torch_state *s, const struct torch_node *who,
                         struct torch_node **at);
 
@@ -119,21 +126,6 @@ bool torch_state_insert(struct torch_state *s, const struct torch_node *who,
  * addresses are written once, but their numbers may take four bytes where the reader saw one. */
 #define TORCH_STATE_GROWTH(len) ((len) + (len) / 3 + 2048)
 bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len);
-
-/* The last text of a state with one node. Most texts for other nodes overwrite fields of it, which
- * is several times as fast. Begins as zeros; the text is from malloc(). */
-struct torch_stencil {
-    uint8_t *text;
-    size_t len;
-    struct torch_node node; /* its address is over */
-    uint32_t ends[5];       /* private: where its fields end in the pickle */
-};
-
-/* `same`: the state is that of the last text, except for its node. False: no memory. */
-bool torch_stencil_write(struct torch_stencil *t, const struct torch_state *s, bool same);
-
-/* Reads the heartbeat of `wanted`, which becomes that of the text. False: they differ in more. */
-bool torch_stencil_read_beat(struct torch_stencil *t, struct slice wanted, int64_t *us);
 
 /* --- Texts that begin alike. The views of all agents name participants that are no nodes: node i
  * has the pid i. A front is the text of a state with `count` of them. A text that begins with the

@@ -464,6 +464,38 @@ enum torch_state_status torch_state_read_view(struct slice value, struct torch_s
     return read_text(value, true, out);
 }
 
+/* A quad of base64 may begin in front of the time, or behind its first bytes, which seldom change.
+ */
+#define BEAT_BEFORE 16
+#define BEAT_WINDOW 48
+
+bool torch_state_read_beat(struct slice shown, struct slice wanted, int64_t *us)
+{
+    uint8_t was[BEAT_WINDOW / 4 * 3], is[BEAT_WINDOW / 4 * 3];
+    const size_t size = 2 + TORCH_TIME_SIZE;
+    size_t at = 0, end, len;
+
+    if (shown.len != wanted.len)
+        return false;
+    while (at < wanted.len && shown.ptr[at] == wanted.ptr[at])
+        at++;
+    if (at < BEAT_BEFORE || at == wanted.len)
+        return false;
+    at = at / 4 * 4 - BEAT_BEFORE;
+    end = wanted.len - at < BEAT_WINDOW ? wanted.len : at + BEAT_WINDOW;
+    if (!slice_equal(slice_from(shown, end), slice_from(wanted, end)) ||
+        !base64_decode((struct slice){shown.ptr + at, end - at}, true, was, &len) ||
+        !base64_decode((struct slice){wanted.ptr + at, end - at}, true, is, &len))
+        return false;
+    for (size_t i = 0; i + size <= len; i++) {
+        if (is[i] == PICKLE_SHORT_BINBYTES && is[i + 1] == TORCH_TIME_SIZE &&
+            memcmp(was, is, i + 2) == 0 &&
+            memcmp(was + i + size, is + i + size, len - i - size) == 0)
+            return torch_time_read(is + i + 2, us);
+    }
+    return false;
+}
+
 /* --- Fronts. --- */
 
 bool torch_front_learn(struct torch_front *f)

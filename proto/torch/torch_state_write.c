@@ -24,8 +24,6 @@ struct written_node {
     uint32_t first;  /* which node that is */
 };
 
-enum field { FIELD_ADDR, FIELD_PID, FIELD_LOCAL_ID, FIELD_RANK, FIELD_TIME };
-
 struct writing {
     struct pickle_writer pickle;
     const struct torch_state *state;
@@ -33,7 +31,6 @@ struct writing {
     size_t addr_bytes;          /* of all addresses that differ */
     struct torch_numbers numbers;
     struct torch_mark *marks; /* of a front; NULL: of none */
-    uint32_t *ends;           /* of the fields of a stencil; NULL: of none */
 };
 
 static void write_opcode(struct writing *w, enum pickle_op code)
@@ -74,12 +71,6 @@ static void put_class(struct writing *w, enum torch_class which)
     pickle_put_string(&w->pickle, slice_str(torch_classes[which].name));
     write_opcode(w, PICKLE_STACK_GLOBAL);
     w->numbers.classes[which] = pickle_number(&w->pickle);
-}
-
-static void note_end(struct writing *w, enum field field)
-{
-    if (w->ends != NULL) /* a string has MEMOIZE behind it */
-        w->ends[field] = (uint32_t)w->pickle.out.len - (field == FIELD_ADDR);
 }
 
 /* An object without its attributes; returns its number. */
@@ -129,7 +120,6 @@ static void put_datetime(struct writing *w, int64_t us)
     put_class(w, TORCH_DATETIME_CLASS);
     pickle_put_op(&w->pickle, PICKLE_SHORT_BINBYTES);
     writer_put(&w->pickle.out, bytes, sizeof bytes);
-    note_end(w, FIELD_TIME);
     pickle_number(&w->pickle);
     if (w->state->aware)
         put_utc(w);
@@ -149,13 +139,10 @@ static void put_node(struct writing *w, size_t i)
     *number = begin_written_object(w, TORCH_NODE_CLASS);
     put_attribute(w, TORCH_NAME_ADDR, w->state->fqdn ? "fqdn" : "addr");
     put_shared(w, &w->nodes[w->nodes[i].first].addr, node->addr);
-    note_end(w, FIELD_ADDR);
     put_attribute(w, TORCH_NAME_PID, "pid");
     pickle_put_int(&w->pickle, node->pid);
-    note_end(w, FIELD_PID);
     put_attribute(w, TORCH_NAME_LOCAL_ID, "local_id");
     pickle_put_int(&w->pickle, node->local_id);
-    note_end(w, FIELD_LOCAL_ID);
     end_written_object(w);
 }
 
@@ -171,12 +158,10 @@ static void put_item(struct writing *w, enum torch_list list, size_t i)
     const struct torch_node *node = &w->state->nodes[i];
 
     put_node(w, i);
-    if (list == TORCH_PARTICIPANTS) {
+    if (list == TORCH_PARTICIPANTS)
         pickle_put_int(&w->pickle, node->rank);
-        note_end(w, FIELD_RANK);
-    } else if (list == TORCH_LAST_HEARTBEATS) {
+    else if (list == TORCH_LAST_HEARTBEATS)
         put_datetime(w, node->heartbeat_us);
-    }
 }
 
 static void note_mark(struct writing *w, size_t i)
@@ -340,9 +325,9 @@ static void end_writing(struct writing *w)
     free(w->nodes);
 }
 
-static bool write_text(const struct torch_state *s, uint8_t **text, size_t *len, uint32_t *ends)
+bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
 {
-    struct writing w = {.state = s, .ends = ends};
+    struct writing w = {.state = s};
     const struct writer *out = &w.pickle.out;
 
     *text = NULL;
@@ -355,82 +340,6 @@ static bool write_text(const struct torch_state *s, uint8_t **text, size_t *len,
     }
     end_writing(&w);
     return *text != NULL;
-}
-
-bool torch_state_write(const struct torch_state *s, uint8_t **text, size_t *len)
-{
-    return write_text(s, text, len, NULL);
-}
-
-/* --- Stencils. --- */
-
-static void patch(struct torch_stencil *t, enum field field, const uint8_t *bytes, size_t len)
-{
-    base64_patch(t->text, t->ends[field] - len, (struct slice){bytes, len});
-}
-
-/* False: the number takes more bytes than the last one, or fewer. */
-static bool patch_int(struct torch_stencil *t, enum field field, int64_t was, int64_t is)
-{
-    uint8_t last[PICKLE_INT_MAX], bytes[PICKLE_INT_MAX];
-    size_t len = (size_t)(pickle_encode_int(bytes, is) - bytes);
-
-    if (is != was)
-        patch(t, field, bytes, len);
-    return is == was || pickle_encode_int(last, was) == last + len;
-}
-
-static void patch_time(struct torch_stencil *t, int64_t us)
-{
-    uint8_t time[TORCH_TIME_SIZE];
-
-    torch_time_write(us, time);
-    patch(t, FIELD_TIME, time, sizeof time);
-    t->node.heartbeat_us = us;
-}
-
-/* False: the text must be written anew. */
-static bool patch_node(struct torch_stencil *t, const struct torch_node *node)
-{
-    const struct torch_node *was = &t->node;
-
-    for (enum torch_list list = 0; list < TORCH_LISTS; list++) {
-        if (is_in_list(node, list) != is_in_list(was, list))
-            return false;
-    }
-    if (node->addr.len != was->addr.len || node->addr.len - 1 >= BASE64_PATCH_MAX ||
-        !patch_int(t, FIELD_PID, was->pid, node->pid) ||
-        !patch_int(t, FIELD_LOCAL_ID, was->local_id, node->local_id) ||
-        (node->participant && !patch_int(t, FIELD_RANK, was->rank, node->rank)))
-        return false;
-    patch(t, FIELD_ADDR, node->addr.ptr, node->addr.len);
-    if (node->has_heartbeat)
-        patch_time(t, node->heartbeat_us);
-    return true;
-}
-
-bool torch_stencil_write(struct torch_stencil *t, const struct torch_state *s, bool same)
-{
-    if (t->text == NULL || !same || !patch_node(t, s->nodes)) {
-        free(t->text);
-        if (!write_text(s, &t->text, &t->len, t->ends))
-            return false;
-    }
-    t->node = *s->nodes;
-    return true;
-}
-
-bool torch_stencil_read_beat(struct torch_stencil *t, struct slice wanted, int64_t *us)
-{
-    size_t at = t->ends[FIELD_TIME] - TORCH_TIME_SIZE, end = (t->ends[FIELD_TIME] + 2) / 3 * 4, len;
-    struct slice quads = {wanted.ptr + at / 3 * 4, end - at / 3 * 4};
-    uint8_t bytes[TORCH_TIME_SIZE + 4];
-
-    if (!t->node.has_heartbeat || wanted.len != t->len ||
-        !base64_decode(quads, true, bytes, &len) || !torch_time_read(bytes + at % 3, us))
-        return false;
-    patch_time(t, *us);
-    return slice_equal((struct slice){t->text, t->len}, wanted);
 }
 
 /* --- Fronts. --- */

@@ -117,9 +117,8 @@ struct conn {
 
     TAILQ_ENTRY(conn) entry;  /* in net->conns or net->closed */
     TAILQ_ENTRY(conn) queued; /* in net->queued, notified, bulk or uncommitted, as `output` says */
-    TAILQ_ENTRY(conn)
-    deferred; /* in net->deferred or slow while INPUT_DEFERRED; or in net->unread;
-                 or in net->held */
+    /* In net->deferred or slow while INPUT_DEFERRED, or in net->unread, or in net->held. */
+    TAILQ_ENTRY(conn) deferred;
 
     struct input *in; /* NULL while no received byte is kept, as for all idle peers */
     struct outq out;

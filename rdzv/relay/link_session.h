@@ -146,9 +146,8 @@ struct relay_session {
     bool has_done : 1;    /* more requests may have been answered: done_of() in link_session.c */
     bool keeps_conn : 1;  /* until conn_free() is done with `conn` */
     TAILQ_ENTRY(relay_session) entry; /* in link->sessions or all->detached */
-    TAILQ_ENTRY(relay_session)
-    waiting; /* in link->blocked; without a link, in all->awaited; or in
-                all->dropped */
+    /* In link->blocked; without a link in all->awaited; or in all->dropped. */
+    TAILQ_ENTRY(relay_session) waiting;
     union {
         uint64_t detached_ms; /* without a link: since then; engine_lived_ms() */
         uint64_t notified;    /* in a link: the relay knows that requests up to it are answered */

@@ -12,6 +12,8 @@
  * complete round for which a node waits: so it joins again in any case. */
 #include "rdzv/rendezvous/policy.h"
 
+#include <stdlib.h>
+
 #include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
@@ -259,12 +261,13 @@ static void keep(const struct step *s, struct agent *a, enum place place,
     a->view.changes = (uint32_t)s->run->view.changes;
 }
 
-/* The text that is kept, in run.stencil. ptr NULL: none is, or there is no memory. */
+/* The text that is kept, in run.poll_text. ptr NULL: none is, or there is no memory. */
 static struct slice kept_text(struct run *run, const struct agent *a, uint64_t now_ms)
 {
     struct torch_state state = run->view.state;
-    bool same = run->stencil_changes == run->view.changes;
+    struct slice *text = &run->poll_text;
     struct torch_node own;
+    uint8_t *bytes;
 
     if (a->held != HELD_NONE || a->view.changes != (uint32_t)run->view.changes ||
         now_ms >= a->view.until_ms)
@@ -274,10 +277,10 @@ static struct slice kept_text(struct run *run, const struct agent *a, uint64_t n
     state.nodes = &own;
     state.count = 1;
     state.has_deadline = false;
-    run->stencil_changes = run->view.changes;
-    if (!torch_stencil_write(&run->stencil, &state, same))
-        return (struct slice){0};
-    return (struct slice){run->stencil.text, run->stencil.len};
+    free((void *)(uintptr_t)text->ptr);
+    torch_state_write(&state, &bytes, &text->len);
+    text->ptr = bytes;
+    return *text;
 }
 
 struct slice policy_poll_again(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
@@ -305,7 +308,7 @@ struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice exp
     int64_t agents_us, us;
 
     if (text.ptr == NULL || !slice_equal(expected, text) ||
-        !torch_stencil_read_beat(&run->stencil, desired, &agents_us) ||
+        !torch_state_read_beat(expected, desired, &agents_us) ||
         !agent_clock_is_steady(&s, a, agents_us, &us) || us < now->wall_ns / 1000 - OLD_US)
         return (struct slice){0};
     own = &run->view.state.nodes[a->view.own];

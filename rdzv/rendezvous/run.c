@@ -28,7 +28,7 @@ void run_fini(struct run *run)
     assert(TAILQ_EMPTY(&run->agents) && TAILQ_EMPTY(&run->rejoining) && TAILQ_EMPTY(&run->gone));
     worker_endpoint_forget(&run->endpoint);
     torch_front_free(run->front);
-    free(run->stencil.text);
+    free((void *)(uintptr_t)run->poll_text.ptr);
     table_fini(&run->by_node);
     run_view_fini(&run->view);
 }

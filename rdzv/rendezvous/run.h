@@ -151,10 +151,9 @@ struct run {
     bool failed;        /* an agent has closed it whose workers have failed: closing.c */
     bool awaits_others; /* no node has joined, and an agent came that must not be first: rejoin.c */
 
-    struct torch_stencil stencil; /* the last text of policy_poll_again(), which is owned */
-    uint64_t stencil_changes;     /* by view.changes then */
-    struct torch_front *front;    /* the others in the texts of all agents: agent_view.c; or NULL */
-    uint64_t beats_since_ms;      /* view.is_ahead: since then */
+    struct slice poll_text;    /* the last one of policy_poll_again(); owned, from malloc() */
+    struct torch_front *front; /* the others in the texts of all agents: agent_view.c; or NULL */
+    uint64_t beats_since_ms;   /* view.is_ahead: since then */
     struct last_call {
         int64_t deadline_us; /* as the state has it */
         uint64_t ends_ms;    /* the same, as policy_now.lived_ms */

@@ -132,27 +132,6 @@ static void bits_left_over_matter_to_the_strict(void **state)
     }
 }
 
-/* Of a text that is longer than the bytes, at each place in a quad. */
-static void bytes_are_overwritten_in_the_text(void **state)
-{
-    uint8_t bytes[24], text[32], expected[32];
-
-    (void)state;
-    for (size_t at = 0; at < 9; at++) {
-        for (size_t len = 1; len <= 12; len++) {
-            struct slice part = exact("0123456789AB", len);
-
-            memset(bytes, 0xa5, sizeof bytes);
-            base64_encode((struct slice){bytes, sizeof bytes}, text);
-            base64_patch(text, at, part);
-            memcpy(bytes + at, part.ptr, len);
-            base64_encode((struct slice){bytes, sizeof bytes}, expected);
-            assert_memory_equal(text, expected, sizeof text);
-            exact_free(part);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,7 +140,6 @@ int main(void)
         cmocka_unit_test(other_characters_are_refused),
         cmocka_unit_test(lengths_and_padding_have_to_fit),
         cmocka_unit_test(bits_left_over_matter_to_the_strict),
-        cmocka_unit_test(bytes_are_overwritten_in_the_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
