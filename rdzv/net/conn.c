@@ -57,8 +57,8 @@ void conn_set_input(struct conn *c, enum conn_input next)
     }
     if (c->input == next)
         return;
-    conn_set_unread(c, false);
     if (next == INPUT_DEFERRED) {
+        conn_set_unread(c, false); /* input_run_deferred() looks for that again */
         TAILQ_INSERT_TAIL(list, c, deferred);
         n->deferred_count++;
     } else if (c->input == INPUT_DEFERRED) {

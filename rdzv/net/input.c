@@ -195,6 +195,8 @@ void input_run_deferred(struct conn *c)
     conn_set_input(c, INPUT_READY);
     input_process(c);
     conn_update_events(c);
+    if (c->mask & EPOLLIN && c->tls != NULL && tls_has_pending(c->tls))
+        conn_set_unread(c, true);
     if (c->end == CONN_PEER_ENDED && c->output == OUTPUT_IDLE)
         conn_set_output(c, OUTPUT_QUEUED); /* the flush sees to its end */
 }

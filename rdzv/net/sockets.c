@@ -55,9 +55,7 @@ bool sockets_watch(struct sockets *s, int fd, unsigned now, unsigned next, void 
     struct epoll_event e = {.events = next, .data.ptr = owner};
     int op = now == 0 ? EPOLL_CTL_ADD : next == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
 
-    if (now != next && epoll_ctl(s->epoll, op, fd, &e) < 0)
-        return false;
     if (next == 0)
         sockets_forget(s, owner);
-    return true;
+    return now == next || epoll_ctl(s->epoll, op, fd, &e) == 0;
 }

@@ -31,7 +31,7 @@ bool sockets_open(struct sockets *s, struct event_base *base, sockets_serve_fn *
 /* After the last of them has closed; also if it was never opened. */
 void sockets_close(struct sockets *s);
 
-/* The socket is watched for `next` from now on and no longer for `now`, of EPOLLIN and EPOLLOUT; 0:
- * for nothing, and then its owner is not served any more and may be freed. False, with errno: the
- * kernel cannot watch one more, and all is as before. */
+/* Changes the events of a socket, EPOLLIN, EPOLLOUT or both, from `now` to `next`. With 0, no event
+ * serves the owner any more, so the caller may free it. False, with errno: the kernel cannot watch
+ * one more socket, and the events are as before. */
 bool sockets_watch(struct sockets *s, int fd, unsigned now, unsigned next, void *owner);

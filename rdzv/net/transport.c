@@ -52,11 +52,14 @@ static bool conn_serve(void *owner, unsigned what)
     return !n->budget.over;
 }
 
-/* Each at most once, since a connection may be there again afterwards. */
+/* In a time of their own, as they are no part of libevent's turns; each at most once, since a
+ * connection may be there again afterwards. */
 static void serve_unread(struct net *n)
 {
     struct conn *last = TAILQ_LAST(&n->unread, conn_list), *c = NULL;
 
+    if (last != NULL)
+        budget_begin_part(&n->budget, BUDGET_SMALL_NS);
     while (c != last && !n->budget.over && (c = TAILQ_FIRST(&n->unread)) != NULL) {
         conn_set_unread(c, false);
         conn_serve(c, EPOLLIN);
@@ -65,8 +68,8 @@ static void serve_unread(struct net *n)
 
 void transport_end_reading(struct net *n)
 {
-    serve_unread(n);
     n->cut_off = n->budget.over ? n->cut_off + 1 : 0;
+    serve_unread(n);
 }
 
 /* --- Sending. --- */

@@ -13,8 +13,8 @@ static inline void transport_begin_iteration(struct net *n)
     budget_begin_iteration(&n->budget, !TAILQ_EMPTY(&n->engine->store.ready));
 }
 
-/* After libevent's pass: reads what TLS has kept, and notes whether the budget was used up before
- * all was read. */
+/* After libevent's pass: notes whether the budget was used up before all callbacks ran, and reads
+ * the bytes that TLS has kept. */
 void transport_end_reading(struct net *n);
 
 /* If an earlier iteration has deferred connections: sends the answers of this iteration, then

@@ -99,7 +99,7 @@ void relay_link_unref(struct relay_link *link)
     account_free(ACCOUNT_SESSIONS, link, sizeof *link);
 }
 
-/* It has no sessions any more; those that it had last may still refer to its name. */
+/* The link has no sessions any more. Detached sessions may still hold references, for its name. */
 static void end_link(struct relay_link *link)
 {
     table_fini(&link->channels);

@@ -89,6 +89,19 @@ def records_of_one_byte():
 
 
 @case
+def a_record_behind_a_watch_is_read():
+    """The watch ends while OpenSSL has the next request, of which the socket says nothing any more."""
+    with daemon() as d, connect(d.port) as s:
+        s.sendall(b"GET /v2/keys/awaited?wait=true HTTP/1.1\r\nHost: x\r\n")
+        same(curl(d.port, "/version")[0], 0, "another client, when the first part was read")
+        s.sendall(b"\r\n" + request().replace(b"\r\n\r\n", b"\r\nX-Long: " + b"x" * 6000 + b"\r\n\r\n"))
+        until(lambda: metric(d, "rdzvd_memory_bytes", kind="watches") > 0, "the watch")
+        curl(d.port, "/v2/keys/awaited", "-XPUT", "-d", "value=1")
+        said = read_all(s)
+        check(b'"action":"set"' in said and b"etcdserver" in said, "both are answered: %r" % said[-300:])
+
+
+@case
 def records_in_pieces():
     """A proxy passes on what both say, one byte at a time."""
     with daemon() as d, socket.create_server(("127.0.0.1", 0)) as listener:
