@@ -128,7 +128,7 @@ static struct cut cut_of(const struct yaml_node *script, const struct torchrun_f
 static const char *cut_script(struct importer *m, const struct yaml_node *script)
 {
     struct text_edits cuts = {0};
-    struct text_result out;
+    struct buf out;
     size_t where;
 
     JOB_FOREACH(r, job_runs_in(&m->jobs, m->pods)) {
@@ -148,7 +148,7 @@ static const char *cut_script(struct importer *m, const struct yaml_node *script
         }
     }
     return text_edits_apply(&cuts, &m->arena, script->text, script->len, &out, &where)
-               ? out.bytes
+               ? out.text
                : script->text;
 }
 

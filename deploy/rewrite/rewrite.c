@@ -195,7 +195,7 @@ static void print_files(const struct rewrite *w)
 
     for (size_t i = 0; i < w->file_count; i++) {
         const struct rewrite_file *f = &w->files[i];
-        const char *bytes = f->result.bytes;
+        const char *bytes = f->result.text;
 
         if (i > 0 && last != '\n')
             fputs(f->eol, stdout);
@@ -215,7 +215,7 @@ static void save_changed(struct rewrite *w)
     FOREACH(const struct rewrite_file, f, w->files, w->file_count) {
         if (rewrite_changed(f))
             list[count++] =
-                (struct save){.path = f->path, .bytes = f->result.bytes, .len = f->result.len};
+                (struct save){.path = f->path, .bytes = f->result.text, .len = f->result.len};
     }
     failed = save_files(&w->arena, list, count);
     if (failed != NULL)
@@ -237,7 +237,7 @@ static void print_result(struct rewrite *w)
     else if (!o->diff && !o->in_place)
         print_files(w);
     FOREACH(const struct rewrite_file, f, w->files, o->diff && !o->plan ? w->file_count : 0)
-        text_diff_print(stdout, f->yaml.name, f->yaml.bytes, f->yaml.len, f->result.bytes,
+        text_diff_print(stdout, f->yaml.name, f->yaml.bytes, f->yaml.len, f->result.text,
                         f->result.len);
 }
 

@@ -34,7 +34,7 @@ struct rewrite_file {
     struct yaml_file yaml;
     const char *path, *eol;
     struct text_edits edits;
-    struct text_result result;
+    struct buf result;
     struct yaml_file again; /* the result, parsed again; empty if nothing was edited */
 };
 

@@ -600,7 +600,7 @@ static struct yaml_mark mark_of(const struct rewrite_file *f, size_t offset)
 static bool is_still_yaml(struct rewrite *w, struct rewrite_file *f)
 {
     struct diag d = {0};
-    bool ok = yaml_file_parse(&f->again, f->path, f->result.bytes, f->result.len, &d);
+    bool ok = yaml_file_parse(&f->again, f->path, f->result.text, f->result.len, &d);
 
     if (!ok)
         diag_error(

@@ -136,5 +136,5 @@ struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_
 
 bool rewrite_changed(const struct rewrite_file *f)
 {
-    return f->result.len != f->yaml.len || memcmp(f->result.bytes, f->yaml.bytes, f->yaml.len) != 0;
+    return f->result.len != f->yaml.len || memcmp(f->result.text, f->yaml.bytes, f->yaml.len) != 0;
 }

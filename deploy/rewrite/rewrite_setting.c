@@ -269,11 +269,11 @@ static struct conf_plan plan_conf(struct rewrite *w, const struct yaml_node *at,
 /* The conf with all changes. */
 static const char *conf_after(struct rewrite *w, const char *conf, struct conf_plan *p)
 {
-    struct text_result out = {0};
+    struct buf out = {0};
     size_t where;
 
     text_edits_apply(&p->edits, &w->arena, conf, strlen(conf), &out, &where);
-    return out.bytes;
+    return out.text;
 }
 
 /* Each change by itself; false: quotes stand within one, and nothing is done. */

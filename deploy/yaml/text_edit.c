@@ -60,26 +60,22 @@ static bool edits_settle(struct text_edits *e, size_t *where)
 }
 
 bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, size_t len,
-                      struct text_result *out, size_t *where)
+                      struct buf *out, size_t *where)
 {
-    struct text_result r = {0};
-    size_t size = len, from = 0;
+    size_t from = 0;
 
     if (!edits_settle(e, where))
         return false;
-    for (size_t i = 0; i < e->count; i++)
-        size += e->list[i].text_len; /* more than enough: removed bytes are not subtracted */
-    r.bytes = arena_alloc(a, size + 1);
+    *out = (struct buf){.arena = a, .cap = len + 1};
+    FOREACH(const struct text_edit, edit, e->list, e->count)
+        out->cap += edit->text_len; /* more than enough: removed bytes are not subtracted */
+    out->text = arena_alloc(a, out->cap);
     FOREACH(const struct text_edit, edit, e->list, e->count) {
-        memcpy(r.bytes + r.len, bytes + from, edit->at - from);
-        r.len += edit->at - from;
-        memcpy(r.bytes + r.len, edit->text, edit->text_len);
-        r.len += edit->text_len;
+        buf_add(out, bytes + from, edit->at - from);
+        buf_add(out, edit->text, edit->text_len);
         from = edit->at + edit->len;
     }
-    memcpy(r.bytes + r.len, bytes + from, len - from);
-    r.len += len - from;
-    *out = r;
+    buf_add(out, bytes + from, len - from);
     return true;
 }
 

@@ -20,11 +20,6 @@ struct text_edits {
     size_t count, cap;
 };
 
-struct text_result {
-    char *bytes; /* a NUL behind them */
-    size_t len;
-};
-
 /* The text is copied. An edit that is in the list already is not made twice. */
 void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len, const char *text,
                     size_t text_len);
@@ -32,7 +27,7 @@ void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len
 /* Applies the edits, sorting the list and dropping repetitions; *out lies in the arena. False: two
  * edits change the same bytes, at *where. */
 bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, size_t len,
-                      struct text_result *out, size_t *where);
+                      struct buf *out, size_t *where);
 
 /* Prints how two texts differ, which both have the name; false if they do not. */
 bool text_diff_print(FILE *out, const char *name, const char *old_bytes, size_t old_len,

@@ -30,10 +30,10 @@ static void check_rest(const struct rewrite_file *f)
         size_t old_end = e == NULL ? f->yaml.len : e->at, between = old_end - old_at;
 
         CHECK(old_end >= old_at && f->result.len - new_at >= between);
-        CHECK(memcmp(f->yaml.bytes + old_at, f->result.bytes + new_at, between) == 0);
+        CHECK(memcmp(f->yaml.bytes + old_at, f->result.text + new_at, between) == 0);
         new_at += between;
         if (e != NULL) {
-            CHECK(memcmp(f->result.bytes + new_at, e->text, e->text_len) == 0);
+            CHECK(memcmp(f->result.text + new_at, e->text, e->text_len) == 0);
             old_at = e->at + e->len;
             new_at += e->text_len;
         }
@@ -48,7 +48,7 @@ static void check_diff(const struct rewrite_file *f)
     FILE *out = open_memstream(&text, &size);
 
     CHECK(out != NULL);
-    text_diff_print(out, "file", f->yaml.bytes, f->yaml.len, f->result.bytes, f->result.len);
+    text_diff_print(out, "file", f->yaml.bytes, f->yaml.len, f->result.text, f->result.len);
     fclose(out);
     CHECK((size > 0) == rewrite_changed(f));
     free(text);
@@ -79,7 +79,7 @@ static void rewrite_bytes(const struct rewrite_options *options, const char *byt
             check_rest(w.files);
             check_diff(w.files);
             if (rewrite_changed(w.files))
-                rewrite_bytes(options, w.files->result.bytes, w.files->result.len, true);
+                rewrite_bytes(options, w.files->result.text, w.files->result.len, true);
         }
     }
     rewrite_free(&w);

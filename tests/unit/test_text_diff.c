@@ -12,14 +12,14 @@
 
 #include "deploy/yaml/text_edit.h"
 
-static char *diff_of(const char *old, size_t len, const struct text_result *result)
+static char *diff_of(const char *old, size_t len, const struct buf *result)
 {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
     assert_non_null(out);
-    text_diff_print(out, "a", old, len, result->bytes, result->len);
+    text_diff_print(out, "a", old, len, result->text, result->len);
     fclose(out);
     return text;
 }
@@ -54,7 +54,7 @@ static void edits_become_hunks(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct arena arena = {0};
         struct text_edits edits = {0};
-        struct text_result result;
+        struct buf result;
         size_t where, len = strlen(cases[i].old);
         char *text;
 
@@ -118,7 +118,7 @@ static void diffs_give_the_new_text_back(void **state)
     for (int round = 0; round < 20000; round++) {
         struct arena arena = {0};
         struct text_edits edits = {0};
-        struct text_result result;
+        struct buf result;
         char old[64], new[200], text[9];
         size_t len = (size_t)rand() % 60, where;
         char *diff;
@@ -138,7 +138,7 @@ static void diffs_give_the_new_text_back(void **state)
         assert_true(text_edits_apply(&edits, &arena, old, len, &result, &where));
         diff = diff_of(old, len, &result);
         assert_true(apply(old, *diff == '\0' ? diff : diff + strlen("--- a\n+++ a\n"), new));
-        assert_string_equal(new, result.bytes);
+        assert_string_equal(new, result.text);
         free(diff);
         arena_free(&arena);
     }
