@@ -306,24 +306,15 @@ static bool read_pickle(struct reading *r, struct torch_state *s)
 {
     struct pickle_reader *p = &r->pickle;
 
-    if (!pickle_begin(p, &s->protocol))
-        return false;
-    if (!begin_read_object(r, TORCH_STATE_CLASS, KIND_PLAIN, 0))
-        return false;
-    if (!read_attribute(r, "round") || !pickle_int(p, &s->round))
-        return false;
-    if (!read_attribute(r, "complete") || !pickle_bool(p, &s->complete))
-        return false;
-    if (!read_attribute(r, "deadline"))
+    if (!pickle_begin(p, &s->protocol) || !begin_read_object(r, TORCH_STATE_CLASS, KIND_PLAIN, 0) ||
+        !read_attribute(r, "round") || !pickle_int(p, &s->round) ||
+        !read_attribute(r, "complete") || !pickle_bool(p, &s->complete) ||
+        !read_attribute(r, "deadline"))
         return false;
     s->has_deadline = !pass_op(r, PICKLE_NONE);
-    if (s->has_deadline && !read_time(r, &s->deadline_us))
-        return false;
-    if (!read_attribute(r, "closed") || !pickle_bool(p, &s->closed))
-        return false;
-    if (!read_attribute(r, "participants") || !read_dict(r, TORCH_PARTICIPANTS))
-        return false;
-    return read_rest(r, s);
+    return (!s->has_deadline || read_time(r, &s->deadline_us)) && read_attribute(r, "closed") &&
+           pickle_bool(p, &s->closed) && read_attribute(r, "participants") &&
+           read_dict(r, TORCH_PARTICIPANTS) && read_rest(r, s);
 }
 
 static int compare_read_nodes(const void *a, const void *b)
@@ -419,6 +410,21 @@ static bool has_all_frames(struct slice value)
     return true;
 }
 
+/* A block for the bytes of a text that is likely a state, which *r reads; NULL: it is none, or
+ * there is no memory. */
+static struct torch_block *begin_reading(struct slice value, struct reading *r)
+{
+    struct torch_block *block;
+
+    if (!is_likely(value) || !has_all_frames(value))
+        return NULL;
+    block = torch_block_new(value.len / 4 * 3);
+    r->pickle.no_memory = block == NULL;
+    if (block != NULL)
+        r->pickle.in.ptr = block->bytes;
+    return block;
+}
+
 /* NULL: `block` holds no state. */
 static enum torch_state_status give(struct reading *r, struct torch_block *block,
                                     const struct torch_state *s, struct torch_state *out)
@@ -440,17 +446,10 @@ static enum torch_state_status read_text(struct slice value, bool is_view, struc
 {
     struct reading r = {0};
     struct torch_state s = {0};
-    struct torch_block *block;
-    bool done = false;
+    struct torch_block *block = begin_reading(value, &r);
+    bool done = block != NULL && base64_decode(value, true, block->bytes, &r.pickle.in.len) &&
+                read_pickle(&r, &s) && end_reading(&r, &s) && (is_view || s.unnamed == 0);
 
-    if (!is_likely(value) || !has_all_frames(value))
-        return TORCH_STATE_NOT_MINE;
-    block = torch_block_new(value.len / 4 * 3);
-    if (block == NULL)
-        return TORCH_STATE_NO_MEMORY;
-    r.pickle.in.ptr = block->bytes;
-    if (base64_decode(value, true, block->bytes, &r.pickle.in.len))
-        done = read_pickle(&r, &s) && end_reading(&r, &s) && (is_view || s.unnamed == 0);
     return give(&r, block, done ? &s : NULL, out);
 }
 
@@ -571,14 +570,10 @@ enum torch_state_status torch_front_read(const struct torch_front *f, size_t cou
     struct torch_block *block;
     bool done;
 
-    if (count == 0 || count > f->count || f->like.has_deadline || !is_likely(value) ||
-        !has_all_frames(value))
+    if (count == 0 || count > f->count || f->like.has_deadline)
         return TORCH_STATE_NOT_MINE;
-    block = torch_block_new(value.len / 4 * 3);
-    if (block == NULL)
-        return TORCH_STATE_NO_MEMORY;
-    r.pickle.in.ptr = block->bytes;
-    done = decode_seam(f, count, value, block->bytes, &r.pickle.in.len) &&
+    block = begin_reading(value, &r);
+    done = block != NULL && decode_seam(f, count, value, block->bytes, &r.pickle.in.len) &&
            resume_at_mark(&r, f, count) && read_batch(&r, TORCH_PARTICIPANTS, PICKLE_SETITEMS) &&
            read_batches(&r, TORCH_PARTICIPANTS, PICKLE_SETITEMS) && read_rest(&r, &s) &&
            end_reading(&r, &s);
