@@ -268,8 +268,9 @@ static bool http_perform(const struct ctl *ctl, CURL *curl, struct http_answer *
     curl_easy_getinfo(curl, CURLINFO_PRETRANSFER_TIME, &connected);
     curl_easy_getinfo(curl, CURLINFO_STARTTRANSFER_TIME, &answered);
     out->seconds = answered - connected;
-    if (curl_easy_header(curl, "Date", 0, CURLH_HEADER, -1, &date) == CURLHE_OK)
-        snprintf(out->date, sizeof out->date, "%s", date->value);
+    out->date = curl_easy_header(curl, "Date", 0, CURLH_HEADER, -1, &date) == CURLHE_OK
+                    ? curl_getdate(date->value, NULL)
+                    : -1;
     return true;
 }
 

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cjson/cJSON.h>
+#include <time.h>
 
 #include "client/ctl/ctl.h"
 
 struct http_answer {
     long status;     /* of HTTP */
     char *body;      /* with a NUL behind it; the caller frees it */
-    char date[64];   /* the header Date; "": there was none */
+    time_t date;     /* the header Date; -1: there was none */
     double seconds;  /* from the first byte sent to the first that came back */
     int64_t sent_us; /* by this machine's clock, since 1970: about when the server said what time
                       * it was */

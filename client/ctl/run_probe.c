@@ -228,16 +228,6 @@ static bool preflight_measure(struct rdzv_client *c, struct preflight *p)
 
 /* By the header Date, which knows whole seconds: enough to see a clock that is wrong, and as cheap
  * for the store as a probe, when a thousand init containers ask. */
-static double server_time_s(const struct http_answer *answer, double *unsure_s)
-{
-    struct tm tm = {0};
-
-    *unsure_s = answer->seconds / 2 + 0.5;
-    if (strptime(answer->date, "%a, %d %b %Y %H:%M:%S GMT", &tm) == NULL)
-        return NAN;
-    return (double)timegm(&tm) + 0.5;
-}
-
 static void compare_clocks(const struct ctl *ctl, struct preflight *p)
 {
     struct http_answer answer;
@@ -250,7 +240,9 @@ static void compare_clocks(const struct ctl *ctl, struct preflight *p)
                        "not known: no answer over HTTP; is it torch's own store?");
         return;
     }
-    p->clock_s = server_time_s(&answer, &unsure) - (double)answer.sent_us / 1e6;
+    if (answer.date >= 0)
+        p->clock_s = (double)answer.date + 0.5 - (double)answer.sent_us / 1e6;
+    unsure = answer.seconds / 2 + 0.5;
     free(answer.body);
     if (isnan(p->clock_s))
         preflight_note(p, STEP_CLOCK, WARNS, "not known: the store does not say its time");
