@@ -61,11 +61,8 @@ static bool is_valid(const struct rdzv_op *op)
         return true;
     if (op->count == 0 || op->keys == NULL || (shape == PAIRS && op->values == NULL))
         return false;
-    for (size_t i = 0; i < op->count; i++) {
-        if (!is_good(op->keys[i]) || (shape == PAIRS && !is_good(op->values[i])))
-            return false;
-    }
-    return true;
+    return !ANY(for (size_t i = 0; i < op->count; i++),
+                !is_good(op->keys[i]) || (shape == PAIRS && !is_good(op->values[i])));
 }
 
 /* The items of a list of c10d; CHECK takes one key as a list. */

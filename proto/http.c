@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "proto/http_line.h"
+#include "proto/queue.h"
 
 #define TEXT_400  "400 Bad Request"
 #define TEXT_HOST TEXT_400 ": missing required Host header"
@@ -28,11 +29,7 @@ static const bool is_host_byte[256] = {
 
 static bool has_only(struct slice s, const bool allowed[256])
 {
-    for (size_t i = 0; i < s.len; i++) {
-        if (!allowed[s.ptr[i]])
-            return false;
-    }
-    return true;
+    return !ANY(for (size_t i = 0; i < s.len; i++), !allowed[s.ptr[i]]);
 }
 
 static bool is_token(struct slice s)
@@ -222,12 +219,9 @@ bool http_list_names(struct slice list, struct slice token)
 {
     struct slice element;
 
-    while (next_element(&list, &element)) {
-        if (element.len == token.len && token.len > 0 &&
-            strncasecmp((const char *)element.ptr, (const char *)token.ptr, token.len) == 0)
-            return true;
-    }
-    return false;
+    return ANY(while (next_element(&list, &element)),
+               element.len == token.len && token.len > 0 &&
+                   strncasecmp((const char *)element.ptr, (const char *)token.ptr, token.len) == 0);
 }
 
 /* Go also has this second search for a token, in which spaces separate tokens too. */

@@ -6,17 +6,15 @@
 #include <unistd.h>
 
 #include "client/ctl/commands.h"
+#include "proto/queue.h"
 
 /* --- help and completion: texts that the build has made of the table of commands. --- */
 
 /* NULL: there is no such text. */
 static const char *find_text(const char *kind, const char *name)
 {
-    for (const struct ctl_text *t = ctl_texts; t->text != NULL; t++) {
-        if (strcmp(t->kind, kind) == 0 && strcmp(t->name, name) == 0)
-            return t->text;
-    }
-    return NULL;
+    return FIND(t->text, for (const struct ctl_text *t = ctl_texts; t->text != NULL; t++),
+                strcmp(t->kind, kind) == 0 && strcmp(t->name, name) == 0);
 }
 
 enum ctl_exit run_help(const struct ctl *ctl)

@@ -8,6 +8,7 @@
 #include "proto/bytes.h"
 #include "proto/lookup.h"
 #include "proto/nearest.h"
+#include "proto/queue.h"
 #include "proto/units.h"
 
 #define DEFAULT_SERVER "localhost:29400"
@@ -137,11 +138,8 @@ static bool take_option(struct parse *p, enum ctl_option_id id, const char *valu
 /* NULL: there is none. */
 static const struct ctl_command *command_by_name(const char *name)
 {
-    for (const struct ctl_command *c = ctl_commands; c->name != NULL; c++) {
-        if (strcmp(c->name, name) == 0)
-            return c;
-    }
-    return NULL;
+    return FIND(c, for (const struct ctl_command *c = ctl_commands; c->name != NULL; c++),
+                strcmp(c->name, name) == 0);
 }
 
 static bool refuse_unknown(struct parse *p, const char *what, const char *dashes,

@@ -144,19 +144,13 @@ static char *path_in_space(const char *space, const char *kind, const char *name
 /* The space has such a run, or a node that the pattern names; for uncordon, an order about it. */
 static bool is_in_space(const struct ctl *ctl, const cJSON *space, const char *kind)
 {
-    bool is_run = strcmp(kind, "/runs/") == 0, found = false;
-    const cJSON *item;
+    bool is_run = strcmp(kind, "/runs/") == 0, found;
     cJSON *json = NULL;
     char *path;
 
-    if (is_run || strcmp(ctl->command->name, "uncordon") == 0) {
-        cJSON_ArrayForEach(item, member_item(space, is_run ? "runs" : "orders"))
-        {
-            if (strcmp(member_text(item, is_run ? "id" : "node"), ctl->args[0]) == 0)
-                return true;
-        }
-        return false;
-    }
+    if (is_run || strcmp(ctl->command->name, "uncordon") == 0)
+        return ANY(JSON_EACH(item, member_item(space, is_run ? "runs" : "orders")),
+                   strcmp(member_text(item, is_run ? "id" : "node"), ctl->args[0]) == 0);
     path = path_in_space(member_text(space, "name"), kind, ctl->args[0]);
     found = http_json(ctl, "GET", path, &json) == CTL_FINE && member_number(json, "nodes") > 0;
     cJSON_Delete(json);
@@ -168,14 +162,13 @@ static bool is_in_space(const struct ctl *ctl, const cJSON *space, const char *k
  * Asks the person, too. The caller frees the name. */
 static enum ctl_exit confirm_space(const struct ctl *ctl, const char *kind, char **name)
 {
-    const cJSON *space, *found = NULL;
+    const cJSON *found = NULL;
     cJSON *json = NULL;
     enum ctl_exit code = CTL_FINE;
 
     if (ctl->space == NULL)
         code = http_json(ctl, "GET", "/rdzv/v1/status", &json);
-    cJSON_ArrayForEach(space, member_item(json, "spaces"))
-    {
+    JSON_EACH(space, member_item(json, "spaces")) {
         if (cJSON_GetArraySize(member_item(json, "spaces")) > 1 && !is_in_space(ctl, space, kind))
             continue;
         if (found != NULL)

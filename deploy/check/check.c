@@ -155,10 +155,8 @@ static void read_config(struct reading *r, const char *path)
     struct yaml_file *f = &r->options->config;
     const struct yaml_node *root;
 
-    if (!yaml_file_read(f, path, YAML_USER_MAX, r->diag)) {
-        f->bytes = NULL;
+    if (!yaml_file_read(f, path, YAML_USER_MAX, r->diag))
         return;
-    }
     yaml_refuse_twice(f, 0, f->len, r->diag);
     root = f->count == 0 ? NULL : f->docs[0].root;
     if (f->count > 1 || (root != NULL && root->kind != YAML_MAPPING)) {
@@ -271,8 +269,7 @@ int run_check(int argc, char **argv)
     for (size_t i = 0; i < c.file_count; i++)
         yaml_file_free(&c.files[i]);
     kube_free(&c.bundle);
-    if (o.config.bytes != NULL)
-        yaml_file_free(&o.config);
+    yaml_file_free(&o.config);
     arena_free(&o.arena);
     return code;
 }

@@ -114,14 +114,9 @@ void check_replicas_probe(struct check *c, const struct check_probe *probe)
 
 static bool keeps_apart(const struct kube_pods *p, const struct yaml_node *terms, const char *term)
 {
-    YAML_FOREACH(item, terms) {
-        const struct yaml_node *t = *term == '\0' ? item : kube_get(item, term);
-
-        if (*kube_text(t, "topologyKey") != '\0' &&
-            kube_selects_by(kube_get(t, "labelSelector"), p))
-            return true;
-    }
-    return false;
+    return ANY(YAML_FOREACH(item, terms),
+               *kube_text(kube_get(item, term), "topologyKey") != '\0' &&
+                   kube_selects_by(kube_get(kube_get(item, term), "labelSelector"), p));
 }
 
 static bool is_spread(const struct kube_pods *p)

@@ -100,11 +100,11 @@ static const char *value_in_pytorchjob(struct arena *a, const struct kube_bundle
     return NULL;
 }
 
-/* The value of --NAME=VALUE among the arguments of a plugin, or `otherwise`. */
-static const char *plugin_argument(const struct kube_object *o, const char *plugin,
-                                   const char *name, const char *otherwise)
+/* The value of --NAME=VALUE among the arguments of the plugin pytorch, or `otherwise`. */
+static const char *plugin_argument(const struct kube_object *o, const char *name,
+                                   const char *otherwise)
 {
-    YAML_FOREACH(item, yaml_get(kube_get(o->spec, "plugins"), plugin)) {
+    YAML_FOREACH(item, kube_get(o->spec, "plugins.pytorch")) {
         const char *text = yaml_text(item);
         size_t len = strlen(name);
 
@@ -120,14 +120,14 @@ static const char *plugin_argument(const struct kube_object *o, const char *plug
 static const char *value_in_volcano(struct arena *a, const struct kube_bundle *b,
                                     const struct kube_object *o, const char *name)
 {
-    const char *master = plugin_argument(o, "pytorch", "master", "master");
-    const char *worker = plugin_argument(o, "pytorch", "worker", "worker");
+    const char *master = plugin_argument(o, "master", "master");
+    const char *worker = plugin_argument(o, "worker", "worker");
     long sum = 0;
 
     if (strcmp(name, "MASTER_ADDR") == 0)
         return arena_text(a, "%s-%s-0.%s", o->name, master, o->name);
     if (strcmp(name, "MASTER_PORT") == 0)
-        return plugin_argument(o, "pytorch", "port", "23456");
+        return plugin_argument(o, "port", "23456");
     if (strcmp(name, "WORLD_SIZE") != 0)
         return NULL;
     KUBE_FOREACH_PODS_OF(p, b, o) {

@@ -235,12 +235,9 @@ static const struct yaml_node *find_placeholder(const struct yaml_node *n, const
         return has_dollar(n->text) || (braces != NULL && strstr(braces + 2, "}}") != NULL) ? n
                                                                                            : NULL;
     }
-    for (size_t i = 0; i < n->count && found == NULL; i++) {
-        if (n->kind == YAML_SEQUENCE)
-            found = find_placeholder(n->items[i], key);
-        else
-            found = find_placeholder(n->pairs[i].value, n->pairs[i].key->text);
-    }
+    for (size_t i = 0; i < n->count && found == NULL; i++)
+        found = find_placeholder(yaml_child(n, i),
+                                 n->kind == YAML_SEQUENCE ? key : n->pairs[i].key->text);
     return found;
 }
 

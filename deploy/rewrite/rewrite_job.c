@@ -102,11 +102,7 @@ long rewrite_job_pods(const struct rewrite_job *j)
     if (!all)
         return 0;
     each = count_pods_with(j, j->runs.list[0]);
-    JOB_FOREACH(r, j->runs) {
-        if (each != count && count_pods_with(j, r) != each)
-            return 0;
-    }
-    return each;
+    return each != count && ANY(JOB_FOREACH(r, j->runs), count_pods_with(j, r) != each) ? 0 : each;
 }
 
 long rewrite_job_nodes(const struct rewrite_job *j)

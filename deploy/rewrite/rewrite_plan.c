@@ -52,12 +52,11 @@ static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j, co
 /* Another job that starts the same script of a ConfigMap, or NULL. */
 static const struct kube_object *other_user(struct rewrite *w, const struct job_run *r)
 {
-    FOREACH_POINTER(struct job_run, other, w->jobs.runs, r->map == NULL ? 0 : w->jobs.all_count) {
-        if (other->map == r->map && job_run_object(other) != job_run_object(r) &&
-            other->args->command.node == r->args->command.node)
-            return job_run_object(other);
-    }
-    return NULL;
+    return FIND(job_run_object(other),
+                FOREACH_POINTER(struct job_run, other, w->jobs.runs,
+                                r->map == NULL ? 0 : w->jobs.all_count),
+                other->map == r->map && job_run_object(other) != job_run_object(r) &&
+                    other->args->command.node == r->args->command.node);
 }
 
 /* Refuses a job of which a part is out of sight: options in it would still be those of the old
@@ -282,15 +281,13 @@ static bool relays_to_etcd(struct rewrite *w, const struct rewrite_job *j, const
 /* An etcd backend at an unknown endpoint still works: rdzvd speaks etcd v2. */
 static void note_unknown_endpoint(struct rewrite *w, const struct rewrite_job *j)
 {
-    JOB_FOREACH(r, j->runs) {
-        if (!job_is_etcd(r) || r->found)
-            continue;
+    const struct job_run *found = FIND(r, JOB_FOREACH(r, j->runs), job_is_etcd(r) && !r->found);
+
+    if (found != NULL)
         rewrite_note(w, j->object->node,
                      "%s meets over %s at an endpoint that leads to nothing in these files: "
                      "rewrite leaves it as it is",
-                     j->object->title, r->backend);
-        return;
-    }
+                     j->object->title, found->backend);
 }
 
 /* Notes once what happens to the restarts of the runs that move. */
@@ -340,17 +337,13 @@ static void note_shared_store(struct rewrite *w, const struct rewrite_job *j)
 {
     static const char variable[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
 
-    JOB_FOREACH(r, j->runs) {
-        if ((r->nodes_max >= 0 && !job_is_elastic(r)) ||
-            job_variable(&w->jobs, r->container, variable) != NULL)
-            continue;
+    if (ANY(JOB_FOREACH(r, j->runs), (r->nodes_max < 0 || job_is_elastic(r)) &&
+                                         job_variable(&w->jobs, r->container, variable) == NULL))
         rewrite_note(w, j->object->node,
                      "%s: if it is elastic, torch 2.6 and later need %s=1 on every agent over "
                      "etcd-v2, or a node that joins or replaces another one waits for ever: set "
                      "it, or leave out --keep-backend",
                      j->object->title, variable);
-        return;
-    }
 }
 
 /* Counts the job at each etcd that its runs name; returns the first of these. */

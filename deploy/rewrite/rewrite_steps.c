@@ -10,7 +10,6 @@ struct steps {
     struct rewrite *w;
     FILE *out;
     struct kube_bundle after;
-    size_t printed; /* in this step */
 };
 
 /* --- Objects before and after. --- */
@@ -99,8 +98,8 @@ static void print_object(struct steps *s, const struct kube_object *o)
 static void print_step(struct steps *s, enum step step, const char *heading)
 {
     const struct kube_bundle *b = step == STEP_WAIT ? &s->after : &s->w->bundle;
+    size_t printed = 0;
 
-    s->printed = 0;
     KUBE_FOREACH(o, b) {
         if (o->wrapper != NULL || *o->name == '\0')
             continue;
@@ -108,7 +107,7 @@ static void print_step(struct steps *s, enum step step, const char *heading)
             : step == STEP_DELETE ? !is_deleted(s, o)
                                   : !text_is(o->kind, "StatefulSet", "Deployment"))
             continue;
-        if (s->printed++ == 0)
+        if (printed++ == 0)
             fprintf(s->out, "%s\n", heading);
         fputs(step == STEP_WAIT ? "kubectl rollout status " : "kubectl delete ", s->out);
         print_object(s, o);

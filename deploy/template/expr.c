@@ -37,9 +37,11 @@ static void skip_blanks(struct expr_reader *w)
         w->p++;
 }
 
+#define NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
 static bool is_name_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    return c != '\0' && strchr(NAME, c) != NULL;
 }
 
 /* Skips `text` if it comes next. A word must not continue behind `text`. */
@@ -54,15 +56,6 @@ static bool expr_take(struct expr_reader *w, const char *text)
         return false;
     w->p += len;
     return true;
-}
-
-static size_t name_len(const struct expr_reader *w)
-{
-    size_t len = 0;
-
-    while (w->p + len < w->end && is_name_char(w->p[len]))
-        len++;
-    return len;
 }
 
 /* --- The grammar, from the tightest binding to the loosest. --- */
@@ -120,7 +113,7 @@ static struct yaml_node *read_parts(struct expr_reader *w, struct yaml_node *val
             size_t len;
 
             w->p++;
-            len = name_len(w);
+            len = strspn(w->p, NAME);
             if (len >= sizeof key)
                 return bad(w, "a name is too long");
             memcpy(key, w->p, len);
@@ -160,7 +153,7 @@ static struct yaml_node *scope_get(const struct scope *s, const char *name, size
 static struct yaml_node *read_named_value(struct expr_reader *w)
 {
     const char *name = w->p;
-    size_t len = name_len(w);
+    size_t len = strspn(name, NAME); /* no name goes on behind the expression */
     struct yaml_node *value;
 
     if (len == 0)

@@ -23,11 +23,7 @@ static bool is_narrow(const struct yaml_node *n, struct diag *d)
             d, n->file, n->start,
             "more than %d entries: settings have fewer, so this is another kind of file",
             ENTRIES_MAX);
-    for (size_t i = 0; i < n->count; i++) {
-        if (!is_narrow(yaml_child(n, i), d))
-            return false;
-    }
-    return true;
+    return !ANY(for (size_t i = 0; i < n->count; i++), !is_narrow(yaml_child(n, i), d));
 }
 
 bool userfile_add(struct userfile *u, const struct yaml_file *file, struct diag *d)

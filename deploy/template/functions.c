@@ -47,17 +47,10 @@ bool expr_equal(const struct yaml_node *a, const struct yaml_node *b)
         return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
     if (a->count != b->count)
         return false;
-    for (size_t i = 0; i < a->count; i++) {
-        const struct yaml_node *other;
-
-        if (a->kind == YAML_SEQUENCE)
-            other = b->items[i];
-        else
-            other = yaml_get(b, a->pairs[i].key->text);
-        if (!expr_equal(yaml_child(a, i), other))
-            return false;
-    }
-    return true;
+    return !ANY(for (size_t i = 0; i < a->count; i++),
+                !expr_equal(yaml_child(a, i), a->kind == YAML_SEQUENCE
+                                                  ? b->items[i]
+                                                  : yaml_get(b, a->pairs[i].key->text)));
 }
 
 /* --- Command lines of the user file. --- */

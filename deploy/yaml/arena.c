@@ -122,23 +122,17 @@ uint64_t text_hash(const char *text, size_t len)
 
 bool text_is_one_of(const char *text, const char *const *words)
 {
-    while (*words != NULL && strcmp(text, *words) != 0)
-        words++;
-    return *words != NULL;
+    return ANY(for (; *words != NULL; words++), strcmp(text, *words) == 0);
 }
 
 bool text_begins_with_one_of(const char *text, const char *const *words)
 {
-    while (*words != NULL && strncmp(text, *words, strlen(*words)) != 0)
-        words++;
-    return *words != NULL;
+    return ANY(for (; *words != NULL; words++), strncmp(text, *words, strlen(*words)) == 0);
 }
 
 bool text_has_one_of(const char *text, const char *const *words)
 {
-    while (*words != NULL && strstr(text, *words) == NULL)
-        words++;
-    return *words != NULL;
+    return ANY(for (; *words != NULL; words++), strstr(text, *words) != NULL);
 }
 
 bool text_ends_with(const char *text, const char *end)

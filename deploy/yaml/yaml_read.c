@@ -271,11 +271,7 @@ static bool merge_keys(struct yaml_builder *r, struct yaml_node *n)
     yaml_remove(n, "<<");
     if (from->kind != YAML_SEQUENCE)
         return merge_one(r, n, from);
-    for (size_t i = 0; i < from->count; i++) {
-        if (!merge_one(r, n, from->items[i]))
-            return false;
-    }
-    return true;
+    return !ANY(YAML_FOREACH(item, from), !merge_one(r, n, item));
 }
 
 static bool build_pairs(struct yaml_builder *r, struct yaml_node *n, unsigned depth)
@@ -577,8 +573,6 @@ bool yaml_refuse_twice(const struct yaml_file *f, size_t from, size_t to, struct
 
 void yaml_file_free(struct yaml_file *f)
 {
-    if (f == NULL)
-        return;
     free(f->bytes);
     arena_free(&f->arena);
     *f = (struct yaml_file){0};
