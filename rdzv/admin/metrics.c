@@ -345,22 +345,14 @@ static void metrics_job_free(struct http_job *job)
 static enum http_job_state metrics_job_run(struct http_job *job, const struct http_request *r)
 {
     struct metrics_job *j = (struct metrics_job *)(void *)job;
+    bool is_whole;
 
-    if (!run_walk_continue(&j->spaces.walk, HTTP_SLICE_NS))
-        return HTTP_JOB_CONTINUES;
-    metric_reply(r, 0, write_store_metrics, j);
-    return HTTP_JOB_DONE;
-}
-
-/* The slices after the first one, which is a part of admin_metrics_handle(). */
-static enum http_job_state metrics_job_continue(struct http_job *job, const struct http_request *r)
-{
-    enum http_job_state state;
-
-    account_begin_watching();
-    state = metrics_job_run(job, r);
+    account_begin_watching(); /* in each slice; the session does it only for the first one */
+    is_whole = run_walk_continue(&j->spaces.walk, HTTP_SLICE_NS);
+    if (is_whole)
+        metric_reply(r, 0, write_store_metrics, j);
     account_end_watching();
-    return state;
+    return is_whole ? HTTP_JOB_DONE : HTTP_JOB_CONTINUES;
 }
 
 /* It may use the memory that is kept in reserve: the metrics must tell that memory is short. */
@@ -383,12 +375,8 @@ void admin_metrics_handle(const struct http_request *r)
         reply_no_memory(r);
         return;
     }
-    j->job =
-        (struct http_job){.run = metrics_job_continue, .free = metrics_job_free, .no_use = true};
+    j->job = (struct http_job){.run = metrics_job_run, .free = metrics_job_free, .no_use = true};
     j->with_daemon = http_shows_daemon(r, all_spaces);
     metric_spaces_begin(&j->spaces, http_engine(r), all_spaces ? NULL : r->space);
-    if (metrics_job_run(&j->job, r) == HTTP_JOB_CONTINUES)
-        http_start_job(r, &j->job, HTTP_JOB_CONTINUES);
-    else
-        metrics_job_free(&j->job);
+    http_run_job(r, &j->job);
 }

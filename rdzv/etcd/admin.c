@@ -12,7 +12,7 @@
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
 
-static void reply_text(const struct http_request *r, const char *content_type, const char *body)
+static void reply_ok(const struct http_request *r, const char *content_type, const char *body)
 {
     reply_send(
         r, &(struct reply){.status = 200, .content_type = content_type, .body = slice_str(body)});
@@ -20,7 +20,7 @@ static void reply_text(const struct http_request *r, const char *content_type, c
 
 void etcd_version_handle(const struct http_request *r)
 {
-    reply_text(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
+    reply_ok(r, HTTP_JSON, "{\"etcdserver\":\"3.4.23\",\"etcdcluster\":\"3.4.0\"}");
 }
 
 void etcd_health_handle(const struct http_request *r)
@@ -29,12 +29,9 @@ void etcd_health_handle(const struct http_request *r)
 
     /* etcd raises its alarm NOSPACE for a disk that takes no changes. */
     if (http_engine(r)->refusal == NULL || http_excludes(r, "NOSPACE"))
-        reply_text(r, HTTP_TEXT, "{\"health\":\"true\"}");
+        reply_ok(r, HTTP_TEXT, "{\"health\":\"true\"}");
     else
-        reply_send(r, &(struct reply){.status = 503,
-                                      .content_type = HTTP_TEXT,
-                                      .nosniff = true,
-                                      .body = slice_str("{\"health\":\"false\"}\n")});
+        reply_text(r, 503, "{\"health\":\"false\"}\n");
     if (is_alone) /* appears while rdzvd can commit nothing */
         conn_note_independent(r->conn);
 }
@@ -48,7 +45,7 @@ void etcd_vars_handle(const struct http_request *r)
     getrlimit(RLIMIT_NOFILE, &limit);
     snprintf(text, sizeof text, "{\n\"file_descriptor_limit\": %" PRIu64 "\n}\n",
              (uint64_t)limit.rlim_cur);
-    reply_text(r, "application/json; charset=utf-8", text);
+    reply_ok(r, "application/json; charset=utf-8", text);
 }
 
 /* --- The log's level. --- */
@@ -99,17 +96,13 @@ static void set_level(const struct http_request *r, struct slice name)
  * log of all, or fill the disk. */
 void etcd_log_level_handle(const struct http_request *r)
 {
-    char text[LEVEL_BODY_MAX + 1];
-    size_t len = r->body.len <= LEVEL_BODY_MAX ? r->body.len : 0;
     const cJSON *level;
     cJSON *body;
 
     if (!http_may_change_daemon(r))
         return;
-    if (len != 0)
-        memcpy(text, r->body.ptr, len);
-    text[len] = '\0';
-    body = cJSON_Parse(text);
+    body = cJSON_ParseWithLength((const char *)r->body.ptr,
+                                 r->body.len <= LEVEL_BODY_MAX ? r->body.len : 0);
     level = cJSON_GetObjectItem(body, "Level");
     if (cJSON_IsString(level))
         set_level(r, slice_str(level->valuestring));

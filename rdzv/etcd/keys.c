@@ -166,12 +166,11 @@ static void get_job_start(const struct http_request *r, const struct node *n,
     }
     *j = (struct get_job){.job = {.run = get_job_run, .free = get_job_free}, .index = t->index};
     j->reader = tree_reader_open(t, n, q->recursive, q->sorted, engine_wall_ns(http_engine(r)));
-    if (j->reader == NULL) {
-        reply_no_memory(r);
-    } else if (get_job_run(&j->job, r) == HTTP_JOB_CONTINUES) {
-        http_start_job(r, &j->job, HTTP_JOB_CONTINUES);
+    if (j->reader != NULL) {
+        http_run_job(r, &j->job);
         return;
     }
+    reply_no_memory(r);
     get_job_free(&j->job);
 }
 

@@ -243,12 +243,17 @@ void reply_no_memory(const struct http_request *r)
     reply_unavailable(r, "rdzvd: out of memory, see --memory-limit");
 }
 
-void reply_not_found(const struct http_request *r)
+void reply_text(const struct http_request *r, unsigned status, const char *text)
 {
-    reply_send(r, &(struct reply){.status = 404,
+    reply_send(r, &(struct reply){.status = status,
                                   .content_type = HTTP_TEXT,
                                   .nosniff = true,
-                                  .body = slice_str("404 page not found\n")});
+                                  .body = slice_str(text)});
+}
+
+void reply_not_found(const struct http_request *r)
+{
+    reply_text(r, 404, "404 page not found\n");
 }
 
 void reply_not_allowed(const struct http_request *r, const char *allow, enum http_etcd_headers etcd)

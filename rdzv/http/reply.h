@@ -131,7 +131,10 @@ void reply_stream_end(struct conn *c, bool chunked);
 void reply_unavailable(const struct http_request *r, const char *message);
 void reply_no_memory(const struct http_request *r);
 
-/* Go's plain texts: 404 `404 page not found`, 405 `Method Not Allowed` with its Allow list (NULL:
+/* A plain text, as Go's http.Error() sends it. */
+void reply_text(const struct http_request *r, unsigned status, const char *text);
+
+/* Go's own: 404 `404 page not found`, 405 `Method Not Allowed` with its Allow list (NULL:
  * without one; `etcd` as in struct reply). */
 void reply_not_found(const struct http_request *r);
 void reply_not_allowed(const struct http_request *r, const char *allow,

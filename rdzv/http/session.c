@@ -172,16 +172,15 @@ static void reply_unwelcome_host(const struct http_request *r)
     bool listed = r->http->config->host_whitelist.count != 0;
 
     refusal_note(&http_engine(r)->stats, REFUSAL_HOST, &r->conn->peer, r->head->host);
-    reply_send(
-        r, &(struct reply){
-               .status = listed ? 421 : 403,
-               .content_type = HTTP_TEXT,
-               .nosniff = true,
-               .body = slice_str(listed ? "--host-whitelist lacks the name in the Host header: add "
-                                          "it, or use a listed name\n"
-                                        : "this listener serves only this machine, and the Host "
-                                          "header is neither an address nor localhost: use one of "
-                                          "these, or add the name to --host-whitelist\n")});
+    if (listed)
+        reply_text(r, 421,
+                   "--host-whitelist lacks the name in the Host header: add it, or use a listed "
+                   "name\n");
+    else
+        reply_text(r, 403,
+                   "this listener serves only this machine, and the Host header is neither an "
+                   "address nor localhost: use one of these, or add the name to "
+                   "--host-whitelist\n");
 }
 
 /* A probe that comes by address is no page's: a page has a name, and its browser says it. */
@@ -234,12 +233,9 @@ static bool admit_on_probation(const struct http_request *r, const struct http_r
         return true;
     }
     conn_fail_probation(r->conn);
-    reply_send(r,
-               &(struct reply){.status = 503,
-                               .content_type = HTTP_TEXT,
-                               .nosniff = true,
-                               .body = slice_str("rdzvd takes only probes, because connections or "
-                                                 "descriptors are short; the log says which\n")});
+    reply_text(r, 503,
+               "rdzvd takes only probes, because connections or descriptors are short; the log "
+               "says which\n");
     return false;
 }
 
@@ -279,6 +275,14 @@ void http_start_job(const struct http_request *r, struct http_job *job, enum htt
     if (!job->no_use)
         engine_use_began(r->http->engine);
     http_job_keep(r->conn, job, next);
+}
+
+void http_run_job(const struct http_request *r, struct http_job *job)
+{
+    if (job->run(job, r) == HTTP_JOB_CONTINUES)
+        http_start_job(r, job, HTTP_JOB_CONTINUES);
+    else
+        job->free(job);
 }
 
 /* The job may end the connection and its session, or start another job, which takes its place. */

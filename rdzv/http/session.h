@@ -91,6 +91,9 @@ struct http_job {
 /* Instead of a reply; `next` is when the job is called. The session owns it from here on. */
 void http_start_job(const struct http_request *r, struct http_job *job, enum http_job_state next);
 
+/* Runs the first slice of a new job, which may be all of it; else starts it. */
+void http_run_job(const struct http_request *r, struct http_job *job);
+
 /* The job of this connection, which waits, is called in the next iteration. */
 void http_wake_job(struct conn *c);
 
