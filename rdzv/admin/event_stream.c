@@ -53,8 +53,8 @@ static void event_client_end(struct http_job *job)
 {
     struct event_client *client = client_of_job(job);
 
-    if (client->chunked && conn_is_open(client->conn))
-        conn_put(client->conn, "0\r\n\r\n", 5);
+    if (conn_is_open(client->conn))
+        reply_stream_end(client->conn, client->chunked);
     conn_finish(client->conn);
 }
 
@@ -145,25 +145,12 @@ void event_stream_join(struct event_stream *s, struct event_client *client,
     http_start_job(r, &client->job, HTTP_JOB_WAITS);
 }
 
-void event_stream_each(struct event_stream *s, void (*fn)(struct event_client *client, void *arg),
-                       void *arg)
-{
-    struct event_client *client, *next;
-
-    TAILQ_FOREACH_SAFE(client, &s->clients, entry, next)
-        fn(client, arg);
-}
-
-static void end_reply(struct event_client *client, void *)
-{
-    event_client_end(&client->job);
-}
-
 void event_stream_end_replies(struct event_stream *s)
 {
     bool was_at_work = s->is_at_work;
 
     s->is_at_work = true;
-    event_stream_each(s, end_reply, NULL);
+    TAILQ_EACH_SAFE(struct event_client, client, &s->clients, entry)
+        event_client_end(&client->job);
     s->is_at_work = was_at_work;
 }

@@ -33,7 +33,7 @@ TAILQ_HEAD(event_client_list, event_client);
 struct event_stream {
     const struct event_stream_calls *calls;
     struct net *net;
-    struct event_client_list clients;
+    struct event_client_list clients; /* one may leave when it is sent something */
     size_t client_count;
     struct event timer;
     bool is_at_work; /* a client that leaves now does not make the stream idle */
@@ -64,10 +64,6 @@ void event_client_free(struct event_client *client);
 /* The reply to the request ends when its client leaves. Takes `client`. */
 void event_stream_join(struct event_stream *s, struct event_client *client,
                        const struct http_request *r);
-
-/* Calls `fn` for each client, which may leave meanwhile. */
-void event_stream_each(struct event_stream *s, void (*fn)(struct event_client *client, void *arg),
-                       void *arg);
 
 /* True: the client has not read earlier events. */
 static inline bool event_client_is_blocked(const struct event_client *client)

@@ -215,7 +215,7 @@ static void send_missed(struct event_client *client)
     blob_unref(event);
 }
 
-static void send_requests(struct event_client *client, void *event)
+static void send_requests(struct event_client *client, struct blob *event)
 {
     if (event == NULL || event_client_is_blocked(client)) {
         client->missed += monitor_of(client->stream)->shown;
@@ -234,7 +234,8 @@ static void monitor_tick(struct event_stream *s)
     struct blob *event = make_event(m);
 
     net_spend(s->net, 0);
-    event_stream_each(s, send_requests, event);
+    TAILQ_EACH_SAFE(struct event_client, client, &s->clients, entry)
+        send_requests(client, event);
     blob_unref(event);
     begin_sample(m);
 }

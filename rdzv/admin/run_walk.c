@@ -36,18 +36,12 @@ static struct run_view *run_walk_next(const struct run_walk *w)
 
 static void run_walk_step(struct run_walk *w)
 {
-    switch (w->at) {
-    case WALK_SPACE:
-    case WALK_RUN:
-        run_walk_point_at(w, run_walk_next(w));
-        w->at = w->run != NULL ? WALK_RUN : WALK_SPACE_END;
-        break;
-    case WALK_SPACE_END:
+    if (w->at == WALK_SPACE_END) {
         w->space = w->only != NULL ? NULL : TAILQ_NEXT(w->space, entry);
         w->at = w->space == NULL ? WALK_DONE : WALK_SPACE;
-        break;
-    case WALK_DONE:
-        break;
+    } else {
+        run_walk_point_at(w, run_walk_next(w));
+        w->at = w->run != NULL ? WALK_RUN : WALK_SPACE_END;
     }
 }
 

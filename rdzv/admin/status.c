@@ -132,19 +132,12 @@ static void write_place(void *arg)
 {
     struct status_text *t = arg;
 
-    switch (t->walk.at) {
-    case WALK_SPACE:
+    if (t->walk.at == WALK_SPACE)
         write_space_head(t);
-        break;
-    case WALK_RUN:
+    else if (t->walk.at == WALK_RUN)
         write_run(t);
-        break;
-    case WALK_SPACE_END:
+    else
         write_space_end(t);
-        break;
-    case WALK_DONE:
-        break;
-    }
 }
 
 /* t->walk goes on with run_walk_continue(), and t->body is complete when the walk has ended. Whole
@@ -226,12 +219,6 @@ static void write_counters(struct writer *w, const struct status_scope *scope)
     writer_str(w, "]}");
 }
 
-static void send_counters_to(struct event_client *client, void *event)
-{
-    if (!event_client_is_blocked(client) && conn_can_push(client->conn))
-        event_client_send(client, event);
-}
-
 static void send_counters(struct status_feed *f)
 {
     struct reply_body body;
@@ -241,8 +228,10 @@ static void send_counters(struct status_feed *f)
     write_counters(&body.w, &f->scope);
     event = event_make_of_body("counters", &body);
     f->counters_ms = engine_now_ms(f->scope.net->engine) + COUNTERS_MS;
-    if (event != NULL)
-        event_stream_each(&f->stream, send_counters_to, event);
+    TAILQ_EACH_SAFE(struct event_client, client, &f->stream.clients, entry) {
+        if (event != NULL && !event_client_is_blocked(client) && conn_can_push(client->conn))
+            event_client_send(client, event);
+    }
     blob_unref(event);
 }
 
@@ -263,12 +252,6 @@ static void send_text(struct event_client *client)
         return;
     client->has_text = true;
     event_client_send(client, feed_of(client->stream)->newest);
-}
-
-static void send_news(struct event_client *client, void *news)
-{
-    if (*(const bool *)news || !client->has_text)
-        send_text(client);
 }
 
 static void feed_drained(struct event_client *client)
@@ -292,8 +275,10 @@ static void end_text(struct status_feed *f)
         f->head_len = head_len;
     }
     /* Sends the text to new clients, and to every client if it has changed. */
-    if (f->newest != NULL)
-        event_stream_each(&f->stream, send_news, &news);
+    TAILQ_EACH_SAFE(struct event_client, client, &f->stream.clients, entry) {
+        if (f->newest != NULL && (news || !client->has_text))
+            send_text(client);
+    }
 }
 
 /* --- Time. --- */
@@ -442,10 +427,7 @@ static void start_status_job(const struct http_request *r, const struct status_s
     }
     j->job = (struct http_job){.run = status_job_run, .free = status_job_free, .no_use = true};
     status_text_begin(&j->text, scope);
-    if (status_job_run(&j->job, r) == HTTP_JOB_CONTINUES)
-        http_start_job(r, &j->job, HTTP_JOB_CONTINUES);
-    else
-        status_job_free(&j->job);
+    http_run_job(r, &j->job);
 }
 
 static bool wants_stream(const struct http_request *r)
