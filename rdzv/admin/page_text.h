@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-extern const char page_policy[]; /* Content-Security-Policy */
-extern const char page_etag[];   /* in its quotes */
-extern const char page_text[];   /* page_text_len bytes */
+extern const char page_headers[]; /* whole lines */
+extern const char page_etag[];    /* one of these, in its quotes */
+extern const char page_text[];    /* page_text_len bytes */
 extern const size_t page_text_len;

@@ -17,6 +17,10 @@ from embed import literal  # noqa: E402
 POLICY = ("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; connect-src 'self'; "
           "frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 
+# A browser asks each time whether the page is still the same: it is that of this release.
+HEADERS = ("Content-Security-Policy: %s\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-cache\r\n"
+           "ETag: %s\r\n")
+
 
 def read(path):
     with open(path, encoding="utf-8") as f:
@@ -37,10 +41,11 @@ def main():
     head, middle, rest = re.fullmatch("(.*)@CSS@(.*)@JS@(.*)", read(html), re.S).groups()
     page = (head + style + middle + script + rest).encode()
     policy = POLICY % (digest(script), digest(style))
+    etag = '"%s"' % hashlib.sha256(page + policy.encode()).hexdigest()[:32]
     with open(out, "w", encoding="ascii") as f:
         f.write('/* Made by rdzv/admin/page/join.py. */\n#include "rdzv/admin/page_text.h"\n\n')
-        f.write("const char page_policy[] =\n%s;\n\n" % literal(policy.encode()))
-        f.write('const char page_etag[] = "\\"%s\\"";\n\n' % hashlib.sha256(page + policy.encode()).hexdigest()[:32])
+        f.write("const char page_headers[] =\n%s;\n\n" % literal((HEADERS % (policy, etag)).encode()))
+        f.write("const char page_etag[] =\n%s;\n\n" % literal(etag.encode()))
         f.write("const char page_text[] =\n%s;\n\n" % literal(page))
         f.write("const size_t page_text_len = sizeof page_text - 1;\n")
 
