@@ -210,53 +210,31 @@ static void write_requests(FILE *out, const struct stats *stats, const struct ht
 
 #define LISTENERS_LISTED 100
 
-struct queues {
-    struct {
-        char address[LISTEN_ADDRESS_MAX];
-        struct listen_queue queue;
-    } listed[LISTENERS_LISTED];
-    size_t count;
-    struct listen_queue others;
-    bool any_other;
-};
-
-static void read_queues(const struct net *n, struct queues *out)
+/* The overflows of all queues, or their lengths. */
+static void write_listen_queues(FILE *out, enum metric m, const struct net *n, bool overflows)
 {
+    uint64_t others = overflows ? n->overflows_ended : 0;
+    bool any_other = n->overflows_ended != 0;
+    char address[LISTEN_ADDRESS_MAX];
     struct listen_queue queue;
+    size_t listed = 0;
 
-    *out = (struct queues){.others = {.overflows = n->overflows_ended}};
-    out->any_other = n->overflows_ended != 0;
+    metric_head(out, m);
     TAILQ_EACH(const struct listener, l, &n->listeners, entry) {
+        uint64_t value;
+
         if (!listen_queue(l, &queue))
             continue;
-        if (!l->temporary && out->count < LISTENERS_LISTED) {
-            listen_address(l, out->listed[out->count].address);
-            out->listed[out->count++].queue = queue;
+        value = overflows ? queue.overflows : queue.length;
+        if (!l->temporary && listed++ < LISTENERS_LISTED) {
+            metric_line(out, m, value, "listener=\"%s\"", listen_address(l, address));
             continue;
         }
-        out->any_other = true;
-        out->others.overflows += queue.overflows;
-        out->others.length += queue.length;
+        any_other = true;
+        others += value;
     }
-}
-
-static void write_queue(FILE *out, enum metric m, const struct queues *q, bool overflows)
-{
-    metric_head(out, m);
-    for (size_t i = 0; i < q->count; i++)
-        metric_line(out, m, overflows ? q->listed[i].queue.overflows : q->listed[i].queue.length,
-                    "listener=\"%s\"", q->listed[i].address);
-    if (q->any_other)
-        metric_line(out, m, overflows ? q->others.overflows : q->others.length, "listener=\"\"");
-}
-
-static void write_listen_queues(FILE *out, const struct net *n)
-{
-    struct queues queues;
-
-    read_queues(n, &queues);
-    write_queue(out, METRIC_rdzvd_listen_overflows_total, &queues, true);
-    write_queue(out, METRIC_rdzvd_listen_queue_connections, &queues, false);
+    if (any_other)
+        metric_line(out, m, others, "listener=\"\"");
 }
 
 /* --- All. --- */
@@ -270,7 +248,8 @@ void metrics_write_daemon(FILE *out, const struct http_request *r, const char *r
     metric_line(out, METRIC_rdzvd_build_info, 1, "version=\"" RDZV_VERSION "\",role=\"%s\"", role);
     metric_value(out, METRIC_rdzvd_ready, is_ready);
     write_connections(out, n);
-    write_listen_queues(out, n);
+    write_listen_queues(out, METRIC_rdzvd_listen_overflows_total, n, true);
+    write_listen_queues(out, METRIC_rdzvd_listen_queue_connections, n, false);
     write_tls(out, &n->handshakes);
     write_requests(out, stats, r->http->routes);
     metric_value(out, METRIC_rdzvd_loop_iterations_total, stats->loop_iterations);
