@@ -194,11 +194,12 @@ static bool store_role_reload(struct server *s)
 static int open_data(struct server *s)
 {
     const struct config *c = s->config;
-    const struct data_dir_options options = {
-        .path = c->sync == CONFIG_SYNC_OFF ? NULL : c->data_dir,
-        .mode = c->sync == CONFIG_SYNC_ALWAYS ? JOURNAL_WRITER_ALWAYS : JOURNAL_WRITER_BATCH};
 
-    return data_dir_open(&s->store.data, &options, &s->engine);
+    if (c->data_dir == NULL || c->sync == CONFIG_SYNC_OFF)
+        return 0;
+    return data_dir_open(
+        &s->store.data, c->data_dir,
+        c->sync == CONFIG_SYNC_ALWAYS ? JOURNAL_WRITER_ALWAYS : JOURNAL_WRITER_BATCH, &s->engine);
 }
 
 static int open_journal(struct server *s)

@@ -303,18 +303,18 @@ static void close_dir(void *arg)
 /* --- The beginning. --- */
 
 /* 0, or -1 after it logged why not. */
-static int data_dir_start(struct data_dir *d, const struct data_dir_options *options)
+static int data_dir_start(struct data_dir *d, const char *path, enum journal_writer_mode mode)
 {
     struct journal_writer_options writer = {
-        .mode = options->mode, .clock = d->engine->options.clock, .path = d->path};
+        .mode = mode, .clock = d->engine->options.clock, .path = d->path};
     char why[TEXT_MAX];
     int error;
 
-    if (is_a_subdirectory(options->path))
-        return log_failed(options->path, NAME_THE_ONE_ABOVE, NULL);
-    error = fs_posix_make_dir(options->path);
+    if (is_a_subdirectory(path))
+        return log_failed(path, NAME_THE_ONE_ABOVE, NULL);
+    error = fs_posix_make_dir(path);
     if (error < 0)
-        return log_failed(options->path, strerror(-error),
+        return log_failed(path, strerror(-error),
                           error == -ENOENT ? "make the folder above it first" : NULL);
     d->fs = fs_posix_open(d->path, FS_MAY_CREATE, &error, why, sizeof why);
     if (d->fs == NULL)
@@ -331,14 +331,13 @@ static int data_dir_start(struct data_dir *d, const struct data_dir_options *opt
     return 0;
 }
 
-int data_dir_open(struct data_dir *d, const struct data_dir_options *options, struct engine *engine)
+int data_dir_open(struct data_dir *d, const char *path, enum journal_writer_mode mode,
+                  struct engine *engine)
 {
     *d = (struct data_dir){.engine = engine};
-    if (options->path == NULL)
-        return 0;
     batch_init(&d->part);
-    d->path = data_dir_join(options->path, SUBDIRECTORY);
-    if (data_dir_start(d, options) < 0) {
+    d->path = data_dir_join(path, SUBDIRECTORY);
+    if (data_dir_start(d, path, mode) < 0) {
         data_dir_free(d);
         return -1;
     }

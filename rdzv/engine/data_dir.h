@@ -13,12 +13,6 @@
 
 struct snapshot;
 
-struct data_dir_options {
-    const char *path; /* NULL: no directory, so all functions below do nothing. The files are in
-                         its subdirectory rdzvd */
-    enum journal_writer_mode mode;
-};
-
 struct data_dir {
     struct engine *engine;
     char *path; /* of the files */
@@ -32,8 +26,9 @@ struct data_dir {
 };
 
 /* Fills the engine, which is empty, and makes the directory its journal, until
- * engine_close_journal(). 0, or -1 after it logged why not. */
-int data_dir_open(struct data_dir *d, const struct data_dir_options *options,
+ * engine_close_journal(). The files are in its subdirectory rdzvd. 0, or -1 after it logged why
+ * not. */
+int data_dir_open(struct data_dir *d, const char *path, enum journal_writer_mode mode,
                   struct engine *engine);
 
 /* For --check-data: reads all files, as a start does, and changes nothing; writes its findings to
