@@ -98,7 +98,7 @@ bool journal_writer_stop(struct journal_writer *w);
 
 /* The batches behind the newest snapshot exceed 64 MiB and that snapshot's size, no snapshot is
  * being written, none has failed within the last minute, and the writer works. */
-bool journal_writer_snapshot_due(const struct journal_writer *w);
+bool journal_writer_snapshot_due(struct journal_writer *w);
 
 enum journal_writer_snapshot_state {
     JOURNAL_WRITER_SNAPSHOT_NONE,
@@ -112,7 +112,7 @@ void journal_writer_snapshot_begin(struct journal_writer *w);
 
 /* The bytes of parts that the writer can take now: at most 1 MiB waits for the disk. After a 0, the
  * descriptor becomes readable when there is room again. */
-size_t journal_writer_snapshot_room(const struct journal_writer *w);
+size_t journal_writer_snapshot_room(struct journal_writer *w);
 
 /* Takes a part, a copy of it. False: there is no memory for it now. */
 bool journal_writer_snapshot_put(struct journal_writer *w, struct slice part);
@@ -120,4 +120,4 @@ bool journal_writer_snapshot_put(struct journal_writer *w, struct slice part);
 /* Whole, the last part was put: the thread syncs and names it, and removes what it makes needless.
  * Or abandoned. */
 void journal_writer_snapshot_end(struct journal_writer *w, bool is_whole);
-enum journal_writer_snapshot_state journal_writer_snapshot_state(const struct journal_writer *w);
+enum journal_writer_snapshot_state journal_writer_snapshot_state(struct journal_writer *w);

@@ -176,7 +176,7 @@ uint64_t journal_writer_commit(struct journal_writer *w, struct batch *batch)
 
 /* --- Snapshots. --- */
 
-bool journal_writer_snapshot_due(const struct journal_writer *w)
+bool journal_writer_snapshot_due(struct journal_writer *w)
 {
     const struct journal_writer_stats *s = &w->stats;
 
@@ -188,30 +188,24 @@ bool journal_writer_snapshot_due(const struct journal_writer *w)
                 SNAPSHOT_RETRY_MS);
 }
 
-/* For what only reads, but needs the lock. */
-static pthread_mutex_t *lock_of(const struct journal_writer *w)
-{
-    return (pthread_mutex_t *)(uintptr_t)&w->lock;
-}
-
-enum journal_writer_snapshot_state journal_writer_snapshot_state(const struct journal_writer *w)
+enum journal_writer_snapshot_state journal_writer_snapshot_state(struct journal_writer *w)
 {
     enum journal_writer_snapshot_state state;
 
-    pthread_mutex_lock(lock_of(w));
+    pthread_mutex_lock(&w->lock);
     state = w->snapshot_state;
-    pthread_mutex_unlock(lock_of(w));
+    pthread_mutex_unlock(&w->lock);
     return state;
 }
 
-size_t journal_writer_snapshot_room(const struct journal_writer *w)
+size_t journal_writer_snapshot_room(struct journal_writer *w)
 {
     size_t room = 0;
 
-    pthread_mutex_lock(lock_of(w));
+    pthread_mutex_lock(&w->lock);
     if (w->snapshot_state == JOURNAL_WRITER_SNAPSHOT_OPEN && w->parts_bytes < AHEAD_MAX)
         room = AHEAD_MAX - w->parts_bytes;
-    pthread_mutex_unlock(lock_of(w));
+    pthread_mutex_unlock(&w->lock);
     return room;
 }
 

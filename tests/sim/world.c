@@ -408,8 +408,8 @@ struct journal *__wrap_journal_open(const struct journal_options *options,
     return __real_journal_open(&small, reader, report);
 }
 
-bool __wrap_journal_writer_snapshot_due(const struct journal_writer *w);
-bool __wrap_journal_writer_snapshot_due(const struct journal_writer *w)
+bool __wrap_journal_writer_snapshot_due(struct journal_writer *w);
+bool __wrap_journal_writer_snapshot_due(struct journal_writer *w)
 {
     return journal_writer_refuses(w) == NULL &&
            journal_writer_snapshot_state(w) == JOURNAL_WRITER_SNAPSHOT_NONE &&
