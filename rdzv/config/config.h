@@ -39,7 +39,7 @@ struct string_list {
 
 /* Networks, as 10.0.0.0/8 or fd00::/8. */
 struct cidr {
-    uint8_t address[16]; /* IPv6, or IPv4 mapped into it; zero behind the bits */
+    uint8_t address[16]; /* IPv6, or IPv4 mapped into it; what is behind the bits says nothing */
     uint8_t bits;        /* of those 128 */
 };
 

@@ -398,16 +398,6 @@ const char *config_check_journal(struct config *c, const char *text)
 
 /* --- Networks. --- */
 
-static void clear_host_bits(struct cidr *c)
-{
-    for (size_t i = 0; i < 16; i++) {
-        size_t kept = c->bits > 8 * i ? c->bits - 8 * i : 0;
-
-        if (kept < 8)
-            c->address[i] &= (uint8_t)(0xff00u >> kept);
-    }
-}
-
 static bool parse_one(const char *text, struct cidr *out)
 {
     const char *slash = strchr(text, '/');
@@ -429,7 +419,6 @@ static bool parse_one(const char *text, struct cidr *out)
     if (slash != NULL && !slice_to_u64(slice_str(slash + 1), most, &bits))
         return false;
     c.bits = (uint8_t)(128 - most + bits);
-    clear_host_bits(&c);
     *out = c;
     return true;
 }
