@@ -98,10 +98,8 @@ static struct space_state state_of(const struct space *space)
         .nodes = t->count,
     };
 
-    for (int i = 0; i < TREE_COUNTERS; i++) {
-        state.succeeded[i] = t->succeeded[i];
-        state.failed[i] = t->failed[i];
-    }
+    memcpy(state.succeeded, t->succeeded, sizeof state.succeeded);
+    memcpy(state.failed, t->failed, sizeof state.failed);
     return state;
 }
 
@@ -398,11 +396,8 @@ static void close_moments(struct snapshot *s)
 
 static bool holds_events(const struct snapshot *s)
 {
-    bool any = false;
-
-    for (size_t i = 0; i < s->space_count; i++)
-        any = any || s->spaces[i].events.next < s->spaces[i].events.count;
-    return any;
+    return ANY(FOREACH(const struct space_moment, m, s->spaces, s->space_count),
+               m->events.next < m->events.count);
 }
 
 void snapshot_yield(struct snapshot *s, size_t need)

@@ -30,9 +30,7 @@ void store_fini(struct store *s)
 
 struct space *store_find_space(const struct store *s, struct slice name)
 {
-    struct space *space;
-
-    TAILQ_FOREACH(space, &s->spaces, entry) {
+    TAILQ_EACH(struct space, space, &s->spaces, entry) {
         if (slice_is(name, space->name))
             return space;
     }

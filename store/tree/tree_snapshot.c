@@ -266,10 +266,8 @@ bool tree_load_state(struct tree *t, const struct space_state *state)
     t->hub.oldest = oldest_of(state);
     t->expiry.next_order = state->next_deadline;
     t->expired = state->expired;
-    for (int i = 0; i < TREE_COUNTERS; i++) {
-        t->succeeded[i] = state->succeeded[i];
-        t->failed[i] = state->failed[i];
-    }
+    memcpy(t->succeeded, state->succeeded, sizeof t->succeeded);
+    memcpy(t->failed, state->failed, sizeof t->failed);
     return true;
 }
 

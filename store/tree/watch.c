@@ -419,7 +419,7 @@ static bool point_register(struct watch_hub *h, struct slice key, struct watch *
 enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive, bool stream,
                           uint64_t since, void *owner, struct watch **out)
 {
-    struct tree_event *past = NULL;
+    struct tree_event *past;
     struct watch *w;
 
     if (since == 0)
@@ -434,23 +434,16 @@ enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive,
     w->recursive = recursive;
     w->stream = stream;
     w->since = since;
-    if (past == NULL) {
-        if (!point_register(h, key, w)) {
-            account_free(ACCOUNT_WATCHES, w, sizeof *w);
-            return ETCD_INTERNAL;
-        }
-        *out = w;
-        return ETCD_OK;
-    }
-    watch_push(h, past, &w->subscription);
-    if (w->subscription.lost) {
+    if (past != NULL)
+        watch_push(h, past, &w->subscription);
+    if (past != NULL ? w->subscription.lost : !point_register(h, key, w)) {
         watch_close(h, w);
         return ETCD_INTERNAL;
     }
     *out = w;
     /* A stream from the past stays open and silent, in etcd too. */
-    w->subscription.ended = !stream;
-    if (past != h->fresh)
+    w->subscription.ended = past != NULL && !stream;
+    if (past != NULL && past != h->fresh)
         tree_event_release(past);
     return ETCD_OK;
 }
