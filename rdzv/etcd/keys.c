@@ -20,22 +20,6 @@ static struct slice keys_path_of(struct slice path)
 
 /* --- Errors. --- */
 
-/* Replies {"errorCode":…} with the status of that error. */
-static void keys_reply_error(const struct http_request *r, enum etcd_code code, struct slice cause,
-                             uint64_t index)
-{
-    struct reply_body body;
-
-    reply_body_begin(&body);
-    etcd_write_error(&body.w, code, cause, index);
-    reply_body_send(r,
-                    &(struct reply){.status = etcd_status(code),
-                                    .content_type = HTTP_JSON,
-                                    .etcd = HTTP_ETCD_ERROR,
-                                    .index = index},
-                    &body);
-}
-
 static const char *why_not_kept(enum store_status why)
 {
     switch (why) {
@@ -54,7 +38,7 @@ static void reply_not_kept(const struct http_request *r, enum store_status why)
     if (why == STORE_NO_MEMORY)
         reply_no_memory(r);
     else
-        keys_reply_error(r, ETCD_INTERNAL, slice_str(why_not_kept(why)),
+        reply_etcd_error(r, ETCD_INTERNAL, slice_str(why_not_kept(why)),
                          r->space->store->tree.index);
 }
 
@@ -205,7 +189,7 @@ static void reply_get(const struct http_request *r, struct slice key, const stru
         r->http->config->elastic.fixes) {
         reply_torch_store(r, &reply);
     } else if (code != ETCD_OK) {
-        keys_reply_error(r, code, where, t->index);
+        reply_etcd_error(r, code, where, t->index);
     } else if (tree_is_small(t, n)) {
         reply_small_node(r, n, q);
     } else if (conn_begin_slice(r->conn)) {
@@ -243,7 +227,7 @@ static void start_watch(const struct http_request *r, struct slice key,
 
         snprintf(cause, sizeof cause, "the requested history has been cleared [%llu/%llu]",
                  (unsigned long long)t->hub.oldest, (unsigned long long)q->wait_index);
-        keys_reply_error(r, ETCD_INDEX_CLEARED, slice_str(cause), t->index);
+        reply_etcd_error(r, ETCD_INDEX_CLEARED, slice_str(cause), t->index);
     }
 }
 
@@ -263,32 +247,29 @@ static const enum command_kind command_kinds[] = {
 static void reply_compare_failed(const struct http_request *r, const struct command *c,
                                  const struct tree_result *result)
 {
-    struct slice actual = result->actual_value;
-    size_t room = c->expected.len + actual.len + 256;
-    uint8_t *cause = account_request(ACCOUNT_ANSWERS, account_class_of(room), room);
-    struct writer w = {.ptr = cause, .cap = room};
+    struct reply_body cause;
 
-    if (cause == NULL) {
-        reply_no_memory(r);
-        return;
-    }
+    reply_body_begin(&cause);
     if (result->value_differs) {
-        writer_u8(&w, '[');
-        writer_slice(&w, c->expected);
-        writer_str(&w, " != ");
-        writer_slice(&w, actual);
-        writer_u8(&w, ']');
+        writer_u8(&cause.w, '[');
+        writer_slice(&cause.w, c->expected);
+        writer_str(&cause.w, " != ");
+        writer_slice(&cause.w, result->actual_value);
+        writer_u8(&cause.w, ']');
     }
     if (result->index_differs) {
         char text[64];
 
         snprintf(text, sizeof text, "%s[%llu != %llu]", result->value_differs ? " " : "",
                  (unsigned long long)c->prev_index, (unsigned long long)result->actual_index);
-        writer_str(&w, text);
+        writer_str(&cause.w, text);
     }
-    keys_reply_error(r, ETCD_COMPARE_FAILED, (struct slice){cause, w.len},
-                     r->space->store->tree.index);
-    account_free(ACCOUNT_ANSWERS, cause, room);
+    if (reply_body_is_whole(&cause))
+        reply_etcd_error(r, ETCD_COMPARE_FAILED, (struct slice){cause.w.ptr, cause.w.len},
+                         r->space->store->tree.index);
+    else
+        reply_no_memory(r);
+    reply_body_drop(&cause);
 }
 
 static struct reply reply_to_change(const struct tree_event *e, uint64_t index)
@@ -389,7 +370,7 @@ static void make_change(const struct http_request *r, const struct etcd_request 
     else if (result.tree.code == ETCD_INTERNAL)
         reply_not_kept(r, result.status);
     else
-        keys_reply_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
+        reply_etcd_error(r, result.tree.code, result.tree.path, r->space->store->tree.index);
 }
 
 static void reply_change(const struct http_request *r, const struct etcd_request *q)
@@ -397,7 +378,7 @@ static void reply_change(const struct http_request *r, const struct etcd_request
     struct slice value = q->value, expected = q->prev_value;
 
     if (is_too_long(value) || is_too_long(expected))
-        keys_reply_error(r, ETCD_INVALID_FORM, slice_str("rdzvd: a value has at most 1 MiB"), 0);
+        reply_etcd_error(r, ETCD_INVALID_FORM, slice_str("rdzvd: a value has at most 1 MiB"), 0);
     else if (!unescape_values(r, &value, &expected))
         reply_no_memory(r);
     else if (q->op != ETCD_OP_COMPARE_AND_SWAP || !is_held(r, q, &value))
@@ -441,9 +422,9 @@ void etcd_keys_handle(const struct http_request *r)
     if (etcd_has_form(method, r->head->content_type))
         form = r->body;
     if (form.len > HTTP_FORM_MAX)
-        keys_reply_error(r, ETCD_INVALID_FORM, slice_str("http: POST too large"), 0);
+        reply_etcd_error(r, ETCD_INVALID_FORM, slice_str("http: POST too large"), 0);
     else if (!etcd_parse_request(method, form, r->query, &q, &why))
-        keys_reply_error(r, why.code, slice_str(why.cause), 0);
+        reply_etcd_error(r, why.code, slice_str(why.cause), 0);
     else
         keys_carry_out(r, &q);
 }

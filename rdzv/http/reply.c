@@ -53,18 +53,10 @@ static void header_u64(struct writer *w, const char *name, uint64_t v)
     writer_str(w, "\r\n");
 }
 
-static void header_hex(struct writer *w, const char *name, uint64_t v)
+static void header_str(struct writer *w, const char *name, const char *value)
 {
-    char text[17];
-    size_t at = sizeof text - 1;
-
-    text[at] = '\0';
-    do {
-        text[--at] = "0123456789abcdef"[v % 16];
-        v /= 16;
-    } while (v != 0);
     writer_str(w, name);
-    writer_str(w, text + at);
+    writer_str(w, value);
     writer_str(w, "\r\n");
 }
 
@@ -94,7 +86,7 @@ static void write_etcd_headers(struct writer *w, const struct http_request *r,
 {
     if (which == HTTP_ETCD_NONE)
         return;
-    header_hex(w, "X-Etcd-Cluster-Id: ", r->http->cluster_id);
+    header_str(w, "X-Etcd-Cluster-Id: ", ETCD_ID(r->http->cluster_id));
     if (which == HTTP_ETCD_CLUSTER)
         return;
     header_u64(w, "X-Etcd-Index: ", index);
@@ -119,16 +111,10 @@ static void write_head(struct writer *w, const struct http_request *r, const str
     /* Go replies to these two itself, before etcd's handlers see the request. */
     if (reply->status != 417 && !(r->head->target.asterisk && r->head->method == HTTP_OPTIONS))
         write_cors(w, r);
-    if (reply->allow != NULL) {
-        writer_str(w, "Allow: ");
-        writer_str(w, reply->allow);
-        writer_str(w, "\r\n");
-    }
-    if (reply->content_type != NULL) {
-        writer_str(w, "Content-Type: ");
-        writer_str(w, reply->content_type);
-        writer_str(w, "\r\n");
-    }
+    if (reply->allow != NULL)
+        header_str(w, "Allow: ", reply->allow);
+    if (reply->content_type != NULL)
+        header_str(w, "Content-Type: ", reply->content_type);
     if (reply->nosniff)
         writer_str(w, "X-Content-Type-Options: nosniff\r\n");
     if (reply->no_store)
@@ -219,23 +205,27 @@ void reply_stream_end(struct conn *c, bool chunked)
         conn_finish(c);
 }
 
+void reply_etcd_error(const struct http_request *r, enum etcd_code code, struct slice cause,
+                      uint64_t index)
+{
+    struct reply_body body;
+
+    reply_body_begin(&body);
+    etcd_write_error(&body.w, code, cause, index);
+    reply_body_send(r,
+                    &(struct reply){.status = etcd_status(code),
+                                    .content_type = HTTP_JSON,
+                                    .etcd = HTTP_ETCD_ERROR,
+                                    .index = index},
+                    &body);
+}
+
 void reply_unavailable(const struct http_request *r, const char *message)
 {
-    uint64_t index = r->space->store->tree.index;
-    uint8_t bytes[256];
-    struct writer w = {.ptr = bytes, .cap = sizeof bytes};
-
-    if (!http_is_below(r->path, "/v2/keys")) {
+    if (http_is_below(r->path, "/v2/keys"))
+        reply_etcd_error(r, ETCD_INTERNAL, slice_str(message), r->space->store->tree.index);
+    else
         reply_message(r, 503, message, HTTP_ETCD_NONE);
-        return;
-    }
-    etcd_write_error(&w, ETCD_INTERNAL, slice_str(message), index);
-    assert(w.len <= w.cap);
-    reply_send(r, &(struct reply){.status = etcd_status(ETCD_INTERNAL),
-                                  .content_type = HTTP_JSON,
-                                  .etcd = HTTP_ETCD_ERROR,
-                                  .index = index,
-                                  .body = {bytes, w.len}});
 }
 
 void reply_no_memory(const struct http_request *r)

@@ -4,6 +4,7 @@
  * or asks to be called again. */
 #pragma once
 
+#include "proto/etcd_types.h"
 #include "proto/http.h"
 #include "rdzv/net/conn.h"
 #include "store/memory/blob.h"
@@ -126,8 +127,12 @@ bool reply_begin_stream(const struct http_request *r, const struct reply *reply)
 void reply_stream_put(struct conn *c, bool chunked, struct blob *b);
 void reply_stream_end(struct conn *c, bool chunked);
 
-/* Replies 503 and a message, which must need no escapes in JSON; below /v2/keys the body is an
- * error as etcd's. reply_no_memory() is the same with a message about memory. */
+/* Replies {"errorCode":…} with the status of that error. */
+void reply_etcd_error(const struct http_request *r, enum etcd_code code, struct slice cause,
+                      uint64_t index);
+
+/* Replies 503 and a message; below /v2/keys the body is an error as etcd's. reply_no_memory() is
+ * the same with a message about memory. */
 void reply_unavailable(const struct http_request *r, const char *message);
 void reply_no_memory(const struct http_request *r);
 

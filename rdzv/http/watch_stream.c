@@ -37,8 +37,7 @@ void watch_stream_end(struct watch_stream *s, struct conn *c)
 {
     watch_stream_close(s, c);
     conn_set_input(c, INPUT_READY);
-    if (s->chunked)
-        conn_put(c, "0\r\n\r\n", 5);
+    reply_stream_end(c, s->chunked);
     if (!s->keep_alive)
         conn_finish(c);
 }
