@@ -259,23 +259,24 @@ static bool listeners_overlap(const struct listen_spec *a, const struct listen_s
 bool config_check_overlaps(struct parse *p)
 {
     const struct config *c = &p->config;
+    const struct setting *from = p->listen_from;
+    bool is_check = from == NULL;
 
+    if (from == NULL)
+        from = config_last_setting(p, "listen-client-urls");
     for (size_t i = 0; i < c->listener_count; i++) {
         FOREACH(const struct listen_spec, one, c->listeners, i) {
             const struct listen_spec *two = &c->listeners[i];
             const char *a = CONFIG_ADDRESS(one), *b = CONFIG_ADDRESS(two);
-            char text[2 * CONFIG_ADDRESS_MAX + 100];
 
             if (!listeners_overlap(one, two))
                 continue;
             if (strcmp(a, b) == 0)
-                snprintf(text, sizeof text, "%s is there twice; keep one", a);
-            else
-                snprintf(text, sizeof text,
-                         "rdzvd cannot listen on both %s and %s; drop one, or change a port", a, b);
-            if (p->listen_from != NULL)
-                return config_fail(p, p->listen_from, "%s", text);
-            return config_fail_check(p, config_last_setting(p, "listen-client-urls"), "%s", text);
+                return config_refuse(p, is_check, from, "%s is there twice; keep one", a);
+            return config_refuse(p, is_check, from,
+                                 "rdzvd cannot listen on both %s and %s; drop one, or change a "
+                                 "port",
+                                 a, b);
         }
     }
     return true;

@@ -132,10 +132,9 @@ const char *config_check_disable(struct config *, const char *name)
     static const char *const names[] = {CONFIG_C10D_LEGACY, CONFIG_CLOSE_FROM_MEMBERS,
                                         CONFIG_DROP_DISCONNECTED, CONFIG_END_LAST_CALL};
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(name, names[i]) == 0)
-            return NULL;
-    }
+    if (ANY(FOREACH_POINTER(const char, known, names, sizeof names / sizeof names[0]),
+            strcmp(name, known) == 0))
+        return NULL;
     return "is none of " CONFIG_C10D_LEGACY ", " CONFIG_CLOSE_FROM_MEMBERS
            ", " CONFIG_DROP_DISCONNECTED ", " CONFIG_END_LAST_CALL;
 }

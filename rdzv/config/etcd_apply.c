@@ -1,7 +1,6 @@
 /* What etcd's flags become here, and the checks that etcd makes across them before it starts. */
 #define OPENSSL_API_COMPAT 0x10101000L /* SHA1() fetches a provider, and keeps 130 KB for that */
 #include "rdzv/config/config_internal.h"
-#include "store/memory/xalloc.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -226,16 +225,13 @@ bool etcd_flags_finish(struct parse *p)
 
 /* --- Ids: as etcd 3.4 has them, etcdserver/api/membership/member.go and cluster.go. --- */
 
-/* The first eight bytes of its SHA-1. */
-static uint64_t sha1_u64(struct slice in)
+/* The first eight bytes of the SHA-1. */
+static uint64_t sha1_end(SHA_CTX *sha)
 {
     unsigned char digest[SHA_DIGEST_LENGTH];
     uint64_t id;
-    SHA_CTX sha;
 
-    SHA1_Init(&sha);
-    SHA1_Update(&sha, in.ptr, in.len);
-    SHA1_Final(digest, &sha);
+    SHA1_Final(digest, sha);
     memcpy(&id, digest, sizeof id);
     return be64toh(id);
 }
@@ -243,20 +239,18 @@ static uint64_t sha1_u64(struct slice in)
 void etcd_ids(const struct config *config, uint64_t *member, uint64_t *cluster)
 {
     const struct string_list *urls = &config->advertise_peer_urls;
-    size_t cap = strlen(config->initial_cluster_token);
     uint64_t big_endian;
-    struct writer w;
+    SHA_CTX sha;
 
+    SHA1_Init(&sha);
     for (size_t i = 0; i < urls->count; i++)
-        cap += strlen(urls->items[i]);
-    w = (struct writer){.ptr = xcalloc(1, cap + 1), .cap = cap};
-    for (size_t i = 0; i < urls->count; i++)
-        writer_str(&w, urls->items[i]);
-    writer_str(&w, config->initial_cluster_token);
-    *member = sha1_u64((struct slice){w.ptr, w.len});
+        SHA1_Update(&sha, urls->items[i], strlen(urls->items[i]));
+    SHA1_Update(&sha, config->initial_cluster_token, strlen(config->initial_cluster_token));
+    *member = sha1_end(&sha);
     big_endian = htobe64(*member);
-    *cluster = sha1_u64((struct slice){(const uint8_t *)&big_endian, sizeof big_endian});
-    free(w.ptr);
+    SHA1_Init(&sha);
+    SHA1_Update(&sha, &big_endian, sizeof big_endian);
+    *cluster = sha1_end(&sha);
 }
 
 const char *etcd_format_id(uint64_t id, char text[ETCD_ID_MAX])
