@@ -255,17 +255,15 @@ static void note_password(struct journal_etcd *j, int error)
                     log_str("hint", password_hint));
 }
 
-/* At the start, before etcd may be there. */
-static void check_password(struct journal_etcd *j)
+/* With a 0 behind it. False: the file cannot be read. */
+static bool read_password(struct journal_etcd *j, uint8_t password[PASSWORD_MAX])
 {
-    uint8_t password[PASSWORD_MAX];
     struct slice secret;
 
-    if (j->options.config->user == NULL)
-        return;
-    if (!secret_file_read(j->options.config->password_file, password, sizeof password, &secret))
-        note_password(j, errno);
-    explicit_bzero(password, sizeof password);
+    if (secret_file_read(j->options.config->password_file, password, PASSWORD_MAX, &secret))
+        return true;
+    note_password(j, errno);
+    return false;
 }
 
 static void on_login(struct journal_etcd *j, const struct grpc_answer *a, const void *answer)
@@ -290,21 +288,18 @@ static void on_login(struct journal_etcd *j, const struct grpc_answer *a, const 
  * and other members do not know them. */
 static void log_in(struct journal_etcd *j)
 {
-    const struct config_journal *c = j->options.config;
     struct journal_call *login = &j->connection.login;
     Etcd3__AuthenticateRequest request = ETCD3__AUTHENTICATE_REQUEST__INIT;
     uint8_t password[PASSWORD_MAX] = "";
-    struct slice secret;
 
     if (j->connection.logs_in || journal_now_ms(j) < j->connection.login_ms)
         return;
     j->connection.login_ms = journal_now_ms(j) + AGAIN_MS;
-    if (!secret_file_read(c->password_file, password, sizeof password, &secret)) {
-        note_password(j, errno);
+    if (!read_password(j, password)) {
         journal_note_reason(j);
         return;
     }
-    request.name = c->user;
+    request.name = j->options.config->user;
     request.password = (char *)password;
     grpc_set_token(j->connection.grpc, NULL);
     if (message_write(&login->request, &request.base))
@@ -355,13 +350,16 @@ int connection_open(struct journal_etcd *j, uint64_t random)
                                       .tls = &j->connection.tls,
                                       .link = connection_on_link,
                                       .arg = j};
+    uint8_t password[PASSWORD_MAX];
 
     j->fault.entry_max = ENTRY_MAX;
     j->connection.tls = certificate_of_client(&j->options.config->tls, "etcd", "--journal-");
     j->connection.tls.alpn = "\2h2";
     if (certificate_start(&j->connection.tls) < 0)
         return -1;
-    check_password(j);
+    if (j->options.config->user != NULL) /* before etcd may be there */
+        read_password(j, password);
+    explicit_bzero(password, sizeof password);
     j->connection.grpc = grpc_new(&grpc);
     return j->connection.grpc != NULL ? 0 : -1;
 }

@@ -157,8 +157,7 @@ static bool take_entries(struct journal_etcd *j, const Etcd3__RangeResponse *r)
     for (size_t i = 0; i < r->n_kvs; i++) {
         char key[KEY_MAX];
 
-        if (!slice_is(slice_of_pb(r->kvs[i]->key),
-                      (const char *)journal_log_key(j, j->log.at.index + 1, key).ptr))
+        if (!slice_equal(slice_of_pb(r->kvs[i]->key), journal_log_key(j, j->log.at.index + 1, key)))
             return refuse_log(j, "an entry of the log is missing");
         if (!take_entry(j, r->kvs[i]))
             return false;
@@ -205,8 +204,8 @@ static bool begins_to_load(struct journal_etcd *j, const Etcd3__RangeResponse *e
     if (j->log.pointer.at.index <= j->log.at.index)
         return false;
     if (j->log.at.index > 0) {
-        journal_log_key(j, j->log.at.index + 1, next);
-        if (entries->n_kvs > 0 && slice_is(slice_of_pb(entries->kvs[0]->key), next))
+        if (entries->n_kvs > 0 && slice_equal(slice_of_pb(entries->kvs[0]->key),
+                                              journal_log_key(j, j->log.at.index + 1, next)))
             return false;
         end_overtaken(j, "the log that comes next was replaced by a snapshot");
         return true;
@@ -344,8 +343,8 @@ static bool take_chunk(struct journal_etcd *j, const Etcd3__KeyValue *kv)
     char key[KEY_MAX];
     struct slice part;
 
-    if (!slice_is(slice_of_pb(kv->key),
-                  (const char *)journal_chunk_key(j, j->log.pointer.id, j->log.chunk, key).ptr))
+    if (!slice_equal(slice_of_pb(kv->key),
+                     journal_chunk_key(j, j->log.pointer.id, j->log.chunk, key)))
         return refuse_log(j, "a chunk of the snapshot is missing");
     if (!stream_put(&j->log.stream, bytes))
         return refuse_log(j, "memory is short");
