@@ -84,9 +84,7 @@ static void write_etcd_server(FILE *out, const struct http *http)
     if (http->engine->data_dir == NULL)
         return;
     journal_writer_disk(http->engine->data_dir->writer, &disk);
-    metric_head(out, METRIC_etcd_disk_wal_fsync_duration_seconds);
-    metric_durations(out, METRIC_etcd_disk_wal_fsync_duration_seconds, "", &disk.syncs,
-                     SYNC_FIRST_NS);
+    metric_histogram(out, METRIC_etcd_disk_wal_fsync_duration_seconds, &disk.syncs, SYNC_FIRST_NS);
 }
 
 /* --- The journal. --- */
@@ -103,8 +101,7 @@ static void add_journal_files(FILE *out, const struct data_dir *data)
     metric_value(out, METRIC_rdzvd_journal_refuses_changes, data->engine->refusal != NULL);
     metric_value(out, METRIC_rdzvd_journal_snapshot_bytes, s->journal.snapshot_bytes);
     metric_value(out, METRIC_rdzvd_journal_snapshots_total, s->snapshots);
-    metric_head(out, METRIC_rdzvd_journal_sync_seconds);
-    metric_durations(out, METRIC_rdzvd_journal_sync_seconds, "", &disk.syncs, SYNC_FIRST_NS);
+    metric_histogram(out, METRIC_rdzvd_journal_sync_seconds, &disk.syncs, SYNC_FIRST_NS);
     metric_seconds(out, METRIC_rdzvd_journal_slowest_sync_seconds, 6, s->slowest_sync_ns);
     metric_value(out, METRIC_rdzvd_journal_uncovered_bytes, s->journal.bytes_behind);
     metric_value(out, METRIC_rdzvd_journal_unsynced_bytes, s->pending_bytes);
@@ -224,10 +221,8 @@ static void write_store_counts(FILE *out, const struct net *n)
     write_links(out, stats);
     metric_value(out, METRIC_rdzvd_torch_writes_merged_total, stats->jobs.writes_merged);
     metric_value(out, METRIC_rdzvd_torch_rounds_completed_total, stats->jobs.rounds_completed);
-    metric_head(out, METRIC_rdzvd_torch_round_seconds);
-    metric_durations(out, METRIC_rdzvd_torch_round_seconds, "", &stats->rounds, RECOVERY_FIRST_NS);
-    metric_head(out, METRIC_rdzvd_torch_recovery_seconds);
-    metric_durations(out, METRIC_rdzvd_torch_recovery_seconds, "", &stats->recoveries,
+    metric_histogram(out, METRIC_rdzvd_torch_round_seconds, &stats->rounds, RECOVERY_FIRST_NS);
+    metric_histogram(out, METRIC_rdzvd_torch_recovery_seconds, &stats->recoveries,
                      RECOVERY_FIRST_NS);
     metric_value(out, METRIC_rdzvd_torch_runs_closed_total, stats->jobs.runs_closed);
     metric_value(out, METRIC_rdzvd_torch_runs_failed_total, stats->jobs.runs_failed);

@@ -33,9 +33,11 @@ void metric_seconds(FILE *out, enum metric m, int digits, uint64_t ns);
 /* The value of a label, without its quotes. */
 void metric_label(FILE *out, struct slice value);
 
-/* The lines of one histogram, after its head, each with `labels` like `protocol="c10d"`, or "". */
+/* The lines of one histogram, after its head, each with `labels` like `protocol="c10d"`, or "";
+ * and a metric with one histogram, with its head. */
 void metric_durations(FILE *out, enum metric m, const char *labels, const struct durations *d,
                       uint64_t first_ns);
+void metric_histogram(FILE *out, enum metric m, const struct durations *d, uint64_t first_ns);
 
 /* --- The metrics that every daemon has, whatever its role, metrics_daemon.c. --- */
 

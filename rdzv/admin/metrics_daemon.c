@@ -79,6 +79,12 @@ void metric_durations(FILE *out, enum metric m, const char *labels, const struct
     fprintf(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
 }
 
+void metric_histogram(FILE *out, enum metric m, const struct durations *d, uint64_t first_ns)
+{
+    metric_head(out, m);
+    metric_durations(out, m, "", d, first_ns);
+}
+
 /* --- Connections, memory, iterations. --- */
 
 static void write_dropped(FILE *out, const struct stats *stats)
