@@ -194,6 +194,7 @@ static bool has_name_of(const struct http_request *r, const struct string_list *
 static const char *why_no_operator(const struct http_request *r)
 {
     const struct config *config = r->http->config;
+    enum bearer bearer;
     const char *why;
 
     if (peer_is_unix(&r->conn->peer) || has_name_of(r, &config->tls.admin_names))
@@ -204,16 +205,11 @@ static const char *why_no_operator(const struct http_request *r)
     if (!token_is_sent(r->head->authorization))
         return "This is only for operators: send the token of --admin-token-file, as in "
                "Authorization: Bearer TOKEN";
-    switch (find_bearer(r, &why)) {
-    case BEARER_OPERATOR:
-        return NULL;
-    case BEARER_READER:
+    bearer = find_bearer(r, &why);
+    if (bearer == BEARER_READER)
         return "This is only for operators: the token is that of --read-token-file, not of "
                "--admin-token-file";
-    case BEARER_NOBODY:
-        break;
-    }
-    return why;
+    return bearer == BEARER_OPERATOR ? NULL : why;
 }
 
 /* Always false. */

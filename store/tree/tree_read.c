@@ -48,10 +48,7 @@ enum etcd_code tree_get(struct tree *t, struct slice path, const struct node **o
     struct node *n;
     enum etcd_code code = tree_walk(t, path, &n, where);
 
-    if (code == ETCD_OK)
-        t->succeeded[TREE_GETS]++;
-    else
-        t->failed[TREE_GETS]++;
+    (code == ETCD_OK ? t->succeeded : t->failed)[TREE_GETS]++;
     *out = n;
     return code;
 }
