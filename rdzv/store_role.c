@@ -246,7 +246,7 @@ static void store_role_init(struct server *s)
     s->http.routes = http_routes;
     etcd_runs_init(&store->etcd_runs, &store->rendezvous.settings, &s->engine, &s->net);
     s->http.key_gate = etcd_runs_key_gate(&store->etcd_runs);
-    status_feeds_init(&store->status_feeds, &s->net);
+    TAILQ_INIT(&store->status_feeds);
     s->http.status_feeds = &store->status_feeds;
     etcd_ids(s->config, &s->http.member_id, &s->http.cluster_id);
     store->c10d_protocol = c10d_protocol(&store->c10d);

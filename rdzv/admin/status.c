@@ -11,7 +11,7 @@
  * numbers fit each other. --- */
 
 struct status_scope {
-    const struct net *net;
+    struct net *net;
     const struct engine_space *space; /* one; NULL: all */
     bool is_single;                   /* only the space, without the daemon */
     bool has_requests;                /* those of the daemon are counted, see http_shows_daemon() */
@@ -121,7 +121,7 @@ static void write_run(struct status_text *t)
     t->nodes_left -= (size_t)status_run_write(w, &facts, &form);
     if (facts.run != NULL) {
         write_worker_store(w, &facts.view->record);
-        status_waits_write_run(w, t->walk.space, engine_of(t), facts.run);
+        status_waits_write_run(w, t->walk.space, facts.run);
     }
     writer_u8(w, '}');
 }
@@ -187,12 +187,6 @@ struct status_feed {
 static struct status_feed *feed_of(struct event_stream *s)
 {
     return (struct status_feed *)(void *)s; /* its first member */
-}
-
-void status_feeds_init(struct status_feeds *feeds, struct net *net)
-{
-    feeds->net = net;
-    TAILQ_INIT(&feeds->list);
 }
 
 /* --- Counters. --- */
@@ -336,7 +330,7 @@ static void feed_free(struct event_stream *s)
         reply_body_drop(&f->text.body);
     }
     evtimer_del(&s->timer);
-    TAILQ_REMOVE(&f->feeds->list, f, entry);
+    TAILQ_REMOVE(f->feeds, f, entry);
     blob_unref(f->newest);
     account_free(ACCOUNT_WATCHES, f, sizeof *f);
 }
@@ -348,7 +342,7 @@ static struct status_feed *feed_find_or_add(struct status_feeds *feeds,
         .tick = feed_tick, .wait_ms = feed_wait_ms, .idle = feed_free, .drained = feed_drained};
     struct status_feed *f;
 
-    TAILQ_FOREACH(f, &feeds->list, entry) {
+    TAILQ_FOREACH(f, feeds, entry) {
         if (f->scope.space == scope->space && f->scope.is_single == scope->is_single)
             return f;
     }
@@ -358,8 +352,8 @@ static struct status_feed *feed_find_or_add(struct status_feeds *feeds,
     f->feeds = feeds;
     f->scope = *scope;
     f->counters_ms = engine_now_ms(f->scope.net->engine) + COUNTERS_MS;
-    event_stream_init(&f->stream, feeds->net, &calls);
-    TAILQ_INSERT_TAIL(&feeds->list, f, entry);
+    event_stream_init(&f->stream, scope->net, &calls);
+    TAILQ_INSERT_TAIL(feeds, f, entry);
     return f;
 }
 

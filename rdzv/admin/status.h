@@ -28,6 +28,11 @@ uint64_t status_run_write(struct writer *w, const struct run_facts *f,
 void status_node_write(struct writer *w, const struct run_facts *f, const struct torch_node *node,
                        const struct status_form *form);
 
+struct hints;
+
+/* ,"hints":[…] */
+void status_hints_write(struct writer *w, const struct hints *hints);
+
 /* --- Runs over c10d that have ended, ended.c: logged, and kept among the store's records; and
  * ,"ended":[…] of the last day, the newest first. --- */
 
@@ -55,7 +60,7 @@ void status_judge(struct live_run *run, int64_t now_us);
 /* ,"waits":[…],"waits_count":N,"absent_keys":[…],"barriers":[…] of a run over c10d; and those of
  * clients outside all runs. */
 void status_waits_write_run(struct writer *w, const struct engine_space *space,
-                            const struct engine *engine, const struct run *run);
+                            const struct run *run);
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
                               const struct net *net);
 
@@ -161,13 +166,4 @@ bool status_find_writer(const struct engine_space *space, const struct run *run,
  * at most twice a second, in at most a twentieth of the time. A client that does not read gets only
  * the newest text when it reads again. --- */
 
-struct status_feed;
-
-TAILQ_HEAD(status_feed_list, status_feed);
-
-struct status_feeds {
-    struct net *net;
-    struct status_feed_list list; /* those that have clients */
-};
-
-void status_feeds_init(struct status_feeds *feeds, struct net *net);
+TAILQ_HEAD(status_feeds, status_feed); /* those that have clients */

@@ -308,6 +308,14 @@ static void write_goodput(struct writer *w, const struct run_facts *f)
 
 /* --- The whole. --- */
 
+void status_hints_write(struct writer *w, const struct hints *hints)
+{
+    json_list(w, "hints");
+    for (size_t i = 0; i < hints->count; i++)
+        json_item(w, slice_str(hints->texts[i]));
+    writer_u8(w, ']');
+}
+
 static void write_hints(struct writer *w, const struct run_facts *f, const struct run_survey *s,
                         const struct status_form *form)
 {
@@ -317,10 +325,7 @@ static void write_hints(struct writer *w, const struct run_facts *f, const struc
     run_status_hints(f, s, &hints);
     if (form->has_twins)
         run_twins_hint(f, &hints);
-    json_list(w, "hints");
-    for (size_t i = 0; i < hints.count; i++)
-        json_item(w, slice_str(hints.texts[i]));
-    writer_u8(w, ']');
+    status_hints_write(w, &hints);
 }
 
 static void write_deadline(struct writer *w, const struct run_facts *f,

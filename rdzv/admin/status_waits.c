@@ -1,5 +1,6 @@
 /* Waiting clients and their keys, as JSON. See status.h for the contract. */
 #include "proto/json.h"
+#include "rdzv/admin/run_status.h"
 #include "rdzv/admin/status.h"
 #include "rdzv/engine/log.h"
 
@@ -19,7 +20,6 @@ struct absent_key {
 };
 
 struct waits {
-    const struct engine *engine;
     const struct run *run; /* NULL: of none */
     struct listed_wait listed[WAITS_LISTED];
     size_t listed_count;
@@ -141,7 +141,7 @@ static void write_worker(struct writer *w, struct waits *all, struct conn *c)
 
 static void write_wait(struct writer *w, struct waits *all, const struct listed_wait *l)
 {
-    const struct engine *e = all->engine;
+    const struct engine *e = conn_net(l->waiter->wake.owner)->engine;
     uint64_t waited_ms = clock_elapsed_ms(l->waiter->since_ms, engine_now_ms(e)), absent;
 
     json_open(w, '{');
@@ -218,12 +218,12 @@ static void write_workers(struct writer *w, const struct engine_space *space, co
 }
 
 void status_waits_write_run(struct writer *w, const struct engine_space *space,
-                            const struct engine *engine, const struct run *run)
+                            const struct run *run)
 {
     const struct keymap *workers = run->view.record.worker_store == 0
                                        ? NULL
                                        : space_keys(space->store, run->view.record.worker_store);
-    struct waits all = {.engine = engine, .run = run, .barriers = {.space = space, .run = run}};
+    struct waits all = {.run = run, .barriers = {.space = space, .run = run}};
 
     AGENTS_FOREACH(a, &run->agents) {
         const struct waiter *waiter = c10d_session(conn_of(a))->waiter;
@@ -239,34 +239,26 @@ void status_waits_write_run(struct writer *w, const struct engine_space *space,
     write_workers(w, space, run);
 }
 
-static void write_rank_hint(struct writer *w, const struct engine_space *space)
+static void hint_ranks(const struct engine_space *space, struct hints *h)
 {
-    for (int i = 0; i < ENGINE_RANKS; i++) {
-        char text[200];
+    int i = 0;
 
-        if (space->rank_writers[i] < 2)
-            continue;
-        snprintf(text, sizeof text,
-                 "%u connected clients are rank %d of " TORCH_DEFAULT_GROUP
-                 ": two jobs use one store, or two workers have the same RANK",
-                 space->rank_writers[i], i);
-        json_item(w, slice_str(text));
-        return;
-    }
+    while (i < ENGINE_RANKS && space->rank_writers[i] < 2)
+        i++;
+    if (i < ENGINE_RANKS)
+        run_status_hint(h,
+                        "%u connected clients are rank %d of " TORCH_DEFAULT_GROUP
+                        ": two jobs use one store, or two workers have the same RANK",
+                        space->rank_writers[i], i);
 }
 
-static void write_end_hint(struct writer *w, const struct engine_space *space,
-                           const struct engine *e)
+static void hint_end(const struct engine_space *space, const struct engine *e, struct hints *h)
 {
-    char text[200];
-
-    if (space->first_end == 0)
-        return;
-    snprintf(text, sizeof text,
-             "rank %u of " TORCH_DEFAULT_GROUP " ended first, %.1f s ago: its log may say why",
-             space->first_end - 1,
-             (double)clock_elapsed_ms(space->first_end_ms, engine_now_ms(e)) / 1000);
-    json_item(w, slice_str(text));
+    if (space->first_end != 0)
+        run_status_hint(
+            h, "rank %u of " TORCH_DEFAULT_GROUP " ended first, %.1f s ago: its log may say why",
+            space->first_end - 1,
+            (double)clock_elapsed_ms(space->first_end_ms, engine_now_ms(e)) / 1000);
 }
 
 /* --- The ranks or nodes of a job without a rendezvous that have not come. --- */
@@ -344,9 +336,9 @@ static void roll_call(struct roll *r, uint64_t clients)
 }
 
 /* "ranks 2, 5 of 8 or more have not come" */
-static void roll_write(struct writer *w, const struct roll *r)
+static void roll_hint(const struct roll *r, struct hints *h)
 {
-    char names[100] = "", more[40] = "", text[250];
+    char names[100] = "", more[40] = "";
     uint64_t missing = 0;
     size_t len = 0;
 
@@ -359,16 +351,14 @@ static void roll_write(struct writer *w, const struct roll *r)
         return;
     if (missing > ROLL_NAMED)
         snprintf(more, sizeof more, " and %llu more", (unsigned long long)(missing - ROLL_NAMED));
-    snprintf(text, sizeof text,
-             "%s%s %s%s of %llu%s %s not come: is %s started, and does it reach "
-             "this store?",
-             r->noun, missing > 1 ? "s" : "", names, more, (unsigned long long)r->size,
-             r->is_size_known ? "" : " or more", missing > 1 ? "have" : "has",
-             missing > 1 ? "each" : "it");
-    json_item(w, slice_str(text));
+    run_status_hint(h,
+                    "%s%s %s%s of %llu%s %s not come: is %s started, and does it reach this store?",
+                    r->noun, missing > 1 ? "s" : "", names, more, (unsigned long long)r->size,
+                    r->is_size_known ? "" : " or more", missing > 1 ? "have" : "has",
+                    missing > 1 ? "each" : "it");
 }
 
-static void write_missing_hint(struct writer *w, const struct waits *all, const struct net *net)
+static void hint_missing(const struct waits *all, const struct net *net, struct hints *h)
 {
     const struct engine_space *space = all->barriers.space;
     struct roll r = {.keys = &space->store->keys};
@@ -388,29 +378,29 @@ static void write_missing_hint(struct writer *w, const struct waits *all, const 
     if (r.noun == NULL || (all->count == 0 && !r.has_zero))
         return;
     roll_call(&r, space->c10d_sessions);
-    roll_write(w, &r);
+    roll_hint(&r, h);
 }
 
 void status_waits_write_space(struct writer *w, const struct engine_space *space,
                               const struct net *net)
 {
-    const struct engine *engine = net->engine;
-    struct waits all = {.engine = engine, .barriers = {.space = space}};
+    struct waits all = {.barriers = {.space = space}};
+    struct hints hints;
 
+    hints.count = 0;
     note_waiters(&all, &space->store->keys);
     write_waits(w, &all);
-    json_list(w, "hints");
-    write_missing_hint(w, &all, net);
+    hint_missing(&all, net, &hints);
     if (all.barriers.is_crowded)
-        json_item(w, slice_str("more clients have arrived at a barrier than there are: two jobs, "
-                               "or keys of an earlier attempt"));
-    write_rank_hint(w, space);
-    write_end_hint(w, space, engine);
+        run_status_hint(&hints, "more clients have arrived at a barrier than there are: two jobs, "
+                                "or keys of an earlier attempt");
+    hint_ranks(space, &hints);
+    hint_end(space, net->engine, &hints);
     if (space->old_keys > 0 && space->c10d_sessions > 0 && rendezvous_next(space, NULL) == NULL &&
-        engine->options.space_idle_timeout_ms == 0)
-        json_item(w, slice_str("there are keys of clients that had all gone, and new clients read "
-                               "them: --space-idle-timeout forgets them between two attempts"));
-    writer_u8(w, ']');
+        net->engine->options.space_idle_timeout_ms == 0)
+        run_status_hint(&hints, "there are keys of clients that had all gone, and new clients read "
+                                "them: --space-idle-timeout forgets them between two attempts");
+    status_hints_write(w, &hints);
 }
 
 /* --- The log. --- */
