@@ -12,12 +12,7 @@ static void relay_role_init(struct server *s)
     s->protocols[1] = &s->forwards.protocol;
 }
 
-static int open_files(struct server *s)
-{
-    return forwards_open(&s->forwards, s->config);
-}
-
-static int relay_role_begin(struct server *s)
+static void relay_role_begin(struct server *s)
 {
     const struct config *config = s->config;
     const char *name =
@@ -30,12 +25,6 @@ static int relay_role_begin(struct server *s)
                                                .says = "waiting for the relays of the run"};
         s->forwards.list[0].upstream.restart = &s->forwards.restart;
     }
-    return forwards_start(&s->forwards) ? 0 : -1;
-}
-
-static void relay_role_tick(struct server *s)
-{
-    forwards_tick(&s->forwards);
 }
 
 /* The clients' requests are confirmed before the exit, as after SIGTERM. */
@@ -48,22 +37,7 @@ static bool relay_end_iteration(struct server *s)
     return forwards_flush(&s->forwards);
 }
 
-/* What clients have sent before they went is confirmed, or the time to drain ends. */
-static bool relay_may_stop(struct server *s)
-{
-    return forwards_are_done(&s->forwards);
-}
-
-static void relay_role_fini(struct server *s)
-{
-    forwards_fini(&s->forwards);
-}
-
-/* A relay keeps no keys, so its engine needs no options. */
-const struct role relay_role = {.init = relay_role_init,
-                                .open = open_files,
-                                .begin = relay_role_begin,
-                                .tick = relay_role_tick,
-                                .end_iteration = relay_end_iteration,
-                                .may_stop = relay_may_stop,
-                                .fini = relay_role_fini};
+/* A relay keeps no keys, so its engine needs no options; it stops when all that clients have sent
+ * before they went is confirmed, or the time to drain ends. */
+const struct role relay_role = {
+    .init = relay_role_init, .begin = relay_role_begin, .end_iteration = relay_end_iteration};

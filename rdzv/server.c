@@ -32,7 +32,9 @@ static void on_tick(evutil_socket_t, short, void *arg)
     if (timeout != 0 && lived > timeout)
         transport_drop_stalled(&s->net, lived - timeout);
     engine_tick(&s->engine);
-    s->role->tick(s);
+    if (s->role->tick != NULL)
+        s->role->tick(s);
+    forwards_tick(&s->forwards);
     out_pool_trim(&s->net.pool);
     account_keep_spare();
     heap_tick(&s->heap, stats_c10d_requests(&s->engine.stats) + s->engine.stats.http_requests);
@@ -145,7 +147,8 @@ static bool end_server_iteration(struct server *s)
     heap_check(&s->heap, now_ns);
     goes_on = transport_has_work(&s->net) || heap_has_work(&s->heap) || goes_on;
     latency_end(&s->net.latency, now_ns, goes_on);
-    if (s->net.draining && s->net.conn_count == 0 && s->role->may_stop(s))
+    if (s->net.draining && s->net.conn_count == 0 &&
+        (s->role->may_stop == NULL || s->role->may_stop(s)) && forwards_are_done(&s->forwards))
         s->stop = true;
     return goes_on;
 }
@@ -217,9 +220,12 @@ int server_init(struct server *s, const struct config *config)
         return -1;
     }
     http_check_token_files(config);
-    if (s->role->open(s) < 0 || !add_events(s) || transport_start(&s->net, config) < 0)
+    if (forwards_open(&s->forwards, config) < 0 ||
+        (s->role->open != NULL && s->role->open(s) < 0) || !add_events(s) ||
+        transport_start(&s->net, config) < 0)
         return -1;
-    return s->role->begin(s);
+    s->role->begin(s);
+    return forwards_start(&s->forwards) ? 0 : -1;
 }
 
 void server_fini(struct server *s)
@@ -227,7 +233,9 @@ void server_fini(struct server *s)
     if (s->role->stop != NULL)
         s->role->stop(s);
     transport_close_all(&s->net, "the daemon stops");
-    s->role->fini(s);
+    forwards_fini(&s->forwards);
+    if (s->role->fini != NULL)
+        s->role->fini(s);
     listen_free_all(&s->net); /* after the runs, some of which own a listener */
     signals_close(&s->signals);
     if (s->base != NULL)

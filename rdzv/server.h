@@ -32,21 +32,25 @@ struct role {
     /* Engine and net are there: sets what they are served with, s->protocols and the rest. */
     void (*init)(struct server *s);
 
-    /* Before and after the listeners open. 0, or -1 after it logged why not. */
+    /* Before the listeners open: 0, or -1 after it logged why not. NULL: there is nothing to open.
+     */
     int (*open)(struct server *s);
-    int (*begin)(struct server *s);
+
+    /* The listeners are open, and s->forwards begin to connect after this. */
+    void (*begin)(struct server *s);
 
     /* SIGHUP: reads files again. False: it has none. NULL: the same. */
     bool (*reload)(struct server *s);
 
-    /* Once a second. */
+    /* Once a second. NULL: no action. */
     void (*tick)(struct server *s);
 
     /* The end of an iteration, when all answers are queued. True if work is left: then the loop
      * must not sleep. */
     bool (*end_iteration)(struct server *s);
 
-    /* Called while the daemon stops, without connections: true if the role has finished, too. */
+    /* Called while the daemon stops, without connections: true if the role has finished, too,
+     * beside s->forwards. NULL: always. */
     bool (*may_stop)(struct server *s);
 
     /* Called when the daemon begins to stop, before all connections are closed. NULL: no action. */
@@ -56,7 +60,7 @@ struct role {
      * take. 0, or NULL: it need not be awaited. */
     uint64_t (*end_ms)(const struct server *s);
 
-    /* All of them are closed. */
+    /* All of them are closed, and s->forwards have ended. NULL: no action. */
     void (*fini)(struct server *s);
 };
 
@@ -90,7 +94,8 @@ struct server {
 
     const struct role *role;
     struct store_parts store; /* what only a store has */
-    struct forwards forwards; /* of a relay, and of a replica with --upstream */
+    struct forwards
+        forwards; /* of a relay, and of a replica with --upstream; else there are none */
 
     struct request_watch request_watch;
     struct http http;

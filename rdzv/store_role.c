@@ -206,8 +206,7 @@ static int open_journal(struct server *s)
 {
     const struct engine_journal *journal = &s->engine.options.journal;
 
-    if (!load_topology(s) || forwards_open(&s->forwards, s->config) < 0 ||
-        (s->config->journal.url != NULL ? open_etcd(s) : open_data(s)) < 0)
+    if (!load_topology(s) || (s->config->journal.url != NULL ? open_etcd(s) : open_data(s)) < 0)
         return -1;
     if (journal->commit == NULL || journal->fd < 0)
         return 0;
@@ -259,11 +258,10 @@ static void store_role_init(struct server *s)
                      &s->http);
 }
 
-static int store_role_begin(struct server *s)
+static void store_role_begin(struct server *s)
 {
     if (s->store.etcd == NULL)
         serve_clients(s);
-    return forwards_start(&s->forwards) ? 0 : -1;
 }
 
 static void store_role_tick(struct server *s)
@@ -272,7 +270,6 @@ static void store_role_tick(struct server *s)
     etcd_runs_tick(&s->store.etcd_runs);
     relay_links_tick(&s->store.links);
     engine_tick_journal(&s->engine);
-    forwards_tick(&s->forwards);
     note_journal_refusal(s);
 }
 
@@ -304,9 +301,7 @@ static bool store_end_iteration(struct server *s)
 
 static bool store_may_stop(struct server *s)
 {
-    if (s->store.etcd != NULL && !journal_etcd_finish(s->store.etcd))
-        return false;
-    return forwards_are_done(&s->forwards);
+    return s->store.etcd == NULL || journal_etcd_finish(s->store.etcd);
 }
 
 /* Sessions of relays outlive the process, if there is a journal. */
@@ -326,7 +321,6 @@ static void store_role_fini(struct server *s)
 {
     struct store_parts *store = &s->store;
 
-    forwards_fini(&s->forwards);
     relay_links_fini(&store->links);
     engine_commit(&s->engine);
     engine_commit_time(&s->engine);
