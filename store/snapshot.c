@@ -291,26 +291,22 @@ static bool is_in_phase(struct snapshot *s)
 static bool write_space_part(struct snapshot *s, struct batch *out, size_t bytes)
 {
     struct space_moment *m = &s->spaces[s->at];
+    bool ok, is_written;
 
     if (s->phase == PHASE_EVENTS) {
-        if (!snapshot_write_events(m, out, bytes))
-            return false;
-        if (m->events.next == m->events.count)
-            s->at++;
+        ok = snapshot_write_events(m, out, bytes);
+        is_written = m->events.next == m->events.count;
     } else if (s->phase == PHASE_TREES) {
-        if (!write_tree(m, out, bytes))
-            return false;
-        if (m->dir == NULL) {
+        ok = write_tree(m, out, bytes);
+        is_written = m->dir == NULL;
+        if (is_written)
             close_tree(m);
-            s->at++;
-        }
     } else {
-        if (!session_moment_write(&m->sessions, out, bytes))
-            return false;
-        if (m->sessions.next == NULL)
-            s->at++;
+        ok = session_moment_write(&m->sessions, out, bytes);
+        is_written = m->sessions.next == NULL;
     }
-    return true;
+    s->at += is_written;
+    return ok;
 }
 
 static bool write_keymap(struct snapshot *s, struct batch *out, size_t bytes)

@@ -18,9 +18,8 @@ bool recovery_take_snapshot(void *recovery, struct slice bytes)
 {
     struct recovery *r = recovery;
 
-    if (!snapshot_load(&r->engine->store, bytes))
-        return recovery_stop(r, "a part of the snapshot cannot be read, or memory is short");
-    return true;
+    return snapshot_load(&r->engine->store, bytes) ||
+           recovery_stop(r, "a part of the snapshot cannot be read, or memory is short");
 }
 
 bool recovery_end_snapshot(void *recovery)

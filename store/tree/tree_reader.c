@@ -259,28 +259,17 @@ static void leave_level(struct tree_reader *r)
 
 /* --- Nodes. --- */
 
-static void write_short(struct tree_reader *r, const struct etcd_node *shown, const char *before,
-                        size_t value_len)
-{
-    struct writer *w = room_for(r, 64 + ETCD_NODE_ROOM(shown->key.len) + 6 * value_len);
-
-    writer_str(w, before);
-    etcd_write_node_open(w, shown);
-    if (!shown->dir)
-        etcd_write_node_close(w, shown);
-}
-
 /* A node and the text before it; of a directory its first half, of a long value the start. */
 static void visit_node(struct tree_reader *r, const struct node *n, bool descends,
                        const char *before)
 {
     struct etcd_node shown;
     struct blob *value;
+    struct writer *w;
 
     tree_snapshot_view(&r->snapshot, n, r->now_ns, &shown, &value);
     if (shown.value.len > SHORT_VALUE) {
-        struct writer *w = room_for(r, 64 + ETCD_NODE_ROOM(shown.key.len));
-
+        w = room_for(r, 64 + ETCD_NODE_ROOM(shown.key.len));
         writer_str(w, before);
         etcd_write_node_begin(w, &shown);
         r->shown = shown;
@@ -288,11 +277,13 @@ static void visit_node(struct tree_reader *r, const struct node *n, bool descend
         r->value_at = 0;
         return;
     }
-    write_short(r, &shown, before, shown.value.len);
+    w = room_for(r, 64 + ETCD_NODE_ROOM(shown.key.len) + 6 * shown.value.len);
+    writer_str(w, before);
+    etcd_write_node_open(w, &shown);
     if (shown.dir && descends)
         reader_descend(r, n);
-    else if (shown.dir)
-        etcd_write_node_close(room_for(r, ETCD_NODE_ROOM(0)), &shown);
+    else
+        etcd_write_node_close(shown.dir ? room_for(r, ETCD_NODE_ROOM(0)) : w, &shown);
 }
 
 /* A part of a long value, as much as a blob takes. */
