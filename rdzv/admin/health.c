@@ -3,13 +3,6 @@
 #include "rdzv/net/listen.h"
 #include "rdzv/relay/forward.h"
 
-static bool is_verbose(const struct http_request *r)
-{
-    struct slice value;
-
-    return url_find_param(r->query, "verbose", &value);
-}
-
 /* One check of a probe. */
 struct health_check {
     const char *name;
@@ -31,10 +24,11 @@ static void reply_checks(const struct http_request *r, const char *name,
     uint8_t text[2048];
     struct writer w = {.ptr = text, .cap = sizeof text};
     bool ok = true, is_alone = r->conn->out.bytes == 0;
+    struct slice verbose;
 
     for (size_t i = 0; i < checks->count; i++)
         ok = ok && (checks->list[i].ok || http_excludes(r, checks->list[i].name));
-    if (ok && !is_verbose(r)) {
+    if (ok && !url_find_param(r->query, "verbose", &verbose)) {
         writer_str(&w, "ok\n");
     } else {
         FOREACH(const struct health_check, check, checks->list, checks->count) {

@@ -266,26 +266,18 @@ static void handle_run(const struct http_request *r, struct engine_space *space,
 
 /* --- Both. --- */
 
-/* NULL if the space does not exist or this client may not see it. */
-static struct engine_space *find_space_shown(const struct http_request *r, struct slice name)
-{
-    struct engine_space *space = engine_find_space(http_engine(r), name);
-
-    return space == r->space || http_shows_all_spaces(r) ? space : NULL;
-}
-
-/* The space, if the request may be made; else NULL, and the request is answered. `methods`: those
- * of the path, as the header Allow names them. */
+/* The space, if it exists, the client may see it, and the request may be made; else NULL, and the
+ * request is answered. `methods`: those of the path, as the header Allow names them. */
 static struct engine_space *find_space_for(const struct http_request *r, struct slice name,
                                            const char *methods)
 {
-    struct engine_space *space;
+    struct engine_space *space = engine_find_space(http_engine(r), name);
 
     if (!http_allows(r, methods))
         reply_not_allowed(r, methods, HTTP_ETCD_NONE);
     else if (!http_is_reading(r) && !http_may_change_daemon(r))
         return NULL;
-    else if ((space = find_space_shown(r, name)) != NULL)
+    else if ((space == r->space || http_shows_all_spaces(r)) && space != NULL)
         return space;
     else
         REPLY_MESSAGE(r, 404, HTTP_ETCD_NONE, slice_str("No such space: "), name);

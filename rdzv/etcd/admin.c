@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <strings.h>
-#include <sys/resource.h>
 
 #include "rdzv/engine/log.h"
 #include "rdzv/http/access.h"
@@ -39,12 +38,10 @@ void etcd_health_handle(const struct http_request *r)
 /* Go's variables tell about its own runtime, but for this one. */
 void etcd_vars_handle(const struct http_request *r)
 {
-    struct rlimit limit = {0};
     char text[128];
 
-    getrlimit(RLIMIT_NOFILE, &limit);
     snprintf(text, sizeof text, "{\n\"file_descriptor_limit\": %" PRIu64 "\n}\n",
-             (uint64_t)limit.rlim_cur);
+             conn_net(r->conn)->descriptors_max);
     reply_ok(r, "application/json; charset=utf-8", text);
 }
 
@@ -174,35 +171,19 @@ static void handle_item(const struct http_request *r, struct slice name, bool us
                       name, slice_str(" does not exist."));
 }
 
-/* True if `path` is `prefix` or lies below it; *name becomes the name below it. A slash at the end
- * of the path is ignored. */
-static bool path_below(struct slice path, const char *prefix, struct slice *name)
-{
-    size_t len = strlen(prefix);
-
-    if (!slice_starts_with(path, slice_str(prefix)))
-        return false;
-    *name = slice_from(path, len);
-    if (name->len == 0)
-        return true;
-    if (name->ptr[0] != '/')
-        return false;
-    *name = slice_from(*name, 1);
-    if (name->len != 0 && name->ptr[name->len - 1] == '/')
-        name->len--;
-    return true;
-}
-
 void etcd_auth_handle(const struct http_request *r)
 {
     struct slice path = slice_from(r->path, strlen("/v2/auth")), name;
-    bool users = path_below(path, "/users", &name);
+    bool users = http_is_below(path, "/users");
 
-    if (users || path_below(path, "/roles", &name)) {
-        if (name.len == 0)
+    if (users || http_is_below(path, "/roles")) {
+        name = slice_from(path, strlen("/users")); /* and "/roles" */
+        if (name.len > 1 && name.ptr[name.len - 1] == '/')
+            name.len--;
+        if (name.len <= 1)
             handle_list(r, users);
         else
-            handle_item(r, name, users);
+            handle_item(r, slice_from(name, 1), users);
     } else if (!slice_is(path, "/enable")) {
         reply_not_found(r);
     } else if (is_read(r)) {
