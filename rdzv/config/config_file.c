@@ -110,20 +110,20 @@ static bool next_event(struct walk *w)
     return yaml_parser_parse(&w->parser, &w->event) ? check_plain(w) : fail_libyaml(w);
 }
 
-static char *copy_scalar(const struct walk *w)
+char *config_copy_text(const char *text, size_t len)
 {
-    size_t len = w->event.data.scalar.length;
-    char *text = xcalloc(len + 1, 1);
+    char *copy = xcalloc(len + 1, 1);
 
-    memcpy(text, w->event.data.scalar.value, len);
-    return text;
+    memcpy(copy, text, len);
+    return copy;
 }
 
 static void add_value(struct walk *w, struct config_entry *entry)
 {
     entry->values = xrealloc(entry->values, (entry->count + 1) * sizeof *entry->values);
     entry->values[entry->count++] = (struct config_value){
-        .text = copy_scalar(w),
+        .text =
+            config_copy_text((const char *)w->event.data.scalar.value, w->event.data.scalar.length),
         .quoted = w->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE,
         .at = current_place(w),
     };
@@ -161,19 +161,17 @@ static bool check_new_key(struct walk *w, const char *key)
  * "parent.key", or NULL after an error. */
 static char *read_key(struct walk *w, const char *parent)
 {
-    size_t parent_len = strlen(parent), len;
+    size_t size;
     char *key;
 
     if (w->event.type != YAML_SCALAR_EVENT) {
         fail(w, current_place(w), "a setting's name is expected here, as in `listen: ...`");
         return NULL;
     }
-    len = w->event.data.scalar.length;
-    key = xcalloc(parent_len + len + 2, 1);
-    memcpy(key, parent, parent_len);
-    if (parent_len > 0)
-        key[parent_len++] = '.';
-    memcpy(key + parent_len, w->event.data.scalar.value, len);
+    size = strlen(parent) + w->event.data.scalar.length + 2;
+    key = xcalloc(size, 1);
+    snprintf(key, size, "%s%s%s", parent, parent[0] == '\0' ? "" : ".",
+             (const char *)w->event.data.scalar.value);
     if (!check_new_key(w, key)) {
         free(key);
         return NULL;

@@ -51,3 +51,6 @@ int config_file_read(const char *path, uint8_t **bytes, size_t *len);
 bool secret_file_read(const char *path, uint8_t *out, size_t cap, struct slice *secret);
 
 void config_file_free(struct config_file *file);
+
+/* With a 0 behind it. */
+char *config_copy_text(const char *text, size_t len);

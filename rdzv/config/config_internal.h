@@ -204,7 +204,6 @@ struct shown config_show(const char *value);
 void config_note(struct config *c, enum config_note_kind kind, const char *flag, const char *format,
                  ...) __attribute__((format(printf, 4, 5)));
 
-char *config_copy_text(const char *text, size_t len);
 void string_list_add(struct string_list *list, const char *text, size_t len);
 void string_list_free(struct string_list *list);
 void string_list_sort(struct string_list *list);

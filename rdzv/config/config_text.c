@@ -100,14 +100,6 @@ void config_note(struct config *c, enum config_note_kind kind, const char *flag,
     };
 }
 
-char *config_copy_text(const char *text, size_t len)
-{
-    char *copy = xcalloc(len + 1, 1);
-
-    memcpy(copy, text, len);
-    return copy;
-}
-
 void string_list_add(struct string_list *list, const char *text, size_t len)
 {
     list->items = xrealloc(list->items, (list->count + 1) * sizeof *list->items);
