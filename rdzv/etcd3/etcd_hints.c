@@ -78,16 +78,15 @@ bool etcd_reason_is_news(struct etcd_reasons *t, const char *reason, uint64_t no
     size_t at = 0;
 
     for (size_t i = 0; i < ETCD_REASONS; i++) {
-        if (strncmp(t->list[i].reason, reason, ETCD_REASON_MAX - 1) == 0) {
+        bool is_same = strncmp(t->list[i].reason, reason, ETCD_REASON_MAX - 1) == 0;
+
+        if (is_same && now_ms < t->list[i].said_ms + ETCD_REASON_AGAIN_MS)
+            return false;
+        if (is_same || t->list[i].said_ms < t->list[at].said_ms)
             at = i;
+        if (is_same)
             break;
-        }
-        if (t->list[i].said_ms < t->list[at].said_ms)
-            at = i;
     }
-    if (strncmp(t->list[at].reason, reason, ETCD_REASON_MAX - 1) == 0 &&
-        now_ms < t->list[at].said_ms + ETCD_REASON_AGAIN_MS)
-        return false;
     snprintf(t->list[at].reason, ETCD_REASON_MAX, "%s", reason);
     t->list[at].said_ms = now_ms;
     return true;
