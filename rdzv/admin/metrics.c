@@ -333,7 +333,7 @@ static void metrics_job_free(struct http_job *job)
 {
     struct metrics_job *j = (struct metrics_job *)(void *)job; /* its first member */
 
-    metric_spaces_end(&j->spaces);
+    run_walk_end(&j->spaces.walk);
     account_free(ACCOUNT_ANSWERS, j, sizeof *j);
 }
 

@@ -94,7 +94,19 @@ struct space_figures {
     uint64_t other_runs;
 };
 
-struct listed_run; /* one with lines of its own */
+/* A run with a longer name has no lines of its own. */
+#define METRIC_RUN_NAME_MAX 128
+
+/* One with lines of its own. */
+struct listed_run {
+    const struct engine_space *space;
+    enum run_backend backend;
+    enum run_state state;
+    uint8_t name[METRIC_RUN_NAME_MAX];
+    size_t name_len;
+    int64_t round;
+    struct run_figures figures;
+};
 
 /* Stays where it is. */
 struct metric_spaces {
@@ -105,16 +117,14 @@ struct metric_spaces {
     struct space_figures spaces[METRIC_SPACES];
     struct space_figures others;
     bool any_other;
-    struct listed_run *runs;
-    size_t run_count, run_room;
+    struct listed_run runs[METRIC_RUNS];
+    size_t run_count;
 };
 
-/* `only` NULL: all spaces. Everything is gathered when m->walk has ended. */
+/* `only` NULL: all spaces. Everything is gathered when m->walk has ended; gathered or not, the
+ * caller ends the walk. */
 void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
                          const struct engine_space *only);
 
 /* All is gathered. */
 void metric_spaces_write(FILE *out, const struct metric_spaces *m);
-
-/* Ends it, gathered or not. */
-void metric_spaces_end(struct metric_spaces *m);

@@ -2,19 +2,6 @@
 #include "proto/utf8.h"
 #include "rdzv/admin/metrics.h"
 
-/* A run with a longer name has no lines of its own. */
-#define RUN_NAME_MAX 128
-
-struct listed_run {
-    const struct engine_space *space;
-    enum run_backend backend;
-    enum run_state state;
-    uint8_t name[RUN_NAME_MAX];
-    size_t name_len;
-    int64_t round;
-    struct run_figures figures;
-};
-
 /* --- Spaces. --- */
 
 static size_t count_engine_spaces(const struct engine *e)
@@ -69,7 +56,7 @@ static bool has_good_name(const struct metric_spaces *m, const struct run_facts 
 {
     struct slice id = f->view->id, name;
 
-    if (id.len == 0 || id.len > RUN_NAME_MAX || !utf8_is_text(id))
+    if (id.len == 0 || id.len > METRIC_RUN_NAME_MAX || !utf8_is_text(id))
         return false;
     for (size_t i = 0; i < m->run_count; i++) {
         name = (struct slice){m->runs[i].name, m->runs[i].name_len};
@@ -77,26 +64,6 @@ static bool has_good_name(const struct metric_spaces *m, const struct run_facts 
             slice_equal(name, id))
             return false;
     }
-    return true;
-}
-
-static bool make_run_room(struct metric_spaces *m)
-{
-    size_t room = m->run_room == 0 ? 4 : 2 * m->run_room;
-    void *wider;
-
-    if (m->run_count < m->run_room)
-        return true;
-    if (room > METRIC_RUNS)
-        room = METRIC_RUNS;
-    if (room == m->run_room)
-        return false;
-    wider = account_resize(ACCOUNT_ANSWERS, ACCOUNT_SMALL, m->runs, m->run_room * sizeof *m->runs,
-                           room * sizeof *m->runs);
-    if (wider == NULL)
-        return false;
-    m->runs = wider;
-    m->run_room = room;
     return true;
 }
 
@@ -143,7 +110,7 @@ static void add_run_figures(struct metric_spaces *m, const struct run_facts *f)
     if (state == RUN_CLOSED)
         return;
     figures = figures_of(f, state);
-    if (m->into->space == NULL || !has_good_name(m, f) || !make_run_room(m)) {
+    if (m->into->space == NULL || !has_good_name(m, f) || m->run_count == METRIC_RUNS) {
         add_run_to_others(m->into, &figures);
         return;
     }
@@ -185,14 +152,6 @@ void metric_spaces_begin(struct metric_spaces *m, const struct engine *engine,
     *m = (struct metric_spaces){0};
     run_walk_begin(&m->walk, engine, only, metrics_add_place, m);
     m->are_many = only == NULL && count_engine_spaces(engine) > METRIC_SPACES;
-}
-
-void metric_spaces_end(struct metric_spaces *m)
-{
-    run_walk_end(&m->walk);
-    account_free(ACCOUNT_ANSWERS, m->runs, m->run_room * sizeof *m->runs);
-    m->runs = NULL;
-    m->run_count = m->run_room = 0;
 }
 
 /* --- Writing. --- */
