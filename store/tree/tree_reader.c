@@ -48,13 +48,6 @@ struct tree_sort {
     bool is_ready; /* all are collected */
 };
 
-static void tree_sort_fini(struct tree_sort *s)
-{
-    account_free(ACCOUNT_ANSWERS, (void *)(uintptr_t)s->list, s->cap * sizeof *s->list);
-    account_free(ACCOUNT_ANSWERS, s->pieces, s->piece_cap * sizeof *s->pieces);
-    *s = (struct tree_sort){0};
-}
-
 static int sort_by_name(const void *a, const void *b)
 {
     const struct node *const *x = a, *const *y = b;
@@ -249,11 +242,13 @@ static void reader_descend(struct tree_reader *r, const struct node *dir)
 static void leave_level(struct tree_reader *r)
 {
     struct level *l = r->level;
+    struct tree_sort *s = &l->sort;
 
     r->level = l->above;
     if (r->level != NULL && !r->sorted)
         r->level->begun = false; /* the walk was elsewhere */
-    tree_sort_fini(&l->sort);
+    account_free(ACCOUNT_ANSWERS, (void *)(uintptr_t)s->list, s->cap * sizeof *s->list);
+    account_free(ACCOUNT_ANSWERS, s->pieces, s->piece_cap * sizeof *s->pieces);
     account_free(ACCOUNT_ANSWERS, l, sizeof *l);
 }
 
