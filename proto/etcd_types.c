@@ -3,7 +3,7 @@
 
 #include "proto/json.h"
 
-static const char *const action_names[] = {
+const char *const etcd_action_names[] = {
     [ETCD_GET] = "get",
     [ETCD_SET] = "set",
     [ETCD_CREATE] = "create",
@@ -36,11 +36,6 @@ static const struct {
     {ETCD_INTERNAL, 500, "Raft Internal Error"},
     {ETCD_INDEX_CLEARED, 400, "The event in requested index is outdated and cleared"},
 };
-
-const char *etcd_action_name(enum etcd_action action)
-{
-    return action_names[action];
-}
 
 bool etcd_parse_bool(struct slice text, bool *out)
 {
@@ -126,7 +121,7 @@ void etcd_write_event(struct writer *w, enum etcd_action action, const struct et
                       const struct etcd_node *prev)
 {
     writer_str(w, "{\"action\":\"");
-    writer_str(w, etcd_action_name(action));
+    writer_str(w, etcd_action_names[action]);
     writer_str(w, "\",\"node\":");
     etcd_write_node_open(w, node);
     etcd_write_node_close(w, node);

@@ -17,7 +17,7 @@ enum etcd_action {
 };
 
 /* The text that "action" shows. Static. */
-const char *etcd_action_name(enum etcd_action action);
+extern const char *const etcd_action_names[];
 
 /* A boolean of a parameter or a flag, as Go's strconv.ParseBool reads it. False: it is none. */
 bool etcd_parse_bool(struct slice text, bool *out);

@@ -320,21 +320,16 @@ static void gather_one(struct gathered *g, const struct http_header *h)
         g->bad_trailer = g->bad_trailer || announces_bad_trailer(h->value);
 }
 
-static const char *const method_names[HTTP_METHODS] = {
+const char *const http_method_names[HTTP_METHODS] = {
     [HTTP_OTHER] = "other", [HTTP_GET] = "GET",         [HTTP_HEAD] = "HEAD",
     [HTTP_PUT] = "PUT",     [HTTP_POST] = "POST",       [HTTP_DELETE] = "DELETE",
     [HTTP_PATCH] = "PATCH", [HTTP_OPTIONS] = "OPTIONS", [HTTP_CONNECT] = "CONNECT",
 };
 
-const char *http_method_name(enum http_method method)
-{
-    return method_names[method];
-}
-
 static enum http_method method_of(struct slice s)
 {
     for (enum http_method m = HTTP_GET; m <= HTTP_PATCH; m++) {
-        if (slice_is(s, method_names[m]))
+        if (slice_is(s, http_method_names[m]))
             return m;
     }
     return HTTP_OTHER;

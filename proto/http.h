@@ -28,7 +28,7 @@ enum http_method {
 };
 
 /* "GET"; "other" of HTTP_OTHER. */
-const char *http_method_name(enum http_method method);
+extern const char *const http_method_names[HTTP_METHODS];
 
 enum http_body {
     HTTP_BODY_NONE,   /* the next request follows the head */

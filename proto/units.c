@@ -152,34 +152,22 @@ enum units_result units_parse_size(const char *text, uint64_t *out_bytes)
     return result;
 }
 
-const char *units_duration_hint(enum units_result result)
-{
-    static const char *const hints[] = {
-        [UNITS_OK] = "",
-        [UNITS_NOT_A_NUMBER] =
-            "not a duration; write a number and a unit, such as 500ms, 30s or 2m",
-        [UNITS_BAD_UNIT] = "no unit of time; use ms, s, m, h or d, as in 500ms, 30s or 1h30m",
-        [UNITS_TOO_FINE] = "finer than a millisecond; round it to whole milliseconds",
-        [UNITS_TOO_BIG] = "longer than can be counted; give a smaller number",
-    };
+const char *const units_duration_hints[] = {
+    [UNITS_OK] = "",
+    [UNITS_NOT_A_NUMBER] = "not a duration; write a number and a unit, such as 500ms, 30s or 2m",
+    [UNITS_BAD_UNIT] = "no unit of time; use ms, s, m, h or d, as in 500ms, 30s or 1h30m",
+    [UNITS_TOO_FINE] = "finer than a millisecond; round it to whole milliseconds",
+    [UNITS_TOO_BIG] = "longer than can be counted; give a smaller number",
+};
 
-    return hints[result];
-}
-
-const char *units_size_hint(enum units_result result)
-{
-    static const char *const hints[] = {
-        [UNITS_OK] = "",
-        [UNITS_NOT_A_NUMBER] = "not a size; write a number and a unit, such as 64KiB, 8MiB or 4GiB",
-        [UNITS_BAD_UNIT] =
-            "no unit of size; use B, KiB, MiB, GiB or TiB, as in 64KiB, 8MiB or 4GiB",
-        [UNITS_AMBIGUOUS] = "could mean 1000s or 1024s; add iB (as in 8MiB) or B (as in 8MB)",
-        [UNITS_TOO_FINE] = "not a whole number of bytes; round it",
-        [UNITS_TOO_BIG] = "more than can be counted; give a smaller number",
-    };
-
-    return hints[result];
-}
+const char *const units_size_hints[] = {
+    [UNITS_OK] = "",
+    [UNITS_NOT_A_NUMBER] = "not a size; write a number and a unit, such as 64KiB, 8MiB or 4GiB",
+    [UNITS_BAD_UNIT] = "no unit of size; use B, KiB, MiB, GiB or TiB, as in 64KiB, 8MiB or 4GiB",
+    [UNITS_AMBIGUOUS] = "could mean 1000s or 1024s; add iB (as in 8MiB) or B (as in 8MB)",
+    [UNITS_TOO_FINE] = "not a whole number of bytes; round it",
+    [UNITS_TOO_BIG] = "more than can be counted; give a smaller number",
+};
 
 const char *units_format_duration(uint64_t ms, char *text)
 {

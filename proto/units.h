@@ -26,8 +26,8 @@ enum units_result units_parse_duration(const char *text, uint64_t *out_ms);
 enum units_result units_parse_size(const char *text, uint64_t *out_bytes);
 
 /* A hint for a result that is not UNITS_OK: "write 8MiB or 8MB". */
-const char *units_duration_hint(enum units_result result);
-const char *units_size_hint(enum units_result result);
+extern const char *const units_duration_hints[];
+extern const char *const units_size_hints[];
 
 /* The shortest spelling that reads back as the same value: 90000 as `1m30s`, 8388608 as `8MiB`.
  * `text` has at least UNITS_TEXT_MAX bytes; it is returned. */

@@ -44,7 +44,7 @@ static bool take_duration(struct parse *p, const char *name, const char *text, i
 
     if (result != UNITS_OK || ms > DURATION_MOST_MS)
         return wrong(p, "--%s: %s: %s", name, text,
-                     units_duration_hint(result != UNITS_OK ? result : UNITS_TOO_BIG));
+                     units_duration_hints[result != UNITS_OK ? result : UNITS_TOO_BIG]);
     *out = (int64_t)ms;
     return true;
 }

@@ -153,18 +153,6 @@ static bool on_status_event(void *arg, const char *event, const char *data)
     return true;
 }
 
-/* Prints again after each change, until a signal, or until the store is lost. */
-static enum ctl_exit show_stream(const struct ctl *ctl, show_fn *show)
-{
-    struct watching w = {.ctl = ctl, .show = show};
-    char *path = status_path(ctl, true);
-    enum ctl_exit code = http_stream(ctl, path, on_status_event, &w);
-
-    free(path);
-    cJSON_Delete(w.newest);
-    return code;
-}
-
 /* Prints once, or with --watch until a signal, or until the store cannot be reached. */
 static enum ctl_exit show_again(const struct ctl *ctl, show_fn *fn)
 {
@@ -351,15 +339,6 @@ static void status_as_text(const struct ctl_view *view, const struct shown_run *
         status_print_rest(stdout, view->ctl, space);
 }
 
-/* The run that was asked for; of several, in as many spaces, a list. */
-static void print_asked(const struct ctl_view *view, const struct shown_run *runs, size_t count)
-{
-    cJSON *list = count == 1 ? NULL : list_runs(runs, count);
-
-    print_structured(view->ctl, count == 1 ? runs[0].run : list);
-    cJSON_Delete(list);
-}
-
 static enum ctl_exit print_status(const struct ctl_view *view)
 {
     size_t count;
@@ -370,7 +349,10 @@ static enum ctl_exit print_status(const struct ctl_view *view)
         for (size_t i = 0; i < count; i++)
             printf("%s\n", member_text(runs[i].run, "id"));
     } else if (view->ctl->arg_count > 0 && count > 0 && view->ctl->output >= OUTPUT_JSON) {
-        print_asked(view, runs, count);
+        cJSON *list = count == 1 ? NULL : list_runs(runs, count); /* in as many spaces */
+
+        print_structured(view->ctl, list == NULL ? runs[0].run : list);
+        cJSON_Delete(list);
     } else if (!print_structured(view->ctl, view->spaces)) {
         status_as_text(view, runs, count);
     }
@@ -378,12 +360,21 @@ static enum ctl_exit print_status(const struct ctl_view *view)
     return code;
 }
 
-/* The stream leaves out the age of heartbeats, which -o wide has. */
+/* With --watch again after each change, until a signal, or until the store is lost. The stream
+ * leaves out the age of heartbeats, which -o wide has. */
 enum ctl_exit run_status(const struct ctl *ctl)
 {
-    bool streamed = ctl->watch && ctl->interval_ms < 0 && ctl->output != OUTPUT_WIDE;
+    struct watching w = {.ctl = ctl, .show = print_status};
+    enum ctl_exit code;
+    char *path;
 
-    return streamed ? show_stream(ctl, print_status) : show_again(ctl, print_status);
+    if (!ctl->watch || ctl->interval_ms >= 0 || ctl->output == OUTPUT_WIDE)
+        return show_again(ctl, print_status);
+    path = status_path(ctl, true);
+    code = http_stream(ctl, path, on_status_event, &w);
+    free(path);
+    cJSON_Delete(w.newest);
+    return code;
 }
 
 enum ctl_exit run_list(const struct ctl *ctl)

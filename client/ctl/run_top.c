@@ -95,15 +95,6 @@ static const struct {
 
 static const struct table_column space_columns[] = COLUMNS_TOP;
 
-static double figure_value(size_t i, const struct sample *before, const struct sample *now)
-{
-    double value = metric_sum(now->text, figures[i].metric);
-
-    if (!figures[i].is_rate)
-        return value;
-    return (value - metric_sum(before->text, figures[i].metric)) / (now->at_s - before->at_s);
-}
-
 static cJSON *space_json(const char *text, const char *name)
 {
     cJSON *space = ctl_memory(cJSON_CreateObject());
@@ -125,26 +116,24 @@ static cJSON *top_json(const struct sample *before, const struct sample *now)
 
     read_role(now->text, name, sizeof name);
     cJSON_AddStringToObject(json, "role", name);
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        cJSON_AddNumberToObject(json, figures[i].name, figure_value(i, before, now));
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        double value = metric_sum(now->text, figures[i].metric);
+
+        if (figures[i].is_rate)
+            value =
+                (value - metric_sum(before->text, figures[i].metric)) / (now->at_s - before->at_s);
+        cJSON_AddNumberToObject(json, figures[i].name, value);
+    }
     spaces = cJSON_AddArrayToObject(json, "spaces");
     while (next_space(&at, name, sizeof name))
         cJSON_AddItemToArray(spaces, space_json(now->text, name));
     return json;
 }
 
-/* In place of the spaces, which only the store has. */
-static void print_role_hint(const char *role)
-{
-    if (strcmp(role, "standby") == 0)
-        puts("It is a replica that does not lead, and has no spaces: ask the one that leads, which "
-             "`rdzvctl health --ready -o wide` names");
-    if (strcmp(role, "relay") == 0)
-        puts("This relay has no spaces: `rdzvctl spaces` asks its store");
-}
-
 static void print_top(const struct ctl *ctl, const cJSON *json)
 {
+    const char *role = member_text(json, "role");
+
     printf("%.0f c10d and %.0f HTTP requests/s, %.1f connects/s; %.0f connections, %.0f relays\n",
            member_double(json, "c10d_requests_per_second"),
            member_double(json, "http_requests_per_second"),
@@ -154,7 +143,12 @@ static void print_top(const struct ctl *ctl, const cJSON *json)
            member_double(json, "cpu_seconds_per_second") * 100,
            text_bytes(member_double(json, "resident_bytes")).text);
     table_show(stdout, "", space_columns, member_item(json, "spaces"), NULL, 0, ctl->colour);
-    print_role_hint(member_text(json, "role"));
+    /* In place of the spaces, which only the store has. */
+    if (strcmp(role, "standby") == 0)
+        puts("It is a replica that does not lead, and has no spaces: ask the one that leads, which "
+             "`rdzvctl health --ready -o wide` names");
+    if (strcmp(role, "relay") == 0)
+        puts("This relay has no spaces: `rdzvctl spaces` asks its store");
 }
 
 static void show_top(const struct ctl *ctl, const struct sample *before, const struct sample *now)

@@ -109,13 +109,10 @@ static struct kube_pods *make_pods(struct kube_bundle *b, const struct kube_obje
     return pods_add(b, o, part, kube_get(template, "metadata"), spec, over);
 }
 
-static void set_replicas(struct kube_pods *p, const struct yaml_node *from, const char *key,
-                         long otherwise)
+static void set_replicas(struct kube_pods *p, const struct yaml_node *from, const char *key)
 {
-    const struct yaml_node *node = kube_get(from, key);
-
-    p->counted = node != NULL;
-    p->replicas = kube_int(from, key, node == NULL ? otherwise : -1);
+    p->counted = kube_get(from, key) != NULL;
+    p->replicas = kube_int(from, key, p->counted ? -1 : 1);
 }
 
 /* A Job runs as many pods at once as it has completions left, at most. */
@@ -123,9 +120,9 @@ static void set_job_replicas(struct kube_pods *p, const struct yaml_node *spec)
 {
     long least = kube_int(spec, "completions", kube_get(spec, "completions") == NULL ? 0 : -1);
 
-    set_replicas(p, spec, "parallelism", 1);
+    set_replicas(p, spec, "parallelism");
     if (least != 0 && (!p->counted || (least > 0 && least < p->replicas)))
-        set_replicas(p, spec, "completions", 1);
+        set_replicas(p, spec, "completions");
 }
 
 static void find_pod(struct kube_bundle *b, const struct kube_object *o)
@@ -148,7 +145,7 @@ static void find_workload(struct kube_bundle *b, const struct kube_object *o)
     if (p == NULL)
         return;
     p->ends = false;
-    set_replicas(p, o->spec, "replicas", 1);
+    set_replicas(p, o->spec, "replicas");
     if (strcmp(o->kind, "DaemonSet") == 0)
         p->replicas = -1;
     if (o->type == KUBE_STATEFULSET) {
@@ -191,7 +188,7 @@ static void find_volcano(struct kube_bundle *b, const struct kube_object *o)
         p->role = kube_text(task, "name");
         if (*p->role == '\0')
             p->role = arena_text(&b->arena, "default%zu", i);
-        set_replicas(p, task, "replicas", 1);
+        set_replicas(p, task, "replicas");
         add_label(b, p, "volcano.sh/job-name", o->name);
         add_label(b, p, "volcano.sh/job-namespace", o->namespace);
         add_label(b, p, "volcano.sh/task-spec", p->role);
@@ -323,7 +320,7 @@ static void find_replicas(struct kube_bundle *b, const struct kube_object *o)
         if (p == NULL)
             continue;
         p->role = map ? specs->pairs[i].key->text : kube_text(part, "name");
-        set_replicas(p, part, "replicas", 1);
+        set_replicas(p, part, "replicas");
         if (o->type == KUBE_PYTORCHJOB)
             p->restart = "OnFailure"; /* whatever the template says */
         if (*kube_text(part, "restartPolicy") != '\0')
@@ -366,7 +363,7 @@ static void find_ray(struct kube_bundle *b, const struct kube_object *o)
         p->ends = false;
         p->role = i == 0 ? "head" : kube_text(part, "groupName");
         if (i > 0)
-            set_replicas(p, part, "replicas", 1);
+            set_replicas(p, part, "replicas");
         if (i > 0 && kube_true(cluster, "enableInTreeAutoscaling"))
             p->replicas = -1;
         add_label(b, p, "ray.io/node-type", i == 0 ? "head" : "worker");

@@ -67,20 +67,10 @@ const char *rewrite_choose(struct rewrite_options *o, const char *name, const ch
 
 /* --- Files. --- */
 
-/* Pods of a job, and the like: what their controllers make next is made of the rewritten job. */
-static void note_made(struct rewrite *w, size_t made)
-{
-    if (made > 0)
-        options_note(
-            w->diag,
-            "rewrite leaves %zu object%s that controllers made of others as %s: do not apply "
-            "%s, the controllers do that",
-            made, made == 1 ? "" : "s", made == 1 ? "it is" : "they are",
-            made == 1 ? "it" : "them");
-}
-
 bool rewrite_look(struct rewrite *w)
 {
+    bool one;
+
     for (size_t i = 0; i < w->file_count; i++) {
         const struct yaml_file *f = &w->files[i].yaml;
         const char *nl = memchr(f->bytes, '\n', f->len);
@@ -93,7 +83,14 @@ bool rewrite_look(struct rewrite *w)
                           "more than %d objects, all files together: rewrite them in parts",
                           KUBE_OBJECTS_MAX);
     job_find(&w->jobs, &w->bundle);
-    note_made(w, w->bundle.made);
+    /* Pods of a job, and the like: what their controllers make next is made of the new job. */
+    one = w->bundle.made == 1;
+    if (w->bundle.made > 0)
+        options_note(w->diag,
+                     "rewrite leaves %zu object%s that controllers made of others as %s: do not "
+                     "apply %s, the controllers do that",
+                     w->bundle.made, one ? "" : "s", one ? "it is" : "they are",
+                     one ? "it" : "them");
     w->marks = arena_alloc(&w->arena, (w->bundle.count + 1) * sizeof *w->marks);
     for (size_t i = 0; i < w->jobs.all_count; i++)
         w->marks[job_run_object(w->jobs.runs[i])->index].trains = true;

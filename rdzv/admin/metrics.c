@@ -26,7 +26,7 @@ static void write_etcd_tree(FILE *out, const struct tree *t)
     for (enum etcd_action action = ETCD_SET; action < ETCD_EXPIRE; action++)
         metric_line(out, METRIC_etcd_debugging_store_writes_total,
                     t->succeeded[tree_counter_of(action)], "action=\"%s\"",
-                    etcd_action_name(action));
+                    etcd_action_names[action]);
 }
 
 /* The space stands for the database: --space-limit limits its size, with c10d's keys. */
@@ -72,7 +72,7 @@ static void write_etcd_received(FILE *out, const struct http *http)
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
         metric_line(out, METRIC_etcd_http_received_total,
                     http->engine->stats.http_operations[keys - http->routes][methods[i]],
-                    "method=\"%s\"", http_method_name(methods[i]));
+                    "method=\"%s\"", http_method_names[methods[i]]);
 }
 
 /* Those of the daemon. */

@@ -186,7 +186,8 @@ static void write_http_requests(FILE *out, const struct stats *stats,
             if (count != 0)
                 metric_line(out, METRIC_rdzvd_requests_total, count,
                             "protocol=\"http\",operation=\"%s %s\"",
-                            http_method_name((enum http_method)method), *path == '\0' ? "*" : path);
+                            http_method_names[(enum http_method)method],
+                            *path == '\0' ? "*" : path);
         }
     }
     metric_line(out, METRIC_rdzvd_requests_total, rest, "protocol=\"http\",operation=\"other\"");

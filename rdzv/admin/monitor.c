@@ -129,7 +129,7 @@ static void note_http_request(void *arg, const struct http_request *r)
         return;
     add_sample(m, &(struct sample){.conn = r->conn,
                                    .protocol = "http",
-                                   .operation = http_method_name(r->head->method),
+                                   .operation = http_method_names[r->head->method],
                                    .key = r->path,
                                    .bytes = r->body.len});
 }

@@ -73,10 +73,10 @@ static bool parse_amount(struct parse *p, const struct setting *s, uint64_t *out
 
     if (o->kind == OPTION_DURATION) {
         result = units_parse_duration(s->value, out);
-        hint = units_duration_hint(result);
+        hint = units_duration_hints[result];
     } else if (o->kind == OPTION_SIZE) {
         result = units_parse_size(s->value, out);
-        hint = units_size_hint(result);
+        hint = units_size_hints[result];
     } else if (s->value[0] == '\0' || s->value[strspn(s->value, "0123456789")] != '\0') {
         result = UNITS_NOT_A_NUMBER;
         hint = o->may_be_off ? "not a whole number; write one, or off"

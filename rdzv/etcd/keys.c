@@ -297,7 +297,7 @@ static void reply_changed(const struct http_request *r, const struct etcd_reques
     char text[64];
 
     if (is_brief(q, e->action)) {
-        snprintf(text, sizeof text, "{\"action\":\"%s\"}\n", etcd_action_name(e->action));
+        snprintf(text, sizeof text, "{\"action\":\"%s\"}\n", etcd_action_names[e->action]);
         reply.body = slice_str(text);
         reply_send(r, &reply);
         return;

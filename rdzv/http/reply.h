@@ -87,7 +87,7 @@ static inline bool http_is_reading(const struct http_request *r)
 /* Is its method one of these? They stand as in the header Allow: "GET,HEAD". */
 static inline bool http_allows(const struct http_request *r, const char *methods)
 {
-    return strstr(methods, http_method_name(r->head->method)) != NULL;
+    return strstr(methods, http_method_names[r->head->method]) != NULL;
 }
 
 /* Which of etcd's headers a reply carries. */

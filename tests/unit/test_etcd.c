@@ -306,7 +306,7 @@ static void actions_have_etcds_names(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(names); i++)
-        assert_string_equal(etcd_action_name((enum etcd_action)i), names[i]);
+        assert_string_equal(etcd_action_names[(enum etcd_action)i], names[i]);
 }
 
 static void errors_have_etcds_statuses_and_words(void **state)

@@ -127,15 +127,15 @@ static void every_failure_has_its_own_hint(void **state)
     (void)state;
     for (int i = UNITS_NOT_A_NUMBER; i <= UNITS_TOO_BIG; i++) {
         for (int j = UNITS_NOT_A_NUMBER; j < i; j++) {
-            assert_string_not_equal(units_size_hint((enum units_result)i),
-                                    units_size_hint((enum units_result)j));
+            assert_string_not_equal(units_size_hints[(enum units_result)i],
+                                    units_size_hints[(enum units_result)j]);
             if (i != UNITS_AMBIGUOUS && j != UNITS_AMBIGUOUS)
-                assert_string_not_equal(units_duration_hint((enum units_result)i),
-                                        units_duration_hint((enum units_result)j));
+                assert_string_not_equal(units_duration_hints[(enum units_result)i],
+                                        units_duration_hints[(enum units_result)j]);
         }
     }
-    assert_string_equal(units_size_hint(UNITS_OK), "");
-    assert_string_equal(units_duration_hint(UNITS_OK), "");
+    assert_string_equal(units_size_hints[UNITS_OK], "");
+    assert_string_equal(units_duration_hints[UNITS_OK], "");
 }
 
 static void short_spellings_are_chosen(void **state)
