@@ -96,12 +96,10 @@ static void choose_target(struct reading *r, int, const char *text)
     if (i < 0)
         return;
     if (version != NULL &&
-        sscanf(version + (*version == 'v'), "%5d.%5d", &target.major, &target.minor) != 2) {
+        sscanf(version + (*version == 'v'), "%5d.%5d", &target.major, &target.minor) != 2)
         fail(r, "--target %s: this is no version: write one like 1.8", text);
-    } else {
-        target.name = names[i];
+    else
         r->check->targets[i] = target;
-    }
 }
 
 /* The words of the file, and the letters of the command line. */

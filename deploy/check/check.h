@@ -77,7 +77,6 @@ struct check_finding {
 
 /* A --target: `istio`, or `volcano` of a version. */
 struct check_target {
-    const char *name;
     bool given;
     int major, minor; /* -1: no version */
 };

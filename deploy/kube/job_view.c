@@ -352,16 +352,6 @@ static void show_object(struct arena *a, struct yaml_node *mapping, const struct
     YAML_PUT_FILLED(a, mapping, {"kind", o->kind}, {"name", o->name}, {"namespace", o->namespace});
 }
 
-static void show_target(struct arena *a, struct yaml_node *out, const struct job_run *r)
-{
-    static const char *const reaches[] = {[KUBE_REACHED] = NULL,
-                                          [KUBE_UNDECIDED] = "if the namespaces are one",
-                                          [KUBE_ELSEWHERE] = "not from this namespace"};
-
-    show_object(a, out, r->target.service != NULL ? r->target.service : r->target.pods->object);
-    YAML_PUT_FILLED(a, out, {"reached", reaches[r->target.reach]});
-}
-
 const char *const job_store_names[] = {[JOB_STORE_NONE] = "",
                                        [JOB_STORE_RDZVD] = "rdzvd",
                                        [JOB_STORE_RELAY] = "relay",
@@ -369,6 +359,12 @@ const char *const job_store_names[] = {[JOB_STORE_NONE] = "",
 
 static void show_run(struct arena *a, struct yaml_node *out, const struct job_run *r)
 {
+    static const char *const reaches[] = {[KUBE_REACHED] = NULL,
+                                          [KUBE_UNDECIDED] = "if the namespaces are one",
+                                          [KUBE_ELSEWHERE] = "not from this namespace"};
+    const struct kube_target *t = &r->target;
+    struct yaml_node *to;
+
     show_object(a, out, job_run_object(r));
     YAML_PUT_FILLED(a, out, {"role", r->container->pods->role}, {"container", r->container->name},
                     {"backend", r->standalone ? "standalone" : r->backend},
@@ -378,8 +374,11 @@ static void show_run(struct arena *a, struct yaml_node *out, const struct job_ru
                     {"conf", job_text(r, TORCHRUN_RDZV_CONF)});
     show_number(a, out, "nodesMin", r->nodes_min);
     show_number(a, out, "nodesMax", r->nodes_max);
-    if (r->found)
-        show_target(a, yaml_put_new(a, out, "leadsTo", YAML_MAPPING), r);
+    if (r->found) {
+        to = yaml_put_new(a, out, "leadsTo", YAML_MAPPING);
+        show_object(a, to, t->service != NULL ? t->service : t->pods->object);
+        YAML_PUT_FILLED(a, to, {"reached", reaches[t->reach]});
+    }
     if (r->store != NULL)
         YAML_PUT_FILLED(a, out, {"store", job_store_names[r->store->kind]});
     else if (r->hosted)
