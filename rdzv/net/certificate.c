@@ -26,32 +26,24 @@ static struct file_state file_state_of(const char *path)
                                              (uint64_t)st.st_ctim.tv_nsec};
 }
 
-static void file_watch_read(const struct file_watch *w, struct file_state out[FILE_WATCH_MAX])
-{
-    for (size_t i = 0; i < FILE_WATCH_MAX; i++)
-        out[i] = file_state_of(w->paths[i]);
-}
-
 void file_watch_begin(struct file_watch *w, const char *const paths[FILE_WATCH_MAX])
 {
+    *w = (struct file_watch){0};
     memcpy(w->paths, paths, sizeof w->paths);
-    file_watch_read(w, w->known);
-    memcpy(w->seen, w->known, sizeof w->seen);
+    file_watch_poll(w);
+    w->has_changed = false;
 }
 
 bool file_watch_poll(struct file_watch *w)
 {
     struct file_state now[FILE_WATCH_MAX];
-    bool settled, changed;
+    bool had_changed = w->has_changed;
 
-    file_watch_read(w, now);
-    settled = memcmp(now, w->seen, sizeof now) == 0;
-    changed = memcmp(now, w->known, sizeof now) != 0;
+    for (size_t i = 0; i < FILE_WATCH_MAX; i++)
+        now[i] = file_state_of(w->paths[i]);
+    w->has_changed = memcmp(now, w->seen, sizeof now) != 0;
     memcpy(w->seen, now, sizeof now);
-    if (!settled || !changed)
-        return false;
-    memcpy(w->known, now, sizeof now);
-    return true;
+    return had_changed && !w->has_changed;
 }
 
 /* --- Certificates. --- */

@@ -20,7 +20,8 @@ struct file_state {
 
 struct file_watch {
     const char *paths[FILE_WATCH_MAX]; /* borrowed; NULL: none */
-    struct file_state known[FILE_WATCH_MAX], seen[FILE_WATCH_MAX];
+    struct file_state seen[FILE_WATCH_MAX];
+    bool has_changed; /* as of the last poll */
 };
 
 /* They are what they are now. */
