@@ -49,20 +49,19 @@ static void reply_not_kept(const struct http_request *r, enum store_status why)
  * empty directory. */
 #define TORCH_STORE "/torch/elastic/store"
 
-static void reply_torch_store(const struct http_request *r, const struct reply *reply)
-{
-    struct reply_body body;
-
-    reply_body_begin(&body);
-    writer_str(&body.w,
-               "{\"action\":\"get\",\"node\":{\"key\":\"" TORCH_STORE "\",\"dir\":true}}\n");
-    reply_body_send(r, reply, &body);
-}
-
 static struct reply reply_at(uint64_t index)
 {
     return (struct reply){
         .status = 200, .content_type = HTTP_JSON, .etcd = HTTP_ETCD_KEYS, .index = index};
+}
+
+static void reply_torch_store(const struct http_request *r, uint64_t index)
+{
+    struct reply reply = reply_at(index);
+
+    reply.body =
+        slice_str("{\"action\":\"get\",\"node\":{\"key\":\"" TORCH_STORE "\",\"dir\":true}}\n");
+    reply_send(r, &reply);
 }
 
 /* --- A large one, in slices. What one slice finds is a whole reply; more is sent piece by piece.
@@ -180,14 +179,13 @@ static void reply_small_node(const struct http_request *r, const struct node *n,
 static void reply_get(const struct http_request *r, struct slice key, const struct etcd_request *q)
 {
     struct tree *t = &r->space->store->tree;
-    const struct reply reply = reply_at(t->index);
     const struct node *n;
     struct slice where;
     enum etcd_code code = tree_get(t, key, &n, &where);
 
     if (code == ETCD_KEY_NOT_FOUND && slice_is(key, TORCH_STORE) &&
         r->http->config->elastic.fixes) {
-        reply_torch_store(r, &reply);
+        reply_torch_store(r, t->index);
     } else if (code != ETCD_OK) {
         reply_etcd_error(r, code, where, t->index);
     } else if (tree_is_small(t, n)) {

@@ -80,20 +80,13 @@ static uint64_t backoff_wait_ms(const struct backoff_entry *e)
                : BACKOFF_MOST_MS;
 }
 
-/* NULL: there is none. */
-static const struct backoff_entry *backoff_find(const struct backoff *b, const struct peer *peer)
+bool backoff_allows(const struct backoff *b, const struct peer *peer, uint64_t now_ms)
 {
     const struct backoff_entry key = backoff_key_of(peer), *set = b->entries[backoff_set_of(&key)];
 
-    return FIND(e, FOREACH(const struct backoff_entry, e, set, BACKOFF_WAYS),
-                backoff_is_of(e, &key));
-}
-
-bool backoff_allows(const struct backoff *b, const struct peer *peer, uint64_t now_ms)
-{
-    const struct backoff_entry *e = backoff_find(b, peer);
-
-    return e == NULL || clock_elapsed_ms(e->failed_ms, now_ms) >= backoff_wait_ms(e);
+    return !ANY(FOREACH(const struct backoff_entry, e, set, BACKOFF_WAYS),
+                backoff_is_of(e, &key) &&
+                    clock_elapsed_ms(e->failed_ms, now_ms) < backoff_wait_ms(e));
 }
 
 void backoff_failed(struct backoff *b, const struct peer *peer, uint64_t now_ms)
