@@ -178,14 +178,6 @@ struct table_node *table_find_next(const struct table *t, const struct table_nod
     return found;
 }
 
-static void bucket_push(struct table_node **buckets, size_t mask, struct table_node *node)
-{
-    struct table_node **bucket = &buckets[node->hash & mask];
-
-    node->next = *bucket;
-    *bucket = node;
-}
-
 /* Appends to the chain, so that a lookup finds the newest node of a key first. */
 static void move_bucket(struct table *t)
 {
@@ -275,12 +267,16 @@ void table_add(struct table *t, struct table_node *node)
 
 void table_add_hashed(struct table *t, struct table_node *node, uint64_t hash)
 {
+    struct table_node **bucket;
+
     if (t->old != NULL)
         move_some(t, moved_at_a_time(t));
     else if (t->count > t->mask)
         table_grow(t);
+    bucket = &t->buckets[(uint32_t)hash & t->mask];
     node->hash = (uint32_t)hash;
-    bucket_push(t->buckets, t->mask, node);
+    node->next = *bucket;
+    *bucket = node;
     t->count++;
 }
 
