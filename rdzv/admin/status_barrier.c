@@ -84,17 +84,13 @@ static void barrier_list_add(struct barrier_list *list, const struct keymap *map
 void barrier_list_note(struct barrier_list *list, const struct keymap *map,
                        const struct waiter *waiter)
 {
-    for (uint64_t i = 0; i < waiter->count; i++) {
-        const struct awaited *at = waiter->links[i].at;
+    /* Torch waits for keys of one kind at a time. */
+    const struct awaited *at = waiter_next_key(waiter, &(uint64_t){0});
 
-        if (at == NULL)
-            continue;
-        if (waiter->barrier || slice_ends_with(awaited_key(at), LAST_MEMBER) ||
-            slice_ends_with(awaited_key(at), LAST_WORKER) ||
-            is_exchange(list, map, awaited_key(at)))
-            barrier_list_add(list, map, at, waiter->size);
-        return; /* torch waits for keys of one kind at a time */
-    }
+    if (at != NULL &&
+        (waiter->barrier || slice_ends_with(awaited_key(at), LAST_MEMBER) ||
+         slice_ends_with(awaited_key(at), LAST_WORKER) || is_exchange(list, map, awaited_key(at))))
+        barrier_list_add(list, map, at, waiter->size);
 }
 
 /* --- Ranks and nodes that are not there. --- */
@@ -116,12 +112,12 @@ static void add_rank(struct absent *a, const struct torch_node *node)
 static bool waits_for(const struct agent *a, const struct awaited *at)
 {
     const struct waiter *w = a == NULL ? NULL : c10d_session(conn_of(a))->waiter;
+    const struct awaited *found = NULL;
+    uint64_t i = 0;
 
-    for (uint64_t i = 0; w != NULL && i < w->count; i++) {
-        if (w->links[i].at == at)
-            return true;
-    }
-    return false;
+    while (w != NULL && (found = waiter_next_key(w, &i)) != NULL && found != at)
+        continue;
+    return found != NULL;
 }
 
 /* Finds the agents that do not wait for this key, if they are as many as the missing arrivals. */

@@ -49,17 +49,16 @@ static void note_key(struct waits *all, const struct awaited *at, bool is_agents
 static void note_wait(struct waits *all, const struct keymap *m, const struct waiter *waiter,
                       const struct agent *agent)
 {
-    size_t looked = 0;
+    const struct awaited *at;
+    uint64_t k = 0;
 
     all->count++;
     if (all->listed_count < WAITS_LISTED)
         all->listed[all->listed_count++] = (struct listed_wait){waiter, agent};
-    for (uint64_t i = 0; i < waiter->count && looked < WAIT_KEYS; i++) {
-        if (waiter->links[i].at == NULL)
-            continue;
-        looked++;
-        if (!waiter->barrier)
-            note_key(all, waiter->links[i].at, agent != NULL);
+    for (int i = 0; !waiter->barrier && i < WAIT_KEYS; i++) {
+        at = waiter_next_key(waiter, &k);
+        if (at != NULL)
+            note_key(all, at, agent != NULL);
     }
     barrier_list_note(&all->barriers, m, waiter);
 }
@@ -95,14 +94,13 @@ static void write_key(struct writer *w, struct slice key)
 
 static uint64_t write_wait_keys(struct writer *w, const struct waiter *waiter)
 {
-    uint64_t absent = 0;
+    uint64_t absent = 0, i = 0;
+    const struct awaited *at;
 
     writer_u8(w, '[');
-    for (uint64_t i = 0; i < waiter->count; i++) {
-        if (waiter->links[i].at == NULL)
-            continue;
+    while ((at = waiter_next_key(waiter, &i)) != NULL) {
         if (absent++ < WAIT_KEYS)
-            write_key(w, awaited_key(waiter->links[i].at));
+            write_key(w, awaited_key(at));
     }
     writer_u8(w, ']');
     return absent;
@@ -364,12 +362,11 @@ static void hint_missing(const struct waits *all, const struct net *net, struct 
     struct roll r = {.keys = &space->store->keys};
 
     for (size_t i = 0; i < all->listed_count; i++) {
-        const struct waiter *waiter = all->listed[i].waiter;
+        const struct awaited *at;
+        uint64_t k = 0;
 
-        for (uint64_t k = 0; k < waiter->count && k < ROLL_MAX; k++) {
-            if (waiter->links[k].at != NULL)
-                roll_note(&r, awaited_key(waiter->links[k].at));
-        }
+        while (k < ROLL_MAX && (at = waiter_next_key(all->listed[i].waiter, &k)) != NULL)
+            roll_note(&r, awaited_key(at));
     }
     if (all->count == 0 && r.keys->present == 1 && keymap_exists(r.keys, slice_str("init/")))
         r = (struct roll){.keys = r.keys, .noun = "node", .size = 1}; /* node 0 may be the first */
@@ -424,20 +421,11 @@ static const struct waiter *overdue_wait(const struct engine *e, const struct ke
     return NULL;
 }
 
-const struct awaited *status_absent_key(const struct waiter *waiter)
-{
-    for (uint64_t i = 0; i < waiter->count; i++) {
-        if (waiter->links[i].at != NULL)
-            return waiter->links[i].at;
-    }
-    return NULL;
-}
-
 static void log_wait(const struct engine_space *space, struct live_run *live,
                      const struct waiter *waiter)
 {
     const struct run *run = &live->run;
-    struct slice key = awaited_key(status_absent_key(waiter));
+    struct slice key = awaited_key(waiter_next_key(waiter, &(uint64_t){0}));
     struct key_writer writer;
     bool is_known = status_find_writer(space, run, live->home->rdzv->net, key, false, &writer);
 

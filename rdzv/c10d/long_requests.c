@@ -16,6 +16,12 @@
 /* The values of a MULTI_GET that one slice answers. */
 #define ANSWERED_AT_A_TIME 4096u
 
+/* A WAIT or MULTI_GET of at most so many keys, and C10D_SHARED_KEYS_MIN, with an answer of at most
+ * so many bytes, is executed for all clients that send an equal one. Its keys are looked up in one
+ * slice, of about 0.4 ms, so that no thousand others begin before the first has finished. */
+#define SHARED_KEYS_MAX  4096u
+#define SHARED_BYTES_MAX (2u << 20)
+
 /* A value of this many bytes is copied in several slices. */
 #define LARGE_VALUE      (1u << 20)
 #define COPIED_AT_A_TIME (256u << 10)
@@ -28,7 +34,9 @@ struct c10d_job {
     struct waiter *waiter;       /* of a WAIT, made at its first missing key */
     struct keymap_time began;    /* of a CHECK */
     uint64_t left;               /* keys of a WAIT */
-    struct blob *copy;           /* of the value */
+    uint64_t wait_epoch;         /* keymap.wait_epoch when a WAIT began */
+    struct blob *copy;           /* of the value; the answer to a MULTI_GET, if it is shared */
+    size_t written;              /* bytes of that answer */
     struct c10d_request request; /* its slices as they were at its start */
     const uint8_t *start;        /* where it was then */
     size_t size;                 /* of the request */
@@ -51,6 +59,38 @@ void c10d_end_long(struct conn *c)
     }
     s->busy = C10D_IDLE;
     s->work.progress = (struct c10d_progress){0};
+}
+
+/* --- Equal requests of many clients. --- */
+
+/* Each agent is shown its own view. */
+static bool is_shared(const struct conn *c, const struct c10d_request *req)
+{
+    uint8_t role = c10d_session(c)->role;
+
+    return req->count >= C10D_SHARED_KEYS_MIN && req->count <= SHARED_KEYS_MAX &&
+           (req->op == C10D_WAIT || req->op == C10D_MULTI_GET) &&
+           (role == C10D_PLAIN || role == C10D_WORKER);
+}
+
+bool c10d_is_known(struct conn *c, const struct c10d_request *req)
+{
+    return is_shared(c, req) &&
+           keymap_is_known(c10d_keys(c), req->items, req->op == C10D_MULTI_GET);
+}
+
+static void reply_shared(struct conn *c, struct blob *answer)
+{
+    conn_charge(c, answer->len);
+    conn_share(c, answer);
+}
+
+void c10d_answer_known(struct conn *c, const struct c10d_request *req)
+{
+    if (req->op == C10D_MULTI_GET)
+        reply_shared(c, keymap_known_answer(c10d_keys(c)));
+    else if (c10d_may_wait(c))
+        c10d_reply_wait(c, keymap_wait_join(c10d_keys(c), c, &c10d_session(c)->waiter));
 }
 
 /* --- LIST_KEYS. --- */
@@ -84,7 +124,8 @@ enum c10d_busy c10d_slices_of(struct conn *c, const struct c10d_request *req, si
 {
     if (req->op == C10D_LIST_KEYS)
         return C10D_LISTS;
-    if (req->count > MANY_KEYS || (req->op == C10D_MULTI_SET && size >= LARGE_VALUE))
+    if (req->count > MANY_KEYS || is_shared(c, req) ||
+        (req->op == C10D_MULTI_SET && size >= LARGE_VALUE))
         return C10D_BATCH;
     if (req->value.len >= LARGE_VALUE && c10d_session(c)->role != C10D_AGENT &&
         (req->op == C10D_SET || req->op == C10D_COMPARE_SET))
@@ -120,6 +161,7 @@ bool c10d_begin_long(struct conn *c, const struct c10d_request *req, const uint8
                                  .start = start,
                                  .size = size,
                                  .left = req->count,
+                                 .wait_epoch = c10d_keys(c)->wait_epoch,
                                  .began = keymap_time(c10d_keys(c))};
         s->work.job = job;
         s->busy = (uint8_t)busy;
@@ -184,11 +226,12 @@ static enum store_status take_key(struct conn *c, struct c10d_job *job, struct s
 /* Some keys more. */
 static enum store_status take_keys(struct conn *c, struct c10d_job *job, struct slice items)
 {
+    size_t most = is_shared(c, &job->request) ? SHARED_KEYS_MAX : LOOKUPS_AT_A_TIME;
     struct slice rest = slice_from(items, job->done), key;
     const uint8_t *end = rest.ptr + LOOKUP_BYTES_AT_A_TIME;
     enum store_status status = STORE_OK;
 
-    for (size_t i = 0; i < LOOKUPS_AT_A_TIME && rest.ptr < end && !job->refuted; i++) {
+    for (size_t i = 0; i < most && rest.ptr < end && !job->refuted; i++) {
         if (status != STORE_OK || !c10d_next_blob(&rest, &key))
             break;
         status = take_key(c, job, key, &rest);
@@ -197,16 +240,44 @@ static enum store_status take_keys(struct conn *c, struct c10d_job *job, struct 
     return status;
 }
 
+static void write_value(struct c10d_job *job, struct slice value)
+{
+    uint8_t *out = job->copy->bytes + job->written;
+
+    bytes_put_u64(out, value.len);
+    if (value.len != 0)
+        memcpy(out + 8, value.ptr, value.len);
+    job->written += 8 + value.len;
+}
+
+/* Room for an answer that is shared. NULL: it is too large, or memory is short. */
+static struct blob *answer_room(const struct batch_lookup *p)
+{
+    size_t size = p->count * 8;
+
+    for (size_t i = 0; i < p->count; i++)
+        size += blob_slice(batch_lookup_taken(p, i)).len;
+    return size > SHARED_BYTES_MAX ? NULL : blob_alloc(ACCOUNT_ANSWERS, size);
+}
+
 /* Answers the values of one moment in slices; true at the end. A backend gets whole answers. */
 static bool answer_some(struct conn *c, struct c10d_job *job)
 {
     size_t most = c->backend == NULL ? ANSWERED_AT_A_TIME : SIZE_MAX;
     struct batch_lookup *p = job->lookup;
 
-    if (job->answered == 0)
+    if (job->answered == 0) {
         batch_lookup_take_values(p);
-    for (; most > 0 && job->answered < p->count; most--)
-        c10d_reply_blob(c, batch_lookup_taken(p, job->answered++));
+        job->copy = is_shared(c, &job->request) ? answer_room(p) : NULL;
+    }
+    for (; most > 0 && job->answered < p->count; most--) {
+        struct blob *value = batch_lookup_taken(p, job->answered++);
+
+        if (job->copy == NULL)
+            c10d_reply_blob(c, value);
+        else
+            write_value(job, blob_slice(value));
+    }
     return job->answered == p->count;
 }
 
@@ -215,6 +286,7 @@ static bool finish_job(struct conn *c, const struct c10d_request *req)
 {
     struct c10d_job *job = c10d_session(c)->work.job;
     struct batch_lookup *p = job->lookup;
+    struct keymap *keys = c10d_keys(c);
     struct command command = {.kind = COMMAND_KEY_MULTI_SET, .items = req->items, .lookup = p};
     struct store_result result;
 
@@ -223,9 +295,19 @@ static bool finish_job(struct conn *c, const struct c10d_request *req)
         c10d_reply_u8(c, job->refuted ? C10D_NOT_READY : C10D_READY);
         break;
     case C10D_MULTI_GET:
-        return answer_some(c, job);
+        if (!answer_some(c, job))
+            return false;
+        if (job->copy == NULL)
+            break;
+        reply_shared(c, job->copy);
+        keymap_share_answer(keys, req->items, p, job->copy);
+        job->lookup = NULL;
+        break;
     case C10D_WAIT:
-        c10d_session(c)->waiter = keymap_wait_end(c10d_keys(c), job->waiter);
+        job->waiter = keymap_wait_end(keys, job->waiter);
+        if (is_shared(c, req))
+            job->waiter = keymap_wait_share(keys, req->items, job->wait_epoch, job->waiter);
+        c10d_session(c)->waiter = job->waiter;
         job->waiter = NULL;
         c10d_reply_wait(c, STORE_OK);
         break;

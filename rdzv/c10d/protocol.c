@@ -10,6 +10,9 @@
 #define REQUEST_COST 64u
 #define ENTRY_COST   64u
 
+/* A list that is known is compared, and nothing is looked up. */
+#define KNOWN_BYTES_AT_A_COST 8u
+
 /* Requests of up to so many bytes, and lists of up to so many keys, are fast and not measured. */
 #define FAST_SIZE (16u << 10)
 #define FAST_LIST 1024u
@@ -115,15 +118,18 @@ static enum protocol_result run_next_slice(struct conn *c, const struct c10d_req
 /* True for the few requests that may take long, or be answered at length. */
 static inline bool is_large(const struct c10d_request *req, size_t size)
 {
-    return size > FAST_SIZE || req->op == C10D_LIST_KEYS;
+    return size > FAST_SIZE || req->op == C10D_LIST_KEYS || req->count >= C10D_SHARED_KEYS_MIN;
 }
 
+/* `known`: another client's request has all that it needs. */
 __attribute__((noinline)) static void handle_large(struct conn *c, const struct c10d_request *req,
-                                                   const uint8_t *start, size_t size)
+                                                   const uint8_t *start, size_t size, bool known)
 {
-    enum c10d_busy busy = c10d_slices_of(c, req, size);
+    enum c10d_busy busy = known ? C10D_IDLE : c10d_slices_of(c, req, size);
 
-    if (busy == C10D_LISTS)
+    if (known)
+        c10d_answer_known(c, req);
+    else if (busy == C10D_LISTS)
         c10d_list_keys(c, req);
     else if (busy == C10D_IDLE)
         c10d_handlers[req->op](c, req);
@@ -137,18 +143,19 @@ struct work {
     uint64_t done, notified;
 };
 
-static void charge_request(struct conn *c, const struct c10d_request *req, size_t size,
-                           const struct engine *engine, struct work before)
+static void charge_request(struct conn *c, size_t cost, const struct engine *engine,
+                           struct work before)
 {
-    conn_charge(c, REQUEST_COST + req->count * ENTRY_COST + size + (engine->work - before.done) +
+    conn_charge(c, REQUEST_COST + cost + (engine->work - before.done) +
                        (engine->store.ready.work - before.notified) * C10D_NOTIFY_COST);
 }
 
 /* Carries out one whole request of `size` bytes at `start`. A held request is charged each time
  * that it comes here: perhaps it was carried out before, and only its answer is held. */
 static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_request *req,
-                                             const uint8_t *start, size_t size)
+                                             const uint8_t *start, size_t size, bool known)
 {
+    size_t cost = known ? size / KNOWN_BYTES_AT_A_COST : req->count * ENTRY_COST + size;
     struct c10d *c10d = c10d_of(c); /* the session may end with this request */
     struct engine *engine = c10d->engine;
     const struct work before = {engine->work, engine->store.ready.work};
@@ -163,7 +170,7 @@ static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_r
     role = c10d_session(c)->role; /* other requests than those of agents need no rendezvous */
     verdict = role == C10D_PLAIN || role == C10D_WORKER ? C10D_PROCEED : ask_hooks(c, req);
     if (verdict == C10D_HELD) {
-        charge_request(c, req, size, engine, before);
+        charge_request(c, cost, engine, before);
         return PROTOCOL_PARKED;
     }
     if (verdict == C10D_LATER) {
@@ -172,10 +179,10 @@ static enum protocol_result run_c10d_request(struct conn *c, const struct c10d_r
     }
     engine->stats.c10d_requests[req->op]++;
     if (verdict == C10D_PROCEED && is_large(req, size))
-        handle_large(c, req, start, size);
+        handle_large(c, req, start, size, known);
     else if (verdict == C10D_PROCEED)
         c10d_handlers[req->op](c, req);
-    charge_request(c, req, size, engine, before);
+    charge_request(c, cost, engine, before);
     if (is_relayed)
         relayed_end_request(c10d, c, req, changes);
     return end_slice(c);
@@ -212,7 +219,7 @@ static enum protocol_result begin_large(struct conn *c, const struct c10d_reques
 {
     if (req->op == C10D_LIST_KEYS && !conn_has_room(c, keymap_list_size(c10d_keys(c))))
         return PROTOCOL_PAUSED;
-    if (size <= FAST_SIZE && c10d_keys(c)->present <= FAST_LIST)
+    if (size <= FAST_SIZE && (req->op != C10D_LIST_KEYS || c10d_keys(c)->present <= FAST_LIST))
         return PROTOCOL_MORE;
     return conn_begin_slice(c) ? PROTOCOL_MORE : PROTOCOL_DEFERRED;
 }
@@ -221,11 +228,11 @@ static enum protocol_result begin_large(struct conn *c, const struct c10d_reques
 static inline enum protocol_result take_request(struct conn *c, const struct c10d_request *req,
                                                 const uint8_t *start, size_t size)
 {
-    bool large = is_large(req, size);
-    enum protocol_result result = large ? begin_large(c, req, size) : PROTOCOL_MORE;
+    bool large = is_large(req, size), known = large && c10d_is_known(c, req);
+    enum protocol_result result = large && !known ? begin_large(c, req, size) : PROTOCOL_MORE;
 
     if (result == PROTOCOL_MORE)
-        result = run_c10d_request(c, req, start, size);
+        result = run_c10d_request(c, req, start, size, known);
     if (large)
         conn_end_slice(c);
     return result;

@@ -92,6 +92,14 @@ struct c10d_request c10d_long_request(struct conn *c, const uint8_t *start, size
 /* Runs one more slice. If c10d_is_busy() then, it needs another. The session may have ended. */
 void c10d_run_long(struct conn *c, const struct c10d_request *req);
 
+/* A WAIT or MULTI_GET of at least so many keys shares its work with equal requests. */
+#define C10D_SHARED_KEYS_MIN 65u
+
+/* True if the outcome of another client's equal request is still that of this one; then
+ * c10d_answer_known() executes it, at any time before the next change. */
+bool c10d_is_known(struct conn *c, const struct c10d_request *req);
+void c10d_answer_known(struct conn *c, const struct c10d_request *req);
+
 /* Carries LIST_KEYS out in one slice, or begins its slices. */
 void c10d_list_keys(struct conn *c, const struct c10d_request *req);
 

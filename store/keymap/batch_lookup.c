@@ -1,5 +1,5 @@
-/* Looks up the keys of a large request, which must read or change all of them at one moment. See
- * keymap.h for the contract.
+/* Large requests: looks up the keys of one, which must read or change all of them at one moment;
+ * and lets equal ones share their work. See keymap.h for the contract.
  *
  * Most of the time goes into finding a key: hashing its bytes, and reading memory that no cache
  * holds. A MULTI_SET of a million keys in one step would stop all other clients, and one in several
@@ -186,12 +186,6 @@ void keymap_end_lookups(struct keymap *m)
 
 /* --- The moment. --- */
 
-/* True if none of the keys has changed since its lookup. */
-static bool lookup_is_unchanged(const struct batch_lookup *p)
-{
-    return p->changes == p->map->lookup_changes;
-}
-
 void batch_lookup_take_values(struct batch_lookup *p)
 {
     if (lookup_is_unchanged(p))
@@ -204,6 +198,7 @@ void batch_lookup_take_values(struct batch_lookup *p)
         blob_leave(p->values[i], ACCOUNT_ANSWERS);
         p->values[i] = blob_ref(now);
     }
+    p->changes = p->map->lookup_changes;
 }
 
 /* Prefetches the memory that the last step of a MULTI_SET will touch for the next keys: entries,
@@ -266,4 +261,178 @@ void keymap_put_lookup(struct keymap *m, struct batch_lookup *p)
         p->values[i] = put_looked_up(m, e, p->values[i], is_known);
     }
     m->lookup_changes++;
+}
+
+/* --- Equal requests of many clients. ---
+ *
+ * The problem: multiGet() of torch sends a WAIT and a MULTI_GET of the same list from each rank. If
+ * 131,072 ranks read the ids of 1,024 roots, each by itself, this takes 134 million registrations,
+ * 5 GB of them at once, and as many look-ups. So the first client's WAIT registers for all clients
+ * with the same list, and the first MULTI_GET answers for all. The invariant: a client gets the
+ * outcome that its own request would have at that moment. A key that counted for the first client
+ * exists for a later one unless a key has gone since (keymap.wait_epoch), and a key that has not
+ * counted is absent. The answer holds until one of its keys comes, changes or goes, which its
+ * lookup knows.
+ *
+ * The clients that wait for a list have a registration each in the ring `members`, as if the list
+ * were one key. */
+
+struct asked_list {
+    struct awaited members; /* the first member; in no table, and has no bytes */
+    struct keymap *map;
+    bool waits;                  /* a WAIT has registered for it; the next two are about that */
+    uint64_t wait_epoch;         /* keymap.wait_epoch before it began */
+    struct waiter *waiter;       /* has the registrations; NULL: all keys existed */
+    struct batch_lookup *lookup; /* of the keys of `answer`; NULL: there is none */
+    struct blob *answer;
+    size_t len;
+    uint8_t items[]; /* `len` bytes, as requests have them */
+};
+
+static size_t list_size(const struct asked_list *l)
+{
+    return sizeof *l + l->len;
+}
+
+/* Frees it once no client waits for it and the keymap has forgotten it. */
+static void list_release(struct asked_list *l)
+{
+    struct keymap *m = l->map;
+
+    if (l == m->asked || l->members.waiting != NULL)
+        return;
+    keymap_wait_bytes(m, 0, list_size(l));
+    keymap_cancel(m, l->waiter);
+    batch_lookup_end(l->lookup);
+    blob_unref(l->answer);
+    account_free(ACCOUNT_WAITERS, l, list_size(l));
+}
+
+void asked_list_forget(struct keymap *m)
+{
+    struct asked_list *l = m->asked;
+
+    m->asked = NULL;
+    if (l != NULL)
+        list_release(l);
+}
+
+void asked_list_trim(struct keymap *m)
+{
+    if (m->asked != NULL && m->asked->members.waiting == NULL)
+        asked_list_forget(m);
+}
+
+void asked_list_release(struct awaited *members)
+{
+    list_release((struct asked_list *)members);
+}
+
+const struct awaited *waiter_next_key(const struct waiter *w, uint64_t *i)
+{
+    const struct awaited *at = NULL;
+
+    if (w->count == 1 && w->links[0].at != NULL && awaited_is_list(w->links[0].at))
+        w = ((const struct asked_list *)w->links[0].at)->waiter;
+    while (at == NULL && *i < w->count)
+        at = w->links[(*i)++].at;
+    return at;
+}
+
+/* The list with these items; NULL: it is another, or none. */
+static struct asked_list *list_find(const struct keymap *m, struct slice items)
+{
+    struct asked_list *l = m->asked;
+
+    return l != NULL && slice_equal((struct slice){l->items, l->len}, items) ? l : NULL;
+}
+
+/* Finds it, or makes it. NULL: memory is short. */
+static struct asked_list *list_get(struct keymap *m, struct slice items)
+{
+    struct asked_list *l = list_find(m, items);
+
+    if (l != NULL || !quota_may_wait(m->quota, sizeof *l + items.len))
+        return l;
+    l = account_request(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, sizeof *l + items.len);
+    if (l == NULL)
+        return NULL;
+    *l = (struct asked_list){.map = m, .len = items.len};
+    memcpy(l->items, items.ptr, items.len);
+    keymap_wait_bytes(m, list_size(l), 0);
+    asked_list_forget(m);
+    m->asked = l;
+    return l;
+}
+
+bool keymap_is_known(const struct keymap *m, struct slice items, bool with_values)
+{
+    const struct asked_list *l = list_find(m, items);
+
+    return l != NULL && (with_values ? l->lookup != NULL && lookup_is_unchanged(l->lookup)
+                                     : l->waits && l->wait_epoch == m->wait_epoch);
+}
+
+/* --- WAIT. --- */
+
+enum store_status keymap_wait_join(struct keymap *m, void *owner, struct waiter **out)
+{
+    struct asked_list *l = m->asked;
+
+    *out = NULL;
+    if (l->waiter == NULL || l->waiter->missing == 0)
+        return STORE_OK;
+    if (!quota_may_wait(m->quota, WAITER_COST))
+        return STORE_FULL;
+    *out = keymap_waiter_at(m, &l->members, owner, false);
+    return *out != NULL ? STORE_OK : STORE_NO_MEMORY;
+}
+
+struct waiter *keymap_wait_share(struct keymap *m, struct slice items, uint64_t wait_epoch,
+                                 struct waiter *w)
+{
+    struct asked_list *l;
+    struct waiter *member = NULL;
+
+    if (wait_epoch != m->wait_epoch)
+        return w;
+    if (m->asked != NULL && m->asked->waits)
+        asked_list_forget(m);
+    l = list_get(m, items);
+    if (l != NULL && w != NULL)
+        member = keymap_waiter_at(m, &l->members, w->wake.owner, false);
+    if (l == NULL || (w != NULL && member == NULL))
+        return w;
+    l->waits = true;
+    l->wait_epoch = wait_epoch;
+    l->waiter = w;
+    if (w == NULL)
+        return NULL;
+    w->wake = (struct wake){.kind = WAKE_LIST, .owner = l};
+    m->waiters--;
+    TAILQ_REMOVE(&m->open_waiters, w, entry); /* the first there has waited longest */
+    TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
+    return member;
+}
+
+/* --- MULTI_GET. --- */
+
+struct blob *keymap_known_answer(const struct keymap *m)
+{
+    return m->asked->answer;
+}
+
+void keymap_share_answer(struct keymap *m, struct slice items, struct batch_lookup *lookup,
+                         struct blob *answer)
+{
+    struct asked_list *l = list_get(m, items);
+
+    if (l == NULL) {
+        batch_lookup_end(lookup);
+        return;
+    }
+    batch_lookup_end(l->lookup);
+    blob_unref(l->answer);
+    l->lookup = lookup;
+    l->answer = blob_ref(answer);
 }

@@ -327,6 +327,7 @@ static void entry_delete(struct keymap *m, struct entry *e)
         keymap_list_goes(m, e);
     key_cursor_loses(&m->sweep, e);
     m->changes++;
+    m->wait_epoch++;
     if (e->pins != 0) {
         m->lookup_changes++;
         keymap_wake_all(m, e); /* waiters that batch_lookup_end() has not woken yet */
@@ -601,6 +602,7 @@ static void forget_all(struct keymap *m)
     m->sweep.next = NULL;
     keymap_keep_bytes(m, 0, m->bytes);
     m->changes++;
+    m->wait_epoch++;
 }
 
 void keymap_clear(struct keymap *m)
@@ -622,6 +624,7 @@ void keymap_clear(struct keymap *m)
 
 void keymap_fini(struct keymap *m)
 {
+    asked_list_forget(m);
     keymap_end_lookups(m);
     keymap_end_waiters(m);
     keymap_clear(m);

@@ -158,6 +158,7 @@ TAILQ_HEAD(queue_list, queue);
 TAILQ_HEAD(key_watch_list, key_watch);
 
 struct keymap_moment;
+struct asked_list;
 
 /* Entries and queues that keymaps of a store have forgotten, until lazy_free_run() frees them. */
 struct forgotten_keys {
@@ -202,12 +203,16 @@ struct keymap {
     struct lazy ended;              /* of these */
     struct key_watch_list watches;
     struct lookup_list lookups;
-    enum account_kind kind;       /* for the account: the kind of its keys and queues */
-    size_t present;               /* keys that have a value */
-    size_t present_bytes;         /* of their names */
-    uint64_t changes;             /* how often a key came or went; not 0 */
-    uint64_t lookup_changes;      /* how often a looked-up key came, changed or went */
-    uint64_t pushes;              /* how many elements came */
+    enum account_kind kind;  /* for the account: the kind of its keys and queues */
+    size_t present;          /* keys that have a value */
+    size_t present_bytes;    /* of their names */
+    uint64_t changes;        /* how often a key came or went; not 0 */
+    uint64_t lookup_changes; /* how often a looked-up key came, changed or went */
+    uint64_t pushes;         /* how many elements came */
+    uint64_t wait_epoch; /* changes if a WAIT that registers now may lack other keys than one that
+                            has registered before: a key or queue went, or a client waits for a
+                            queue, though it has an element */
+    struct asked_list *asked;     /* that was asked for last; NULL: none */
     struct keymap_moment *moment; /* a snapshot is being written; NULL: none, or not of this */
     struct key_list *list;        /* the answer to LIST_KEYS, being written or still valid; NULL:
                                      none */
@@ -269,7 +274,8 @@ void keymap_leave_list(struct keymap *m, uint64_t ticket);
 enum store_status keymap_make_list(struct keymap *m, uint64_t ticket, size_t max,
                                    const struct key_list **out);
 
-/* Frees a list without readers. Called now and then. */
+/* Frees a list of all keys without readers, and a shared list for which no client waits. Called now
+ * and then. */
 void keymap_trim(struct keymap *m);
 
 /* Walks all keys that have a value now, in pieces: between two calls, clients may add and delete
@@ -373,6 +379,30 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
 enum store_status keymap_wait_add(struct keymap *m, struct waiter **w, uint64_t room, void *owner,
                                   struct slice key);
 struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w);
+
+/* Many clients ask for the same long list of keys, and share the work. True: until the next change,
+ * another client's request has all that an equal one needs: with `with_values` a MULTI_GET, else a
+ * WAIT. */
+bool keymap_is_known(const struct keymap *m, struct slice items, bool with_values);
+
+/* After keymap_is_known(): like keymap_wait() for that list; the answer to the MULTI_GET, borrowed
+ * until the next change. */
+enum store_status keymap_wait_join(struct keymap *m, void *owner, struct waiter **out);
+struct blob *keymap_known_answer(const struct keymap *m);
+
+/* Lets others join: `w` is the result of keymap_wait_end(), and `wait_epoch` is keymap.wait_epoch
+ * before the first keymap_wait_add(). Returns the waiter in the place of `w`; if memory is short,
+ * `w`. */
+struct waiter *keymap_wait_share(struct keymap *m, struct slice items, uint64_t wait_epoch,
+                                 struct waiter *w);
+
+/* The same of a MULTI_GET: `answer` has the values that `lookup`, which this function takes over,
+ * has taken. */
+void keymap_share_answer(struct keymap *m, struct slice items, struct batch_lookup *lookup,
+                         struct blob *answer);
+
+/* Walks the keys that the waiter lacks; *i is 0 at first. NULL: there are no more. */
+const struct awaited *waiter_next_key(const struct waiter *w, uint64_t *i);
 
 enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
                                       struct waiter **out);

@@ -31,6 +31,12 @@ static inline void keymap_wait_bytes(struct keymap *m, size_t more, size_t less)
     quota_wait(m->quota, &m->waiting_bytes, more, less);
 }
 
+/* True if none of the keys has changed since its lookup. */
+static inline bool lookup_is_unchanged(const struct batch_lookup *p)
+{
+    return p->changes == p->map->lookup_changes;
+}
+
 /* Who frees in slices; NULL: everything is freed at once. */
 static inline struct lazy_free *keymap_lazy_free(const struct keymap *m)
 {
@@ -138,6 +144,24 @@ struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *val
 
 /* A MULTI_SET of keys that were looked up. */
 void keymap_put_lookup(struct keymap *m, struct batch_lookup *p);
+
+/* A waiter of a client with one registration, at `a`; `barrier`: among the others. NULL: memory is
+ * short. */
+struct waiter *keymap_waiter_at(struct keymap *m, struct awaited *a, void *owner, bool barrier);
+
+/* --- Shared lists: clients that wait for one are registered at an awaited that is no key. --- */
+
+static inline bool awaited_is_list(const struct awaited *a)
+{
+    return a->node.near == 0;
+}
+
+/* Frees the list if it is not the last that was asked for. */
+void asked_list_release(struct awaited *members);
+
+/* If m->asked is set: it is not shared any more; the same if no client waits for it. */
+void asked_list_forget(struct keymap *m);
+void asked_list_trim(struct keymap *m);
 
 /* The keymap ends: frees ended waiters and lookups that are still on the lazy free's list. */
 void keymap_end_waiters(struct keymap *m);

@@ -194,6 +194,7 @@ void keymap_trim(struct keymap *m)
     if (l != NULL && list_is_whole(l) && l->askers == 0 &&
         (l->chunk_count == 0 || l->chunks[l->chunk_count - 1]->refs == 1))
         keymap_forget_list(m);
+    asked_list_trim(m);
 }
 
 void keymap_sweep(struct keymap *m)

@@ -64,6 +64,7 @@ struct blob *keymap_pop(struct keymap *m, struct queue *q)
     account_free(m->kind, element, sizeof *element);
     keymap_keep_bytes(m, 0, ELEMENT_COST + value->len);
     if (--q->len == 0) {
+        m->wait_epoch++;
         keymap_keep_bytes(m, 0, ENTRY_COST + q->node.key.len);
         TAILQ_REMOVE(&m->queue_order, q, order);
         table_remove(&m->queues, &q->node);

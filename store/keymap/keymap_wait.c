@@ -92,11 +92,15 @@ static struct awaited *awaited_look_up(struct keymap *m, struct slice key, void 
     return awaited_get(m, key, hash, e, room);
 }
 
-/* Frees it if no client waits for the key or watches it. Takes NULL. */
+/* Frees it if no client waits for it or watches it. Takes NULL. */
 static void awaited_release(struct keymap *m, struct awaited *a)
 {
     if (a == NULL || a->waiting != NULL || a->others != NULL)
         return;
+    if (awaited_is_list(a)) {
+        asked_list_release(a);
+        return;
+    }
     keymap_wait_bytes(m, 0, awaited_size(awaited_key(a)));
     table_remove(&m->awaited, (struct table_node *)&a->node);
     account_free(ACCOUNT_WAITERS, a, awaited_size(awaited_key(a)));
@@ -104,20 +108,27 @@ static void awaited_release(struct keymap *m, struct awaited *a)
 
 /* --- Telling. --- */
 
+static void wake_waiting(struct keymap *m, struct awaited *a);
+
 /* Counts one registration; true: the waiter lacks no more keys. */
 static bool count_link(struct keymap *m, struct wait_link *link)
 {
+    struct waiter *w = link->waiter;
+
     link->at = NULL;
     m->ready->work++;
-    if (--link->waiter->missing != 0 || link->waiter->wake.kind == WAKE_ENDED)
+    if (--w->missing != 0 || w->wake.kind == WAKE_ENDED)
         return false;
-    wake_add(m->ready, &link->waiter->wake);
+    if (w->wake.kind == WAKE_LIST)
+        wake_waiting(m, w->wake.owner); /* and may free the waiter */
+    else
+        wake_add(m->ready, &w->wake);
     return true;
 }
 
-void keymap_wake_all(struct keymap *m, struct entry *e)
+/* All that wait for a key, or for a list. Takes NULL. */
+static void wake_waiting(struct keymap *m, struct awaited *a)
 {
-    struct awaited *a = keymap_find_awaited(m, e);
     struct wait_link *link;
 
     while (a != NULL && (link = a->waiting) != NULL) {
@@ -125,6 +136,11 @@ void keymap_wake_all(struct keymap *m, struct entry *e)
         count_link(m, link);
     }
     awaited_release(m, a);
+}
+
+void keymap_wake_all(struct keymap *m, struct entry *e)
+{
+    wake_waiting(m, keymap_find_awaited(m, e));
 }
 
 /* u8 type, str key, bytes old, bytes new: what TCPStoreBackend's watchers of 1.9 to 2.0 receive.
@@ -170,10 +186,19 @@ void keymap_notify_watches(struct keymap *m, struct entry *e, enum keymap_change
  * still lack another key, this key counts too: WAIT counts only that a key has existed. */
 void keymap_wake_one(struct keymap *m, struct slice name)
 {
-    struct awaited *a = (struct awaited *)table_find(&m->awaited, name);
+    struct awaited *a = (struct awaited *)table_find(&m->awaited, name), *members;
     struct wait_link *link;
 
+    m->wait_epoch += a != NULL; /* some still wait, though the queue has an element */
     while (a != NULL && (link = a->waiting) != NULL) {
+        members = link->waiter->wake.kind == WAKE_LIST ? link->waiter->wake.owner : NULL;
+        if (members != NULL && members->waiting != NULL && link->waiter->missing == 1) {
+            link = members->waiting; /* the others wait for the next element */
+            ring_remove(&members->waiting, link);
+            count_link(m, link);
+            awaited_release(m, members);
+            return;
+        }
         ring_remove(&a->waiting, link);
         if (count_link(m, link))
             break;
@@ -241,6 +266,17 @@ static void waiter_register(struct keymap *m, struct waiter *w, struct awaited *
 {
     waiter_add(w, a);
     keymap_wait_bytes(m, sizeof(struct wait_link), 0);
+}
+
+struct waiter *keymap_waiter_at(struct keymap *m, struct awaited *a, void *owner, bool barrier)
+{
+    struct waiter *w = waiter_new(m, 1, owner);
+
+    if (w == NULL)
+        return NULL;
+    w->barrier = barrier;
+    waiter_register(m, w, a);
+    return w;
 }
 
 /* True when the request named the key before, and nobody else has registered since. Counting it
@@ -337,16 +373,12 @@ enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *
                                       struct waiter **out)
 {
     struct awaited *a = awaited_look_up(m, key, NULL);
-    struct waiter *w = a == NULL ? NULL : waiter_new(m, 1, owner);
 
-    if (w == NULL) {
-        awaited_release(m, a);
-        return STORE_NO_MEMORY;
-    }
-    w->barrier = true;
-    waiter_register(m, w, a);
-    *out = w;
-    return STORE_OK;
+    *out = a == NULL ? NULL : keymap_waiter_at(m, a, owner, true);
+    if (*out != NULL)
+        return STORE_OK;
+    awaited_release(m, a);
+    return STORE_NO_MEMORY;
 }
 
 static void unlink_wait(struct keymap *m, struct waiter *w, struct wait_link *link)
@@ -397,7 +429,7 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
     if (w == NULL)
         return;
     wake_remove(m->ready, &w->wake);
-    m->waiters--;
+    m->waiters -= w->wake.kind != WAKE_LIST;
     if (w->count > FREED_AT_ONCE && keymap_lazy_free(m) != NULL) {
         w->wake.kind = WAKE_ENDED;
         TAILQ_INSERT_TAIL(&m->ended_waiters, &w->wake, entry);
