@@ -75,6 +75,7 @@ static void put_welcome(struct relay_link *link, uint32_t version)
     message.store = link->all->store_name;
     message.session_timeout_ms = config->session_timeout_ms;
     message.value_max = config->limits.value_max;
+    message.keeps = true;
     frame.payload = (struct slice){payload, rdzv__relay_welcome__pack(&message, payload)};
     relay_link_put(link, &frame);
 }
@@ -103,6 +104,8 @@ void relay_link_unref(struct relay_link *link)
 static void end_link(struct relay_link *link)
 {
     table_fini(&link->channels);
+    blob_unref(link->kept);
+    link->kept = NULL;
     relay_link_unref(link);
 }
 
@@ -288,6 +291,50 @@ static const char *take_open(struct relay_link *link, const struct relay_frame *
 
 /* --- Frames. --- */
 
+static const char *take_request(struct relay_link *link, const struct relay_frame *frame,
+                                uint8_t *payload)
+{
+    struct relay_session *s = find_session(link, frame->channel);
+
+    if (s != NULL)
+        return relay_session_feed(s, frame, payload);
+    /* else it has ended, which the relay does not know yet */
+    return frame->channel == 0 ? "a request on no channel" : NULL;
+}
+
+/* Relays of a job keep equal requests, and so the store keeps one copy. False: memory is short. */
+static bool keep_request(struct relay_link *link, struct slice bytes)
+{
+    struct relay_links *all = link->all;
+
+    if (all->kept == NULL || !slice_equal(blob_slice(all->kept), bytes)) {
+        blob_unref(all->kept);
+        all->kept = blob_new(ACCOUNT_INPUT, bytes);
+    }
+    blob_unref(link->kept);
+    link->kept = blob_ref(all->kept);
+    return link->kept != NULL;
+}
+
+static const char *take_same(struct relay_link *link, const struct relay_frame *frame)
+{
+    struct relay_frame whole = *frame;
+    struct blob *kept;
+    const char *wrong;
+
+    if (frame->payload.len != 0 && !keep_request(link, frame->payload)) {
+        CONN_DROP_FOR_MEMORY(link->conn, "a request that it keeps"); /* its sessions come back */
+        return NULL;
+    }
+    if (link->kept == NULL)
+        return "a request like one that is not kept";
+    kept = blob_ref(link->kept); /* this request may end the link */
+    whole.payload = blob_slice(kept);
+    wrong = take_request(link, &whole, kept->bytes);
+    blob_unref(kept);
+    return wrong;
+}
+
 /* NULL, or why the link must end. `payload` is frame->payload in the connection's own buffer, which
  * parsers may change. A HELLO for HTTP frees `link`: then the connection has another protocol. */
 static const char *take_frame(struct relay_link *link, const struct relay_frame *frame,
@@ -302,14 +349,14 @@ static const char *take_frame(struct relay_link *link, const struct relay_frame 
     case RELAY_OPEN:
         return take_open(link, frame);
     case RELAY_REQUEST:
+        if (frame->flags & RELAY_SAME)
+            return take_same(link, frame);
+        return take_request(link, frame, payload);
     case RELAY_CLOSE:
         s = find_session(link, frame->channel);
-        if (s == NULL) /* the session has ended, which the relay does not know yet */
-            return frame->channel == 0 ? "a request on no channel" : NULL;
-        if (frame->kind == RELAY_REQUEST)
-            return relay_session_feed(s, frame, payload);
-        relay_session_close(s);
-        return NULL;
+        if (s != NULL)
+            relay_session_close(s);
+        return frame->channel == 0 ? "a request on no channel" : NULL;
     case RELAY_PING:
         relay_link_put(link, &(struct relay_frame){.kind = RELAY_PONG, .number = frame->number});
         return NULL;
@@ -652,5 +699,6 @@ void relay_links_fini(struct relay_links *all)
     while (!TAILQ_EMPTY(&all->lost))
         free_lost_link(TAILQ_FIRST(&all->lost));
     table_fini(&all->sessions);
+    blob_unref(all->kept);
     link_restart_fini(all->engine);
 }

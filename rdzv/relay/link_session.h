@@ -61,6 +61,7 @@ struct relay_links {
     uint64_t started_ms; /* engine_lived_ms() of relay_links_start(): --session-timeout of sessions
                             that only the engine knows begins */
     bool sweeps;         /* there may be some */
+    struct blob *kept;   /* the last request that a link has kept; NULL: none */
     struct {
         struct engine_space *space; /* NULL: the first */
         uint64_t session;           /* 0: the first */
@@ -89,6 +90,7 @@ struct relay_link {
     struct relay_session_list sessions;
     struct relay_session_list blocked; /* have something to send, and the link is full */
     struct relay_session *last;        /* the session that the last frame was for; NULL: none */
+    struct blob *kept;                 /* of RELAY_SAME; NULL: none. Links may share it */
     uint64_t since_ms; /* it waits, or has been lost, since then: engine_lived_ms() */
     uint32_t refs;     /* by its sessions' connections; 1 more until it has left all->lost */
     bool waits;

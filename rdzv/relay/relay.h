@@ -140,7 +140,9 @@ struct relay {
     struct out_pool *pool;
     struct relay_client_list sessions, sending, held;
     struct relay_client *leader; /* the last read of this relay_send() was its; NULL: none */
-    uint64_t due_ns; /* `sending` goes out then, by now_ns; UINT64_MAX while it is empty */
+    struct blob *asked;          /* the last long piece of a request; NULL: none */
+    struct blob *answered; /* what the present frame has brought of an answer; NULL: not copied */
+    uint64_t due_ns;       /* `sending` goes out then, by now_ns; UINT64_MAX while it is empty */
     struct table channels;
     size_t session_count;
     size_t pending_count; /* requests of all sessions */
@@ -149,6 +151,8 @@ struct relay {
     uint64_t seed; /* of session ids */
     uint32_t last_channel;
     bool link;     /* there is one, and it was welcomed */
+    bool keeps;    /* its store takes RELAY_SAME */
+    bool is_kept;  /* and keeps `asked` for this link */
     bool welcomed; /* there was one at some time */
     uint64_t session_timeout_ms;
     uint64_t away_since_ns; /* the link was lost then */

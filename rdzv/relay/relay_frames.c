@@ -59,6 +59,7 @@ static void send_open(struct relay_client *s, struct outq *q)
 
 static void send_piece(struct relay_client *s, struct relay_request *req, struct outq *q)
 {
+    struct relay *r = s->relay;
     struct blob *piece = req->pieces[req->sent++];
     bool is_last = req->sent == req->piece_count;
     struct relay_frame frame = {.kind = RELAY_REQUEST,
@@ -68,12 +69,20 @@ static void send_piece(struct relay_client *s, struct relay_request *req, struct
 
     s->has_sent = true;
     if (req->op == C10D_CHECK)
-        s->alone_ns = s->relay->now_ns;
+        s->alone_ns = r->now_ns;
+    if (r->keeps && piece == r->asked && req->piece_count == 1 &&
+        (req->op == C10D_WAIT || req->op == C10D_MULTI_GET)) {
+        /* The clients of a node ask for the same list: its bytes travel once. */
+        frame.flags |= RELAY_SAME;
+        frame.payload.len = r->is_kept ? 0 : frame.payload.len;
+        r->is_kept = true;
+    }
     put_on_link(q, s, &frame);
-    outq_put_blob(q, s->relay->pool, piece);
+    if (frame.payload.len != 0)
+        outq_put_blob(q, r->pool, piece);
     if (!is_last)
         return;
-    s->relay->stats.resumed += req->was_sent;
+    r->stats.resumed += req->was_sent;
     req->was_sent = true;
     if (req->given_up) {
         relay_drop_request(s, req);
@@ -155,6 +164,7 @@ void relay_link_up(struct relay *r, const Rdzv__RelayWelcome *w)
 {
     r->stats.away_ns = relay_away_ns(r);
     r->link = r->welcomed = true;
+    r->keeps = w->keeps;
     r->stats.links++;
     r->session_timeout_ms = w->session_timeout_ms;
     if (w->value_max != 0)
@@ -190,7 +200,7 @@ void relay_link_down(struct relay *r)
 
     if (!r->link)
         return;
-    r->link = false;
+    r->link = r->keeps = r->is_kept = false;
     r->away_since_ns = r->now_ns;
     while ((s = TAILQ_FIRST(&r->sending)) != NULL) {
         TAILQ_REMOVE(&r->sending, s, sends);
@@ -231,19 +241,19 @@ static const struct relay_request *wanted_request(const struct relay_client *s, 
  * that is too long is dropped, however many pieces follow. */
 static void collect_answer(struct relay_client *s, const struct relay_frame *frame, bool wanted)
 {
-    struct blob *piece;
+    struct relay *r = s->relay;
 
     if (s->answer_number != frame->number)
         relay_drop_answer(s);
     s->answer_number = frame->number;
     if (!wanted || s->answer.broken || frame->payload.len == 0)
         return;
-    piece = blob_new(ACCOUNT_ANSWERS, frame->payload);
-    outq_put_blob(&s->answer, s->relay->pool, piece);
-    s->answer.broken = s->answer.broken || piece == NULL;
+    if (r->answered == NULL)
+        r->answered = blob_new(ACCOUNT_ANSWERS, frame->payload);
+    outq_put_blob(&s->answer, r->pool, r->answered);
+    s->answer.broken = s->answer.broken || r->answered == NULL;
     if (s->answer.broken)
-        outq_fini(&s->answer, s->relay->pool);
-    blob_unref(piece);
+        outq_fini(&s->answer, r->pool);
 }
 
 /* The last piece is `frame`'s. False: memory was short for the others. */
@@ -324,6 +334,8 @@ static void take_answer(struct relay_client *s, const struct relay_frame *frame)
 /* The store has never seen the followers' requests: their next ones get the same numbers. */
 static void receive_answer(struct relay_client *leader, const struct relay_frame *frame)
 {
+    struct relay *r = leader->relay;
+
     TAILQ_EACH_SAFE(struct relay_client, s, &leader->followers, sends) {
         struct relay_frame own = *frame;
 
@@ -334,11 +346,13 @@ static void receive_answer(struct relay_client *leader, const struct relay_frame
         if (own.flags == 0) {
             relay_unfollow(s);
             s->last--;
-            s->relay->stats.shared++;
+            r->stats.shared++;
         }
         take_answer(s, &own);
     }
     take_answer(leader, frame);
+    blob_unref(r->answered);
+    r->answered = NULL;
 }
 
 /* --- Resuming. --- */

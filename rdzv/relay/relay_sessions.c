@@ -7,6 +7,9 @@
 /* The bytes of a long request that are copied at a time. */
 #define TAKEN_AT_A_TIME (16 * RELAY_PAYLOAD_MAX)
 
+/* A piece of so many bytes is shared with the next one, if that is equal. */
+#define SHARED_PIECE 4096u
+
 /* A shorter one is taken though the requests of all fill their room. */
 #define ALWAYS_TAKEN (64u << 10)
 
@@ -137,7 +140,10 @@ void relay_forget(struct relay_client *s)
     if (s->state != SESSION_AWAY)
         table_remove(&r->channels, &s->node);
     TAILQ_REMOVE(&r->sessions, s, entry);
-    r->session_count--;
+    if (--r->session_count == 0) {
+        blob_unref(r->asked);
+        r->asked = NULL;
+    }
     account_free(ACCOUNT_SESSIONS, s, sizeof *s);
 }
 
@@ -253,13 +259,31 @@ static void drop_last(struct relay_client *s, struct relay_request *q)
     s->last--;
 }
 
+/* A copy of the bytes; or, if they are long and the last long piece has the same ones, another
+ * reference to that: torch's ranks ask for the same lists. NULL: memory is short. */
+static struct blob *make_piece(struct relay *r, struct slice bytes)
+{
+    bool is_long = bytes.len >= SHARED_PIECE;
+    struct blob *piece;
+
+    if (is_long && r->asked != NULL && slice_equal(blob_slice(r->asked), bytes))
+        return blob_ref(r->asked);
+    piece = blob_new(ACCOUNT_INPUT, bytes);
+    if (!is_long)
+        return piece;
+    blob_unref(r->asked);
+    r->asked = blob_ref(piece);
+    r->is_kept = false;
+    return piece;
+}
+
 /* Takes over bytes of a request that was added. False: memory is short. */
-static bool copy_some(struct relay_request *q, const uint8_t *start)
+static bool copy_some(struct relay *r, struct relay_request *q, const uint8_t *start)
 {
     for (size_t max = TAKEN_AT_A_TIME; q->filled < q->size && max > 0; max -= RELAY_PAYLOAD_MAX) {
         size_t left = q->size - q->filled;
         size_t len = left < RELAY_PAYLOAD_MAX ? left : RELAY_PAYLOAD_MAX;
-        struct blob *piece = blob_new(ACCOUNT_INPUT, (struct slice){start + q->filled, len});
+        struct blob *piece = make_piece(r, (struct slice){start + q->filled, len});
 
         if (piece == NULL)
             return false;
@@ -273,7 +297,7 @@ static enum relay_taken fill_request(struct relay_client *s, struct relay_reques
                                      const uint8_t *start)
 {
     s->filling = NULL;
-    if (!copy_some(q, start)) {
+    if (!copy_some(s->relay, q, start)) {
         drop_last(s, q);
         return RELAY_NO_MEMORY;
     }
@@ -329,7 +353,7 @@ static struct relay_request *add_cancel(struct relay_client *s)
     if (q == NULL)
         return NULL;
     q->wanted = false;
-    if (copy_some(q, &cancel))
+    if (copy_some(s->relay, q, &cancel))
         return q;
     drop_last(s, q);
     return NULL;

@@ -34,6 +34,38 @@ static void requests_are_answered_and_confirmed(void **state)
     hand_lose_link(fd);
 }
 
+/* Also by a request of a session that has ended. */
+static void a_request_that_is_kept_comes_without_its_bytes(void **state)
+{
+    int fd = hand_connect(), other = hand_connect();
+
+    (void)state;
+    hand_open(fd, 1, 11);
+    hand_open(fd, 2, 12);
+    hand_open(other, 1, 13);
+    hand_request(fd, 1, 1, TEXT(SET_K));
+    hand_expect(fd, RELAY_DONE, CHANGED, 1, 1, NOTHING);
+    hand_send(fd, RELAY_REQUEST, RELAY_SAME, 1, 2, TEXT(GET_K));
+    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(VALUE_V));
+    hand_send(fd, RELAY_REQUEST, RELAY_SAME, 2, 1, NOTHING);
+    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 1, TEXT(VALUE_V));
+    hand_send(other, RELAY_REQUEST, RELAY_SAME, 1, 1, TEXT(GET_K));
+    hand_expect(other, RELAY_ANSWER, RELAY_KNOWN, 1, 1, TEXT(VALUE_V));
+    hand_send(fd, RELAY_REQUEST, RELAY_SAME, 77, 1, TEXT(GET_N));
+    hand_request(fd, 1, 3, TEXT(ADD_N));
+    hand_expect(fd, RELAY_ANSWER, CHANGED, 1, 3, TEXT(ONE));
+    hand_send(fd, RELAY_REQUEST, RELAY_SAME, 2, 2, NOTHING);
+    hand_expect(fd, RELAY_ANSWER, RELAY_KNOWN, 2, 2,
+                "\1\0\0\0\0\0\0\0"
+                "1",
+                9);
+    hand_send(other, RELAY_REQUEST, RELAY_SAME, 1, 2, NOTHING);
+    hand_expect(other, RELAY_ANSWER, RELAY_KNOWN, 1, 2, TEXT(VALUE_V));
+    hand_lose_link(fd);
+    hand_lose_link(other);
+    hand_end_all_sessions();
+}
+
 /* The relay has to know which request was the last that changed something. */
 static void a_change_is_told_by_its_own_number(void **state)
 {
@@ -422,6 +454,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LOOP_TEST(requests_are_answered_and_confirmed),
+        LOOP_TEST(a_request_that_is_kept_comes_without_its_bytes),
         LOOP_TEST(a_change_is_told_by_its_own_number),
         LOOP_TEST(sessions_wait_for_each_other),
         LOOP_TEST(a_wait_is_cancelled),

@@ -127,6 +127,7 @@ static void hostile_frames_end_the_session_or_the_link(void **state)
         {"a number left out", 1, 3, 0, TEXT(SET_K), "the number of a request", true},
         {"half a request", 1, 2, 0, "\1\2\0\0", 4, "ends within a request", false},
         {"nothing", 1, 2, 0, "", 0, "ends within a request", false},
+        {"like none", 1, 2, RELAY_SAME, "", 0, "a request like one that is not kept", false},
         {"more than there is", 1, 2, RELAY_MORE, TEXT(SET_K), "two requests in one frame", true},
     };
 

@@ -96,6 +96,9 @@ static const char *number(const char *format, unsigned a, unsigned b)
 
 /* --- Requests. --- */
 
+/* Some lists are so long that the store shares their work, and relays send them once. */
+#define LONG_WAIT 250
+
 /* How each is written: its opcode, the letters of its keys, and what comes behind a letter. */
 enum whose { WHICH, MINE, OTHERS };
 static const struct form {
@@ -139,16 +142,19 @@ static void put_request(struct scripted *c, const struct request *r, unsigned pa
 {
     const struct form *f = &forms[r->kind];
     unsigned which = f->whose == WHICH ? r->which : f->whose == MINE ? c->id : r->other;
+    unsigned times = r->kind == DO_WAIT && r->which > r->also ? LONG_WAIT : 1;
 
     put_u8(c, c->legacy && f->op <= OP_WAIT ? f->op - 1u : f->op);
     if (f->second != 0)
-        put_u64(c, 2);
-    put_text(c, name(f->letter, which));
-    put_payload(c, r, participants);
-    if (f->second == 0)
-        return;
-    put_text(c, name(f->second, f->whose == WHICH ? r->also : which));
-    put_payload(c, r, participants);
+        put_u64(c, 2 * times);
+    for (unsigned i = 0; i < times; i++) {
+        put_text(c, name(f->letter, which));
+        put_payload(c, r, participants);
+        if (f->second == 0)
+            return;
+        put_text(c, name(f->second, f->whose == WHICH ? r->also : which));
+        put_payload(c, r, participants);
+    }
 }
 
 static bool is_silent(enum kind kind)

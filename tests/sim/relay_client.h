@@ -5,7 +5,7 @@
 #include "tests/sim/relay_model.h"
 #include "tests/sim/world.h"
 
-#define OUT_MAX 4096
+#define OUT_MAX (32u << 10)
 #define IN_MAX  16384
 
 enum client_state {

@@ -109,9 +109,10 @@ size_t put_text(uint8_t *at, const char *text)
 static size_t encode(uint8_t *out, const char *what)
 {
     size_t at = 1;
-    char op[16], key[32] = "", value[32] = "", more[32] = "";
+    char op[16], key[LONG_KEY + 1] = "", value[32] = "", more[32] = "";
 
-    sscanf(what, "%15s %31s %31s %31s", op, key, value, more);
+    _Static_assert(LONG_KEY == 5000, "as below");
+    sscanf(what, "%15s %5000s %31s %31s", op, key, value, more);
     if (strcmp(op, "SET") == 0)
         out[0] = 1;
     else if (strcmp(op, "CAS") == 0)
@@ -164,7 +165,7 @@ enum relay_taken take_bytes(struct scene *s, struct client *c, const uint8_t *by
 
 enum relay_taken take(struct scene *s, struct client *c, const char *what)
 {
-    uint8_t bytes[256];
+    uint8_t bytes[LONG_KEY + 64];
 
     return take_bytes(s, c, bytes, encode(bytes, what));
 }
@@ -245,7 +246,7 @@ uint32_t opened(struct scene *s, bool resumes)
 
 void sent(struct scene *s, uint32_t channel, uint64_t number, const char *what)
 {
-    uint8_t payload[RELAY_PAYLOAD_MAX], wanted[256];
+    uint8_t payload[RELAY_PAYLOAD_MAX], wanted[LONG_KEY + 64];
     size_t len = encode(wanted, what);
     struct relay_frame frame;
 
@@ -296,6 +297,7 @@ void link_up(struct scene *s)
 
     w.version = RELAY_VERSION_MAX;
     w.session_timeout_ms = 60000;
+    w.keeps = !s->store_keeps_nothing;
     s->len = 0;
     relay_link_up(&s->relay, &w);
 }

@@ -13,6 +13,8 @@
 
 #define SECOND UINT64_C(1000000000)
 
+#define LONG_KEY 5000 /* no key is longer */
+
 /* A client: the bytes that it has received, and its end. */
 struct client {
     struct relay_client *session;
@@ -27,6 +29,7 @@ struct scene {
     struct outq out;
     struct out_pool pool;
     struct client a, b;
+    bool store_keeps_nothing; /* it knows no RELAY_SAME */
     int link[2];
     uint8_t bytes[512u << 10];
     size_t len; /* of the bytes that the relay sent to the link and the test has not read yet */

@@ -48,6 +48,66 @@ static void equal_reads_of_one_moment_are_one(void **state)
     sent(s, channels[1], 3, "GET k");
 }
 
+/* The next frame is a request that the store keeps; with its bytes, or the same as before. */
+static void kept(struct scene *s, uint32_t channel, uint64_t number, bool has_bytes)
+{
+    uint8_t payload[RELAY_PAYLOAD_MAX];
+    struct relay_frame frame;
+
+    flush(s);
+    assert_true(next_frame(s, &frame, payload));
+    assert_int_equal(frame.kind, RELAY_REQUEST);
+    assert_int_equal(frame.flags, RELAY_SAME);
+    assert_int_equal(frame.channel, channel);
+    assert_int_equal(frame.number, number);
+    assert_int_equal(frame.payload.len, has_bytes ? 1 + 8 + 8 + LONG_KEY : 0);
+}
+
+/* "WAIT kkkk…" */
+static const char *long_wait(char letter)
+{
+    static char what[8 + LONG_KEY];
+
+    memcpy(what, "WAIT ", 5);
+    memset(what + 5, letter, LONG_KEY);
+    return what;
+}
+
+static void a_long_list_travels_once(void **state)
+{
+    struct scene *s = *state;
+
+    begin_sharing(s, 3, 3);
+    both_ask(s, long_wait('k'), long_wait('k'));
+    assert_ptr_equal(s->a.session->asked->pieces[0], s->b.session->asked->pieces[0]);
+    kept(s, channels[0], 2, true);
+    kept(s, channels[1], 2, false);
+    no_frame(s);
+    ANSWER(s, channels[0], 2, "\0");
+    take(s, &s->a, long_wait('l'));
+    kept(s, channels[0], 3, true);
+    ANSWER(s, channels[1], 2, "\0");
+    take(s, &s->b, long_wait('k'));
+    kept(s, channels[1], 3, true);
+    link_down(s);
+    link_up(s);
+    opened(s, true);
+    opened(s, true);
+    no_frame(s);
+}
+
+/* What a store of an earlier release does not know, it does not get. */
+static void an_old_store_gets_each_request_whole(void **state)
+{
+    struct scene *s = *state;
+
+    s->store_keeps_nothing = true;
+    begin_sharing(s, 3, 3);
+    both_ask(s, long_wait('k'), long_wait('k'));
+    sent(s, channels[0], 2, long_wait('k'));
+    sent(s, channels[1], 2, long_wait('k'));
+}
+
 static void other_reads_are_not_shared(void **state)
 {
     struct scene *s = *state;
@@ -198,6 +258,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(equal_reads_of_one_moment_are_one),
+        TEST(a_long_list_travels_once),
+        TEST(an_old_store_gets_each_request_whole),
         TEST(other_reads_are_not_shared),
         TEST(reads_of_other_keys_are_not_shared),
         TEST(who_loses_its_leader_asks_by_itself),
