@@ -11,6 +11,7 @@
 
 #include "proto/c10d_client.h"
 #include "proto/queue.h"
+#include "rdzv/net/outq.h"
 #include "tests/bench/measure.h"
 
 #define HELLO_LEN C10D_HELLO_LEN
@@ -66,8 +67,9 @@ struct wire {
     uint8_t state; /* enum wire_state */
     bool blocked;  /* the socket takes no more */
     struct writer out;
-    size_t sent; /* of `out` */
-    uint8_t *in; /* the part of an answer or frame that is here; NULL: none */
+    size_t sent;       /* of `out` */
+    struct outq queue; /* of a link, in the place of `out` */
+    uint8_t *in;       /* the part of an answer or frame that is here; NULL: none */
     size_t in_len;
     struct client *clients;
     unsigned count;
@@ -152,6 +154,8 @@ int connect_blocking(const struct options *o, unsigned i);
 
 /* Queues a request of c10d. */
 void ask(struct client *c, const struct c10d_request *req);
+/* The same of one that c10d_write_request() has written, with `count` keys. */
+void ask_written(struct client *c, enum c10d_op op, unsigned count, struct slice bytes);
 /* The same of bytes of another protocol. */
 void ask_bytes(struct client *c, const void *bytes, size_t len);
 

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <err.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -656,6 +657,8 @@ int main(int argc, char **argv)
 
     if (argc == 4 && strcmp(argv[1], "bare") == 0)
         bare_serve(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
+    mallopt(M_MMAP_THRESHOLD, 1 << 30); /* an answer of 139 KB would get fresh pages each time */
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     bench.options = defaults;
     parse_options(argc, argv);
     if (bench.options.sizes) {

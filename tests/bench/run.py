@@ -282,8 +282,21 @@ def scale(bench):
         bench.print_scene("%d ranks, relays, at rest" % count, ["server_busy", "cpu_us", "p50_us", "p99_us"], "bare")
 
 
+def ids(bench):
+    """NCCL with a root for each 128 ranks: a job behind relays, where all ranks read the ids of all roots."""
+    count = 16384 if bench.options.quick else 131072
+    scene = "%d ranks, relays, ids of %d roots" % (count, count // 128)
+    for _ in bench.rounds():
+        with bench.rdzvd() as server:
+            lines = bench.run(server, ["init", "ids", "barrier"], "--clients", str(count), "--relays", str(count // 8))
+        bench.note(scene, "rdzvd", sum_of(lines))
+        bench.note(scene + ": ids", "rdzvd", lines[2])
+    for name in (scene, scene + ": ids"):
+        bench.print_scene(name, ["server_cpu", "seconds", "load_cpu", "rss_mib", "most_mib", "up", "down"])
+
+
 def whole(bench):
-    """The same with an agent at each relay, which meet first; at rest an agent sends a WAIT and a GET each second."""
+    """A job with an agent at each relay, which meet first; at rest an agent sends a WAIT and a GET each second."""
     count = 8192 if bench.options.quick else 131072
     for _ in bench.rounds():
         with bench.rdzvd() as server:
@@ -405,8 +418,8 @@ def etcd(bench):
         bench.print_scene("etcd-watch", ["seconds", "server_cpu", "p99_us"], "rdzvd")
 
 
-SCENES = {scene.__name__: scene for scene in (operations, pipelined, connections, direct, wake, scale, whole, agents,
-                                              many_keys, real_gloo, idle, bystander, etcd)}
+SCENES = {scene.__name__: scene for scene in (operations, pipelined, connections, direct, wake, scale, ids, whole,
+                                              agents, many_keys, real_gloo, idle, bystander, etcd)}
 
 
 def machine(options):

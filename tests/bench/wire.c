@@ -52,6 +52,11 @@ static void wire_watch(struct wire *w, int op, uint32_t events)
         err(1, "epoll_ctl");
 }
 
+static bool wire_is_empty(const struct wire *w)
+{
+    return w->relay != NULL ? w->queue.bytes == 0 : w->sent == w->out.len;
+}
+
 static void wire_emptied(struct wire *w)
 {
     w->out.len = w->sent = 0;
@@ -71,19 +76,10 @@ static TAILQ_HEAD(, wire) held = TAILQ_HEAD_INITIALIZER(held);
 /* The end of a relay's iteration: what its sessions have to say goes out. */
 static void relay_flush(struct wire *w)
 {
-    static uint8_t room[READ_MAX];
     struct relay *r = w->relay;
-    struct outq q;
 
-    outq_init(&q);
     r->now_ns = bench.now_ns = clock_ns();
-    relay_send(r, &q, QUEUED_MAX);
-    while (q.bytes > 0) {
-        struct slice bytes = outq_front(&q, room, q.bytes < sizeof room ? q.bytes : sizeof room);
-
-        writer_put(&w->out, bytes.ptr, bytes.len);
-        outq_sent(&q, &pool, bytes.len);
-    }
+    relay_send(r, &w->queue, QUEUED_MAX);
     if (w->due_ns != 0 || TAILQ_EMPTY(&r->sending))
         return;
     w->due_ns = r->due_ns;
@@ -101,14 +97,27 @@ static void flush_due(void)
     }
 }
 
+/* As send(). */
+static ssize_t send_some(struct wire *w)
+{
+    size_t had = w->queue.bytes;
+    int result;
+
+    if (w->relay == NULL)
+        return send(w->fd, w->out.ptr + w->sent, w->out.len - w->sent, MSG_NOSIGNAL);
+    result = outq_send(&w->queue, &pool, w->fd, had);
+    errno = -result;
+    return had > w->queue.bytes ? (ssize_t)(had - w->queue.bytes) : -1;
+}
+
 void wire_flush(struct wire *w)
 {
     if (w->relay != NULL && w->state == WIRE_UP && !TAILQ_EMPTY(&w->relay->sending))
         relay_flush(w);
-    if (w->state == WIRE_CONNECTS || w->sent == w->out.len)
+    if (w->state == WIRE_CONNECTS || wire_is_empty(w))
         return;
-    while (w->sent < w->out.len) {
-        ssize_t n = send(w->fd, w->out.ptr + w->sent, w->out.len - w->sent, MSG_NOSIGNAL);
+    while (!wire_is_empty(w)) {
+        ssize_t n = send_some(w);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -120,19 +129,19 @@ void wire_flush(struct wire *w)
             w->blocked = true;
             return;
         }
-        w->sent += (size_t)n;
+        w->sent += w->relay == NULL ? (size_t)n : 0;
         bench.result->up += (uint64_t)n;
     }
     wire_emptied(w);
 }
 
-static void put_frame(struct writer *out, const struct relay_frame *frame)
+static void put_frame(struct wire *w, const struct relay_frame *frame)
 {
     uint8_t head[RELAY_HEAD_SIZE];
 
     relay_put_head(head, frame);
-    writer_put(out, head, sizeof head);
-    writer_slice(out, frame->payload);
+    outq_put(&w->queue, &pool, head, sizeof head);
+    outq_put(&w->queue, &pool, frame->payload.ptr, frame->payload.len);
 }
 
 /* The opcodes of the classic dialect, and one more. */
@@ -145,15 +154,6 @@ static uint8_t classic_opcode(enum c10d_op op)
     if (opcodes[op] == 0)
         errx(1, "the classic dialect has no %s", c10d_op_name(op));
     return (uint8_t)(opcodes[op] - 1);
-}
-
-static void write_request(struct writer *out, const struct c10d_request *req)
-{
-    size_t at = out->len;
-
-    c10d_write_request(out, req);
-    if (bench.options.classic)
-        out->ptr[at] = classic_opcode(req->op);
 }
 
 /* As rdzvd's relay takes a request from its client. */
@@ -179,9 +179,8 @@ static bool offer_relay(struct client *c, struct slice bytes)
     return taken == RELAY_TAKEN;
 }
 
-static void give_relay(struct client *c, const struct c10d_request *wanted)
+static void give_relay(struct client *c, struct slice bytes)
 {
-    static struct writer bytes = {.grow = wire_grow};
     const enum c10d_version version = bench.options.classic ? C10D_LEGACY : C10D_MODERN;
     struct peer peer = {.port = (uint16_t)(30000 + c->index % 30000)}, local = {.port = 29500};
 
@@ -189,20 +188,29 @@ static void give_relay(struct client *c, const struct c10d_request *wanted)
         c->session = need(relay_client_new(c->wire->relay, version, &peer, &local, c));
         c->session->pings = !bench.options.classic;
     }
-    bytes.len = 0;
-    write_request(&bytes, wanted);
-    if (!offer_relay(c, (struct slice){bytes.ptr, bytes.len}))
+    if (!offer_relay(c, bytes))
         c->held = (struct slice){memcpy(need(malloc(bytes.len)), bytes.ptr, bytes.len), bytes.len};
+}
+
+void ask_written(struct client *c, enum c10d_op op, unsigned count, struct slice bytes)
+{
+    c->op = (uint8_t)op;
+    c->asked = count;
+    if (bench.options.relays > 0)
+        give_relay(c, bytes);
+    else
+        writer_slice(&c->wire->out, bytes);
 }
 
 void ask(struct client *c, const struct c10d_request *req)
 {
-    c->op = (uint8_t)req->op;
-    c->asked = (uint32_t)req->count;
-    if (bench.options.relays > 0)
-        give_relay(c, req);
-    else
-        write_request(&c->wire->out, req);
+    static struct writer bytes = {.grow = wire_grow};
+
+    bytes.len = 0;
+    c10d_write_request(&bytes, req);
+    if (bench.options.classic)
+        bytes.ptr[0] = classic_opcode(req->op);
+    ask_written(c, req->op, (unsigned)req->count, (struct slice){bytes.ptr, bytes.len});
 }
 
 void ask_bytes(struct client *c, const void *bytes, size_t len)
@@ -246,10 +254,8 @@ static size_t take_answers(struct wire *w, const uint8_t *in, size_t len)
 static struct client **answered;
 static unsigned answered_count, answered_room;
 
-static void on_answer(void *client, struct slice bytes)
+static void add_part(struct client *c, struct slice bytes)
 {
-    struct client *c = client;
-
     if (c->part_cap < c->part_len + bytes.len) {
         c->part_cap = c->part_len + bytes.len + 64;
         c->part = need(realloc(c->part, c->part_cap));
@@ -257,6 +263,14 @@ static void on_answer(void *client, struct slice bytes)
     if (bytes.len > 0)
         memcpy(c->part + c->part_len, bytes.ptr, bytes.len);
     c->part_len += bytes.len;
+}
+
+/* The last part. */
+static void on_answer(void *client, struct slice bytes)
+{
+    struct client *c = client;
+
+    add_part(c, bytes);
     if (work_answer_end(c, c->part, c->part_len) != c->part_len)
         return;
     if (answered_count == answered_room) {
@@ -273,7 +287,7 @@ static void on_answer_queue(void *client, struct outq *q)
     while (q->bytes > 0) {
         struct slice bytes = outq_front(q, room, q->bytes < sizeof room ? q->bytes : sizeof room);
 
-        on_answer(client, bytes);
+        add_part(client, bytes);
         outq_sent(q, &pool, bytes.len);
     }
 }
@@ -403,6 +417,7 @@ static void relay_make(struct wire *w)
 
     w->relay = need(malloc(sizeof *w->relay));
     relay_init(w->relay, &calls, &pool, &limits, seed * UINT64_C(0xbf58476d1ce4e5b9));
+    outq_init(&w->queue);
 }
 
 static void relay_hello(struct wire *w)
@@ -418,10 +433,9 @@ static void relay_hello(struct wire *w)
     hello.name = name;
     hello.release = release;
     hello.shares = true;
-    writer_put(&w->out, RELAY_MAGIC, RELAY_MAGIC_SIZE);
-    put_frame(&w->out,
-              &(struct relay_frame){.kind = RELAY_HELLO,
-                                    .payload = {bytes, rdzv__relay_hello__pack(&hello, bytes)}});
+    outq_put(&w->queue, &pool, RELAY_MAGIC, RELAY_MAGIC_SIZE);
+    put_frame(w, &(struct relay_frame){.kind = RELAY_HELLO,
+                                       .payload = {bytes, rdzv__relay_hello__pack(&hello, bytes)}});
 }
 
 static void wire_connected(struct wire *w)
@@ -512,7 +526,7 @@ static void wire_event(struct wire *w, uint32_t events)
         if (error != 0)
             errx(1, "connect: %s", strerror(error));
         wire_connected(w);
-        if (w->blocked && w->sent == w->out.len)
+        if (w->blocked && wire_is_empty(w))
             wire_emptied(w);
         return;
     }
@@ -540,7 +554,7 @@ static void look_alive(void)
         if (bench.options.relays == 0 || w->state != WIRE_UP ||
             bench.now_ns - w->heard_ns < PING_NS)
             continue;
-        put_frame(&w->out, &(struct relay_frame){.kind = RELAY_PING, .number = 1});
+        put_frame(w, &(struct relay_frame){.kind = RELAY_PING, .number = 1});
         wire_flush(w);
     }
     if (bench.pending > 0 && bench.now_ns - alive_ns > STALL_S * UINT64_C(1000000000))

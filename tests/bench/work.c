@@ -76,23 +76,24 @@ static void ask_one(struct client *c, enum c10d_op op, struct slice key)
 /* So many keys of that name, which are the same in all requests of a phase. */
 static void ask_list(struct client *c, enum c10d_op op, const char *name, unsigned count)
 {
-    static struct writer lists[2];
-    static unsigned counts[2], phases[2];
-    bool pairs = op == C10D_MULTI_SET;
-    struct writer *w = &lists[pairs];
+    static struct writer items, requests[C10D_OP_COUNT];
+    static unsigned counts[C10D_OP_COUNT], phases[C10D_OP_COUNT];
+    struct writer *w = &requests[op];
 
-    if (counts[pairs] != count || phases[pairs] != bench.phase) {
-        w->len = 0;
-        w->grow = list_grow;
+    if (counts[op] != count || phases[op] != bench.phase) {
+        items.len = w->len = 0;
+        items.grow = w->grow = list_grow;
         for (unsigned i = 0; i < count; i++) {
-            c10d_write_blob(w, phase_key(name, i));
-            if (pairs)
-                c10d_write_blob(w, value());
+            c10d_write_blob(&items, phase_key(name, i));
+            if (op == C10D_MULTI_SET)
+                c10d_write_blob(&items, value());
         }
-        counts[pairs] = count;
-        phases[pairs] = bench.phase;
+        c10d_write_request(
+            w, &(struct c10d_request){.op = op, .count = count, .items = {items.ptr, items.len}});
+        counts[op] = count;
+        phases[op] = bench.phase;
     }
-    ask(c, &(struct c10d_request){.op = op, .count = count, .items = {w->ptr, w->len}});
+    ask_written(c, op, count, (struct slice){w->ptr, w->len});
 }
 
 /* --- Single operations. --- */
