@@ -415,7 +415,9 @@ static const struct waiter *overdue_wait(const struct engine *e, const struct ke
         if (++looked > LOG_LOOKS_AT ||
             clock_elapsed_ms(waiter->since_ms, engine_now_ms(e)) < LOG_AFTER_MS)
             return NULL;
-        if (waiter->wake.kind == WAKE_WAITER && !waiter->barrier)
+        /* It lacks no key if it is registering others, or is fulfilled and not answered yet. */
+        if (waiter->wake.kind == WAKE_WAITER && !waiter->barrier &&
+            waiter_next_key(waiter, &(uint64_t){0}) != NULL)
             return waiter;
     }
     return NULL;

@@ -324,6 +324,8 @@ static void run_batch(struct conn *c, const struct c10d_request *req)
     struct c10d_job *job = c10d_session(c)->work.job;
     enum store_status status = take_keys(c, job, req->items);
 
+    if (job->waiter != NULL && job->waiter->since_ms == 0)
+        job->waiter->since_ms = engine_now_ms(c10d_of(c)->engine);
     if (status != STORE_OK) {
         c10d_reject(c, status, (struct slice){0});
         return;

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import tempfile
+import time
 
 import torch_state as ts
 from agents import PREFIX, Agent, complete_round, meet, read_together, rejoin, tool_write
@@ -269,6 +270,25 @@ def the_status_names_the_writer_of_a_key_that_workers_wait_for():
         agents[0].read()
         run = status_of(server.port)[0]  # its heartbeat is old, and it has just asked
         same([n.get("silent", False) for n in run["nodes"]], [False, False], "silent nodes")
+
+
+@case
+def a_wait_that_still_registers_keys_is_not_overdue():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b"])  # a run with agents has a tick each second
+        workers, other = [Peer(server.port) for _ in range(8)], Peer(server.port)
+        other.set(b"/there", b"1")
+        wait = modern.wait(b"/first", *[b"/there"] * 100000)
+        end = time.monotonic() + 2.5  # two ticks at least, in which the log looks for long waits
+        while time.monotonic() < end:
+            for worker in workers:
+                worker.send(wait)
+            other.set(b"/first", b"1")
+            for worker in workers:
+                worker.expect_stop_waiting()
+            other.send(modern.delete(b"/first"))
+            same(other.number(), 1, "deleted keys")
+        check(len(agents) == 2 and "workers_wait" not in server.log(), server.log())
 
 
 def hints_of(port, space="default"):
