@@ -96,11 +96,11 @@ enum {
                            again, OPENED has this number, or a later one. Of the changes before a
                            frame, the last has had one of its own. Stores before 0.2 do not say so
                          */
-    RELAY_SAME = 128,   /* REQUEST, whole: the store keeps the payload for this link; without a
-                           payload,   the request has the bytes that the store keeps. To stores whose
-                           WELCOME   has `keeps` */
     RELAY_STANDS_BY = 64, /* REFUSED: another replica of this store leads: the relay must try the
                              others at once */
+    RELAY_SAME = 128, /* REQUEST, in one frame: the store keeps the payload for this link; without a
+                         payload, the request has the bytes that the store keeps. Only to a store
+                         whose WELCOME has `keeps` */
 };
 
 struct relay_frame {

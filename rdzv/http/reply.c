@@ -177,7 +177,7 @@ bool reply_begin_stream(const struct http_request *r, const struct reply *reply)
         head.origin.len = 0; /* no allowed origin is that long */
     request.head = &head;
     write_head(&w, &request, reply);
-    if (chunked)
+    if (chunked && r->head->method != HTTP_HEAD)
         writer_str(&w, "Transfer-Encoding: chunked\r\n");
     writer_str(&w, "\r\n");
     assert(w.len <= w.cap);

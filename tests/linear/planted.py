@@ -70,9 +70,8 @@ BUGS = [
         "STAILQ_INSERT_TAIL(&q->elements, element, entry)",
         "STAILQ_INSERT_HEAD(&q->elements, element, entry)"),
     Bug("an element wakes nobody when two wait", "store/keymap/keymap_wait.c",
-        "(link = a->waiting) != NULL) {\n        ring_remove(&a->waiting, link);\n        if (count_link",
-        "(link = a->waiting) != NULL && link->next == link) {\n"
-        "        ring_remove(&a->waiting, link);\n        if (count_link"),
+        "(link = a->waiting) != NULL) {\n        members =",
+        "(link = a->waiting) != NULL && link->next == link) {\n        members ="),
     Bug("a barrier opens one too early", "store/keymap/keymap_check.c",
         "out->open = count >= c->number;", "out->open = count + 1 >= c->number;"),
     Bug("prevIndex is not compared", "store/tree/tree_check.c",
