@@ -185,8 +185,7 @@ static void write_http_requests(FILE *out, const struct stats *stats,
             rest -= count;
             if (count != 0)
                 metric_line(out, METRIC_rdzvd_requests_total, count,
-                            "protocol=\"http\",operation=\"%s %s\"",
-                            http_method_names[(enum http_method)method],
+                            "protocol=\"http\",operation=\"%s %s\"", http_method_names[method],
                             *path == '\0' ? "*" : path);
         }
     }

@@ -415,7 +415,8 @@ static const struct waiter *overdue_wait(const struct engine *e, const struct ke
         if (++looked > LOG_LOOKS_AT ||
             clock_elapsed_ms(waiter->since_ms, engine_now_ms(e)) < LOG_AFTER_MS)
             return NULL;
-        /* It lacks no key if it is registering others, or is fulfilled and not answered yet. */
+        /* A long WAIT may register more keys after the first ones have come, and a client whose
+         * keys have all come may have no answer yet: such a waiter lacks no key. */
         if (waiter->wake.kind == WAKE_WAITER && !waiter->barrier &&
             waiter_next_key(waiter, &(uint64_t){0}) != NULL)
             return waiter;

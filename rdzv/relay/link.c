@@ -298,7 +298,7 @@ static const char *take_request(struct relay_link *link, const struct relay_fram
 
     if (s != NULL)
         return relay_session_feed(s, frame, payload);
-    /* else it has ended, which the relay does not know yet */
+    /* The session has ended, and the relay has not read ENDED yet. */
     return frame->channel == 0 ? "a request on no channel" : NULL;
 }
 

@@ -270,8 +270,8 @@ void keymap_put_lookup(struct keymap *m, struct batch_lookup *p)
  * 5 GB of them at once, and as many look-ups. So the first client's WAIT registers for all clients
  * with the same list, and the first MULTI_GET answers for all. The invariant: a client gets the
  * outcome that its own request would have at that moment. A key that counted for the first client
- * exists for a later one unless a key has gone since (keymap.wait_epoch), and a key that has not
- * counted is absent. The answer holds until one of its keys comes, changes or goes, which its
+ * exists for a later one, and a key that has not counted is absent, as long as keymap.wait_epoch
+ * stays the same. The answer holds until one of its keys comes, changes or goes, which its
  * lookup knows.
  *
  * The clients that wait for a list have a registration each in the ring `members`, as if the list

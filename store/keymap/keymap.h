@@ -212,7 +212,7 @@ struct keymap {
     uint64_t wait_epoch; /* changes if a WAIT that registers now may lack other keys than one that
                             has registered before: a key or queue went, or a client waits for a
                             queue, though it has an element */
-    struct asked_list *asked;     /* that was asked for last; NULL: none */
+    struct asked_list *asked;     /* the long list that clients asked for last; NULL: none */
     struct keymap_moment *moment; /* a snapshot is being written; NULL: none, or not of this */
     struct key_list *list;        /* the answer to LIST_KEYS, being written or still valid; NULL:
                                      none */
@@ -396,8 +396,8 @@ struct blob *keymap_known_answer(const struct keymap *m);
 struct waiter *keymap_wait_share(struct keymap *m, struct slice items, uint64_t wait_epoch,
                                  struct waiter *w);
 
-/* The same of a MULTI_GET: `answer` has the values that `lookup`, which this function takes over,
- * has taken. */
+/* Lets equal MULTI_GETs get `answer`, which has the values that `lookup` has taken. This function
+ * takes `lookup` over, and adds a reference to `answer`. */
 void keymap_share_answer(struct keymap *m, struct slice items, struct batch_lookup *lookup,
                          struct blob *answer);
 

@@ -159,7 +159,8 @@ static inline bool awaited_is_list(const struct awaited *a)
 /* Frees the list if it is not the last that was asked for. */
 void asked_list_release(struct awaited *members);
 
-/* If m->asked is set: it is not shared any more; the same if no client waits for it. */
+/* Later requests do not share the list m->asked any more; asked_list_trim(): only if no client
+ * waits for it. Nothing happens without such a list. */
 void asked_list_forget(struct keymap *m);
 void asked_list_trim(struct keymap *m);
 
