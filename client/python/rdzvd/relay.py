@@ -33,6 +33,7 @@ TELL_AFTER_S = 3
 TELL_EACH_S = 15
 RESTART_EACH_S = 1
 LINES = 20
+LAST_LINES_S = 5  # the child has ended, and the thread that reads its lines must come to their end
 
 
 class RelayError(Exception):
@@ -67,7 +68,7 @@ def sentence_of(lines):
 class Relay:
     """The child, which is started again when it dies: a thread waits for its end."""
 
-    _process = None
+    _process = _reader = None
 
     def __init__(self, settings, what="relay", stderr=subprocess.PIPE):
         """`settings`: flags of rdzvd. A store in memory ("store") is not started again, because its state is lost.
@@ -89,7 +90,8 @@ class Relay:
         self._process = subprocess.Popen(self._argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                          stderr=self._stderr, text=True, errors="replace", start_new_session=True)
         if self._process.stderr is not None:
-            threading.Thread(target=Relay._read, args=(self._process.stderr, self._lines), daemon=True).start()
+            self._reader = threading.Thread(target=Relay._read, args=(self._process.stderr, self._lines), daemon=True)
+            self._reader.start()
         self.starts += 1
 
     @staticmethod
@@ -158,6 +160,8 @@ class Relay:
                 self._was_ready = True
                 return
             if self._process.poll() is not None:
+                if self._reader is not None:
+                    self._reader.join(LAST_LINES_S)
                 raise RelayError("The %s cannot start: %s" % (self.what, sentence_of(self._lines) or why))
             if now - began > seconds:
                 raise RelayError("The %s has not reached its store for %d s: %s." % (self.what, seconds, why))
