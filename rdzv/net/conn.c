@@ -112,7 +112,7 @@ static bool is_reading(const struct conn *c)
 /* False after it logged why: as before. */
 static bool conn_watch(struct conn *c, unsigned mask)
 {
-    if (!sockets_watch(&conn_net(c)->sockets, conn_fd(c), c->mask, mask, c))
+    if (!socket_set_watch(&c->listener->sockets, conn_fd(c), c->mask, mask, c))
         return net_note_unwatched();
     c->mask = (uint8_t)mask;
     return true;

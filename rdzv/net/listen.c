@@ -134,6 +134,12 @@ static void set_socket_options(int fd)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
+static void listener_free(struct listener *l)
+{
+    socket_set_close(&l->sockets);
+    account_free(ACCOUNT_SESSIONS, l, sizeof *l);
+}
+
 /* NULL with errno if memory is short or the socket cannot be watched; then `fd` is closed. */
 static struct listener *listener_add(struct net *n, const struct listen_spec *spec, int fd,
                                      listen_accept_fn accept)
@@ -152,9 +158,10 @@ static struct listener *listener_add(struct net *n, const struct listen_spec *sp
     set_socket_options(fd);
     evutil_make_socket_nonblocking(fd);
     event_assign(&l->event, n->base, fd, EV_READ | EV_PERSIST, on_accept, l);
-    if (!net_add_event(&l->event, NULL)) {
+    if ((!socket_set_open(&l->sockets, &n->sockets, n->base) && !net_note_unwatched()) ||
+        !net_add_event(&l->event, NULL)) {
         net_fail(fd, errno);
-        account_free(ACCOUNT_SESSIONS, l, sizeof *l);
+        listener_free(l);
         return NULL;
     }
     TAILQ_INSERT_TAIL(&n->listeners, l, entry);
@@ -491,7 +498,7 @@ static void free_if_done(struct listener *l)
     if (!l->temporary || l->owner != NULL || l->open || l->conns != 0)
         return;
     TAILQ_REMOVE(&l->net->listeners, l, entry);
-    account_free(ACCOUNT_SESSIONS, l, sizeof *l);
+    listener_free(l);
 }
 
 void listen_close_one(struct listener *l)
@@ -514,6 +521,6 @@ void listen_free_all(struct net *n)
     listen_close_all(n);
     while ((l = TAILQ_FIRST(&n->listeners)) != NULL) {
         TAILQ_REMOVE(&n->listeners, l, entry);
-        account_free(ACCOUNT_SESSIONS, l, sizeof *l);
+        listener_free(l);
     }
 }

@@ -21,6 +21,7 @@ typedef void (*listen_accept_fn)(struct listener *l, int fd, const struct sockad
 struct listener {
     TAILQ_ENTRY(listener) entry;
     struct event event;
+    struct socket_set sockets; /* of its connections */
     struct net *net;
     const struct listen_spec *spec;
     struct engine_space *space;

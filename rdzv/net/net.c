@@ -19,7 +19,7 @@ static uint64_t descriptors_max(void)
 void net_init(struct net *n, struct event_base *base, struct engine *engine,
               const struct config_limits *limits)
 {
-    *n = (struct net){.base = base, .engine = engine, .limits = limits, .sockets = {.epoll = -1}};
+    *n = (struct net){.base = base, .engine = engine, .limits = limits};
     TAILQ_INIT(&n->listeners);
     TAILQ_INIT(&n->conns);
     TAILQ_INIT(&n->closed);

@@ -48,7 +48,7 @@ struct net {
     struct event retry_accept; /* after descriptors ran out */
     bool retry_needed;         /* and that event could not be had; see listen_tick() */
 
-    struct sockets sockets;    /* of connections */
+    struct sockets sockets;    /* of the connections of all listeners */
     struct conn_list conns;    /* all that are not closed */
     struct conn_list closed;   /* are freed at the end of the iteration */
     struct conn_list stalled;  /* owe the rest of a request, or do not read; the longest first */

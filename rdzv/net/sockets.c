@@ -3,17 +3,45 @@
 
 #include <unistd.h>
 
-static void sockets_on_ready(evutil_socket_t, short, void *arg)
+void sockets_init(struct sockets *s, sockets_serve_fn *serve)
 {
-    struct sockets *s = arg;
+    s->serve = serve;
+    TAILQ_INIT(&s->waiting);
+}
+
+static void set_wait(struct socket_set *set, bool waits)
+{
+    if (waits && !set->waits)
+        TAILQ_INSERT_TAIL(&set->all->waiting, set, entry);
+    else if (!waits && set->waits)
+        TAILQ_REMOVE(&set->all->waiting, set, entry);
+    set->waits = waits;
+}
+
+/* The turn of the set that has waited longest. */
+static void begin_turn(struct sockets *s)
+{
+    s->turn = TAILQ_FIRST(&s->waiting);
+    set_wait(s->turn, false);
+    s->at = 0;
+    s->count = epoll_wait(s->turn->epoll, s->ready, SOCKETS_AT_A_TIME, 0);
+    if (s->count < 0) /* EINTR */
+        s->count = 0;
+}
+
+/* Gives a turn, or the rest of one, to the set that has waited longest, which may be another one. A
+ * set comes here in each pass in which it is ready, so a pass has time for as many turns as sets.
+ */
+static void set_on_ready(evutil_socket_t, short, void *arg)
+{
+    struct socket_set *set = arg;
+    struct sockets *s = set->all;
     bool goes_on = true;
 
-    if (s->at == s->count) {
-        s->at = 0;
-        s->count = epoll_wait(s->epoll, s->ready, SOCKETS_AT_A_TIME, 0);
-        if (s->count < 0) /* EINTR */
-            s->count = 0;
-    }
+    if (set != s->turn || s->at == s->count)
+        set_wait(set, true);
+    if (s->at == s->count)
+        begin_turn(s);
     while (s->at < s->count && goes_on) {
         const struct epoll_event *e = &s->ready[s->at++];
 
@@ -23,23 +51,24 @@ static void sockets_on_ready(evutil_socket_t, short, void *arg)
     }
 }
 
-bool sockets_open(struct sockets *s, struct event_base *base, sockets_serve_fn *serve)
+bool socket_set_open(struct socket_set *set, struct sockets *s, struct event_base *base)
 {
-    s->serve = serve;
-    s->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (s->epoll < 0)
+    *set = (struct socket_set){.all = s, .epoll = epoll_create1(EPOLL_CLOEXEC)};
+    if (set->epoll < 0)
         return false;
-    event_assign(&s->event, base, s->epoll, EV_READ | EV_PERSIST, sockets_on_ready, s);
-    return event_add(&s->event, NULL) == 0;
+    event_assign(&set->event, base, set->epoll, EV_READ | EV_PERSIST, set_on_ready, set);
+    return event_add(&set->event, NULL) == 0;
 }
 
-void sockets_close(struct sockets *s)
+void socket_set_close(struct socket_set *set)
 {
-    if (s->epoll < 0)
+    if (set->epoll < 0)
         return;
-    event_del(&s->event);
-    close(s->epoll);
-    s->epoll = -1;
+    set_wait(set, false);
+    if (set->all->turn == set)
+        set->all->turn = NULL;
+    event_del(&set->event);
+    close(set->epoll);
 }
 
 /* It may be freed before its turn comes. */
@@ -50,12 +79,12 @@ static void sockets_forget(struct sockets *s, const void *owner)
             s->ready[i].data.ptr = NULL;
 }
 
-bool sockets_watch(struct sockets *s, int fd, unsigned now, unsigned next, void *owner)
+bool socket_set_watch(struct socket_set *set, int fd, unsigned now, unsigned next, void *owner)
 {
     struct epoll_event e = {.events = next, .data.ptr = owner};
     int op = now == 0 ? EPOLL_CTL_ADD : next == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
 
     if (next == 0)
-        sockets_forget(s, owner);
-    return now == next || epoll_ctl(s->epoll, op, fd, &e) == 0;
+        sockets_forget(set->all, owner);
+    return now == next || epoll_ctl(set->epoll, op, fd, &e) == 0;
 }

@@ -314,8 +314,8 @@ static void on_accepted(struct listener *l, int fd, const struct sockaddr *peer,
 int transport_start(struct net *n, const struct config *config)
 {
     n->allowed = &config->allowed;
-    if (handshakes_start(n, &config->tls) < 0 ||
-        (!sockets_open(&n->sockets, n->base, conn_serve) && !net_note_unwatched()))
+    sockets_init(&n->sockets, conn_serve);
+    if (handshakes_start(n, &config->tls) < 0)
         return -1;
     return listen_open_all(n, config, on_accepted);
 }
@@ -533,6 +533,5 @@ void transport_close_all(struct net *n, const char *reason)
     transport_close_open(n, reason);
     while ((c = TAILQ_FIRST(&n->closed)) != NULL)
         conn_free(c);
-    sockets_close(&n->sockets);
     certificate_fini(&n->handshakes.certificate);
 }

@@ -88,13 +88,13 @@ class Bench:
         self.waited, self.verdicts = [], []
         self.figures = {}  # {scene: {peer: [figures of each round]}}
 
-    def command(self, server, works, *more):
-        return [self.tool, "--connect", "127.0.0.1:%d" % server.port, "--server-pid", str(server.pid),
+    def command(self, server, works, *more, port=None):
+        return [self.tool, "--connect", "127.0.0.1:%d" % (port or server.port), "--server-pid", str(server.pid),
                 "--seconds", str(self.options.seconds), *more, *works]
 
-    def run(self, server, works, *more):
+    def run(self, server, works, *more, wrapper=(), port=None):
         """The figures of each work, behind those of connecting."""
-        argv = self.command(server, works, *more)
+        argv = [*wrapper, *self.command(server, works, *more, port=port)]
         done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
             raise SystemExit("%s\nfailed: %s\nthe server's log ends with:\n%s" % (
@@ -115,6 +115,9 @@ class Bench:
 
     def rdzvd(self):
         return self.started(servers.Rdzvd())
+
+    def rdzvd_twice(self):
+        return self.started(servers.Rdzvd(listen=("127.0.0.1:0",) * 2))
 
     def bare(self, mode):
         """The bare loop; for `wake` it answers nothing until the key is set."""
@@ -376,21 +379,33 @@ def idle(bench):
 
 
 def bystander(bench):
-    """One client that sends an ADD each millisecond, alone and beside a storm of others."""
-    count = "500" if bench.options.quick else "8000"
-    for _ in bench.rounds():
-        for name, make in bench.stores().items():
-            with make() as server:
-                one = ["--clients", "1", "--rate", "1000", "--seconds", "3"]
-                alone = bench.run(server, ["add"], *one)[-1]
-                storm = subprocess.Popen(bench.command(server, ["init", "id", "barrier", "wake", "mixed"], "--clients",
-                                                       count, "--seconds", "4"), stdout=subprocess.DEVNULL)
-                beside = bench.run(server, ["add"], *one)[-1]
-                if storm.wait() != 0:
-                    raise SystemExit("the storm beside the bystander has failed")
-            bench.note("bystander", name, {"p999_more": beside["p999_us"] - alone["p999_us"], "p50_us": beside["p50_us"],
-                                           "p99_us": beside["p99_us"], "p999_us": beside["p999_us"]})
-    bench.print_scene("bystander", ["p999_more", "p50_us", "p99_us", "p999_us"], "torch libuv")
+    """One client that sends an ADD each millisecond, alone and beside a job: at the job's listener, and at another one.
+
+    If an answer takes longer, the next ADDs wait for it, and their time counts from the moment at which they were due.
+    With chrt, the bystander need not wait for a core: the figure is the server's and not the scheduler's."""
+    few, many, batch = ("64", "500", "4000") if bench.options.quick else ("512", "8000", "64000")
+    jobs = {"%s clients in lock step" % many:
+            ["--clients", many, "--seconds", "4", "init", "id", "barrier", "wake", "mixed"],
+            "a mesh of %s" % few: ["--clients", few, "mesh", "mesh"],
+            "requests for %s keys" % batch:
+            ["--clients", "1", "--batch", batch, "--value-len", "16", "--seconds", "2", "multi-set", "multi-get"]}
+    one = ["add", "--clients", "1", "--rate", "1000", "--seconds", "3", "--key-len", "40"]
+    first = ["chrt", "--fifo", "1"]
+    if subprocess.run([*first, "true"], check=False).returncode != 0:
+        first = []
+    for job, works in jobs.items():
+        scene = "bystander of " + job
+        for _ in bench.rounds():
+            for name, make in dict(bench.stores(), **{"rdzvd, another listener": bench.rdzvd_twice}).items():
+                with make() as server:
+                    port = getattr(server, "ports", [server.port])[-1]
+                    alone = bench.run(server, one, wrapper=first, port=port)[-1]
+                    beside_it = subprocess.Popen(bench.command(server, works), stdout=subprocess.DEVNULL)
+                    beside = bench.run(server, one, wrapper=first, port=port)[-1]
+                    if beside_it.wait() != 0:
+                        raise SystemExit("the job beside the bystander has failed")
+                bench.note(scene, name, dict(beside, p999_more=beside["p999_us"] - alone["p999_us"]))
+        bench.print_scene(scene, ["p999_more", "p50_us", "p99_us", "p999_us"], "torch libuv")
 
 
 def filesystem(folder):
