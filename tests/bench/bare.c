@@ -35,6 +35,7 @@ struct bare {
     uint8_t *answers;   /* as many as one read can ask for */
     struct peer *peers; /* by descriptor */
     size_t peers_max;
+    bool is_set; /* of `wake`, once for each server: the key */
 };
 
 static void watch(const struct bare *b, int fd)
@@ -76,9 +77,11 @@ static void accept_peers(struct bare *b)
 }
 
 /* Of `wake`: the client that sets the awaited key sends that behind its hello. The others wait, as
- * their requests are shorter than the server was given. */
-static void answer_all(const struct bare *b)
+ * their requests are shorter than the server was given. The kernel may deliver a request later that
+ * was sent before the key was set. */
+static void answer_all(struct bare *b)
 {
+    b->is_set = true;
     for (size_t fd = 0; fd < b->peers_max; fd++) {
         if (b->peers[fd].in_len > 0 &&
             write((int)fd, b->answers, b->answer_len) != (ssize_t)b->answer_len)
@@ -112,10 +115,10 @@ static void serve(struct bare *b, int fd)
         return;
     }
     p->in_len += (size_t)n;
-    if (p->in_len < b->request_len)
+    if (p->in_len < b->request_len && !b->is_set)
         return;
-    count = p->in_len / b->request_len;
-    p->in_len %= b->request_len;
+    count = b->is_set ? 1 : p->in_len / b->request_len;
+    p->in_len = b->is_set ? 0 : p->in_len % b->request_len;
     if (write(fd, b->answers, count * b->answer_len) != (ssize_t)(count * b->answer_len))
         err(1, "write of %zu answers at once", count);
 }
