@@ -63,11 +63,13 @@ def look_for_dump(folder, rank, looks):
 
 
 def look_for_drain(rank):
-    """Of torch before check(), and whose workers' store is in worker 0: at the endpoint of the agents."""
+    """Of torch before check(), and whose workers' store is in worker 0: at the endpoint of the agents.
+
+    After a time-out, the answer to the wait may still come, and the same client would take it for the next answer."""
     import datetime  # noqa: PLC0415
     import torch.distributed as dist  # noqa: PLC0415
-    store = dist.TCPStore("127.0.0.1", int(os.environ["RDZV_TEST_PORT"]), is_master=False, wait_for_workers=False)
     while True:
+        store = dist.TCPStore("127.0.0.1", int(os.environ["RDZV_TEST_PORT"]), is_master=False, wait_for_workers=False)
         try:
             store.wait([DRAIN_KEY], datetime.timedelta(milliseconds=100))
             say("drains", rank=rank, nodes=json.loads(store.get(DRAIN_KEY))["nodes"][0])
