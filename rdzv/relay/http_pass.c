@@ -215,7 +215,7 @@ static void pass_lost(struct store_user *u, const char *why)
     if (p->tracing && (p->ended || (!p->is_stream && p->trace.last != 0))) {
         pass_finish(p); /* only the end of the last chunk is missing */
     } else if (p->tracing) {
-        p->relay->stats.watches_moved++;
+        p->relay->stats.watches_moved += p->state != PASS_DIALING;
         watch_resume(p);
         pass_hold(p);
     } else if (pass_may_repeat(p) && !p->ended) {
