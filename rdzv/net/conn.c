@@ -118,6 +118,14 @@ static bool conn_watch(struct conn *c, unsigned mask)
     return true;
 }
 
+void conn_watch_again(struct conn *c)
+{
+    if (c->mask != 0 && !socket_set_again(&c->listener->sockets, conn_fd(c), c->mask, c)) {
+        net_note_unwatched();
+        conn_close(c, "the kernel cannot watch the connection");
+    }
+}
+
 void conn_update_events(struct conn *c)
 {
     unsigned mask = (is_reading(c) ? EPOLLIN : 0u) | (c->output == OUTPUT_BLOCKED ? EPOLLOUT : 0u);

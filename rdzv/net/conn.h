@@ -104,6 +104,7 @@ struct conn {
     bool slow : 1;         /* its next request waits for a slice: conn_begin_slice() */
     bool was_push : 1;     /* while OUTPUT_UNCOMMITTED: it was OUTPUT_PUSH before */
     bool unread : 1;       /* in net->unread */
+    bool drained : 1;      /* the last recv() has left no byte in the socket */
     bool peer_left : 1;    /* the peer's side has said that it ends: FIN or RST */
     bool is_held : 1;      /* in net->held, by conn_hold() */
     bool may_repeat : 1;   /* relayed: the next request may be here for the second time, so the
@@ -359,6 +360,9 @@ static inline void conn_set_output(struct conn *c, enum conn_output next)
 
 /* Watches the socket for what the connection waits for now. */
 void conn_update_events(struct conn *c);
+
+/* The socket may still be ready for what is watched: the connection is served again if it is. */
+void conn_watch_again(struct conn *c);
 
 /* TLS has decrypted bytes of the connection, which no socket reports: they are read in the next
  * pass. */

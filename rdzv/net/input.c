@@ -248,10 +248,15 @@ bool input_feed(struct conn *c, uint8_t *bytes, size_t len)
 
 /* --- From the socket. --- */
 
-/* As recv(). */
+/* As recv(). Less than was asked for is all that a TCP socket has. OpenSSL takes a record at a
+ * time, or wants to write first; and a Unix socket ends before the bytes of another process. */
 static inline ssize_t receive_bytes(struct conn *c, int fd, void *bytes, size_t len)
 {
-    return c->tls == NULL ? recv(fd, bytes, len, 0) : conn_recv_tls(c, bytes, len);
+    ssize_t n = c->tls == NULL ? recv(fd, bytes, len, 0) : conn_recv_tls(c, bytes, len);
+
+    c->drained =
+        c->tls == NULL && !peer_is_unix(&c->peer) && (n < 0 ? errno == EAGAIN : (size_t)n < len);
+    return n;
 }
 
 void input_on_eof(struct conn *c)

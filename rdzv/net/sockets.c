@@ -29,6 +29,20 @@ static void begin_turn(struct sockets *s)
         s->count = 0;
 }
 
+void sockets_go_on(struct sockets *s)
+{
+    bool goes_on = true;
+
+    while (sockets_have_rest(s) && goes_on) {
+        const struct epoll_event *e = &s->ready[s->at++];
+
+        if (e->data.ptr != NULL)
+            goes_on = s->serve(e->data.ptr, e->events & (EPOLLERR | EPOLLHUP)
+                                                ? EPOLLIN | EPOLLOUT | EPOLLRDHUP
+                                                : e->events);
+    }
+}
+
 /* Gives a turn, or the rest of one, to the set that has waited longest, which may be another one. A
  * set comes here in each pass in which it is ready, so a pass has time for as many turns as sets.
  */
@@ -36,19 +50,12 @@ static void set_on_ready(evutil_socket_t, short, void *arg)
 {
     struct socket_set *set = arg;
     struct sockets *s = set->all;
-    bool goes_on = true;
 
-    if (set != s->turn || s->at == s->count)
+    if (set != s->turn || !sockets_have_rest(s))
         set_wait(set, true);
-    if (s->at == s->count)
+    if (!sockets_have_rest(s))
         begin_turn(s);
-    while (s->at < s->count && goes_on) {
-        const struct epoll_event *e = &s->ready[s->at++];
-
-        if (e->data.ptr != NULL)
-            goes_on = s->serve(e->data.ptr,
-                               e->events & (EPOLLERR | EPOLLHUP) ? EPOLLIN | EPOLLOUT : e->events);
-    }
+    sockets_go_on(s);
 }
 
 bool socket_set_open(struct socket_set *set, struct sockets *s, struct event_base *base)
@@ -79,12 +86,25 @@ static void sockets_forget(struct sockets *s, const void *owner)
             s->ready[i].data.ptr = NULL;
 }
 
+/* A peer that ends behind its last bytes is one event, of which EPOLLRDHUP tells. */
+static bool set_control(struct socket_set *set, int op, int fd, unsigned events, void *owner)
+{
+    struct epoll_event e = {.events = events | EPOLLET | (events & EPOLLIN ? EPOLLRDHUP : 0u),
+                            .data.ptr = owner};
+
+    return epoll_ctl(set->epoll, op, fd, &e) == 0;
+}
+
+bool socket_set_again(struct socket_set *set, int fd, unsigned events, void *owner)
+{
+    return set_control(set, EPOLL_CTL_MOD, fd, events, owner);
+}
+
 bool socket_set_watch(struct socket_set *set, int fd, unsigned now, unsigned next, void *owner)
 {
-    struct epoll_event e = {.events = next, .data.ptr = owner};
     int op = now == 0 ? EPOLL_CTL_ADD : next == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
 
     if (next == 0)
         sockets_forget(set->all, owner);
-    return now == next || epoll_ctl(set->epoll, op, fd, &e) == 0;
+    return now == next || set_control(set, op, fd, next, owner);
 }

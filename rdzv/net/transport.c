@@ -38,17 +38,22 @@
 /* Notices are sent after this many clients have been woken. */
 #define WAKES_AT_A_TIME 64
 
-static bool conn_serve(void *owner, unsigned what)
+/* An event comes once. So the kernel is asked again unless recv() has shown that the socket is
+ * empty: in a handshake, which OpenSSL reads, and if the peer's end stands behind the bytes. */
+static bool conn_serve(void *owner, unsigned events)
 {
     struct conn *c = owner;
     struct net *n = conn_net(c);
+    unsigned what = events & c->mask;
 
-    what &= c->mask;
+    c->drained = (what & EPOLLIN) == 0;
     net_spend(n, RECEIVE_COST);
     if (c->wire == WIRE_KNOWN && what & EPOLLOUT && c->output == OUTPUT_BLOCKED)
         conn_set_output(c, OUTPUT_PUSH);
     if (c->wire == WIRE_KNOWN ? (what & EPOLLIN) != 0 : what != 0 && handshake_run(c))
         input_receive(c);
+    if (!c->drained || events & EPOLLRDHUP || c->wire != WIRE_KNOWN)
+        conn_watch_again(c);
     return !n->budget.over;
 }
 
@@ -68,6 +73,7 @@ static void serve_unread(struct net *n)
 
 void transport_end_reading(struct net *n)
 {
+    sockets_go_on(&n->sockets);
     n->cut_off = n->budget.over ? n->cut_off + 1 : 0;
     serve_unread(n);
 }

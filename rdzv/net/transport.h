@@ -44,7 +44,8 @@ static inline bool transport_has_work(const struct net *n)
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->unread) | (uint64_t)(uintptr_t)TAILQ_FIRST(&n->bulk) |
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->closed) |
         (uint64_t)(uintptr_t)TAILQ_FIRST(&n->queued) | (uint64_t)(uintptr_t)TAILQ_FIRST(&s->ready) |
-        n->engine->batch_changes | n->stalled_until_ms | s->lazy_free.bytes | n->deferred_count;
+        n->engine->batch_changes | n->stalled_until_ms | s->lazy_free.bytes | n->deferred_count |
+        sockets_have_rest(&n->sockets);
 
     return there != 0;
 }

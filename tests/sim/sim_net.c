@@ -32,6 +32,8 @@ struct end {
     int owner;
     bool open;
     struct epoll_event watched; /* by the owner's epoll */
+    bool edge;                  /* something has come since the epoll told of this end */
+    bool full;                  /* the last send() had more than there was room for */
 };
 
 struct wire {
@@ -131,10 +133,17 @@ static bool is_stuck(const struct wire *w)
 
 /* --- Ends. --- */
 
+/* What both ends are told of once. */
+static void both_edges(struct wire *w)
+{
+    w->ends[0].edge = w->ends[1].edge = true;
+}
+
 static void end_side(struct wire *w, int side, bool reset)
 {
     struct way *out = &w->ways[side], *in = &w->ways[1 - side];
 
+    both_edges(w);
     w->ends[side].open = false;
     w->ends[side].watched.events = 0;
     if (reset) {
@@ -214,6 +223,7 @@ bool net_sim_break(int relay)
             y->ended = true;
             y->reset = chance(2);
         }
+        both_edges(w);
         return true;
     }
     return false;
@@ -386,6 +396,11 @@ static ssize_t take(struct wire *w, int side, uint8_t *to, size_t len)
     memmove(y->bytes, y->bytes + n, y->len - n);
     y->len -= n;
     y->arrived -= n;
+    if (w->ends[1 - side].full)
+        w->ends[1 - side].edge = true;
+    w->ends[1 - side].full = false;
+    if ((n < len && y->arrived > 0) || (y->len == 0 && y->reset))
+        w->ends[side].edge = true; /* as if that came behind this recv() */
     return (ssize_t)n;
 }
 
@@ -442,6 +457,9 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
         if (n < len)
             break;
     }
+    w->ends[side_of(fd)].full = sent < all;
+    if (sent < all && w->ways[side_of(fd)].len < ROOM)
+        w->ends[side_of(fd)].edge = true; /* as if there was room behind this send() */
     if (sent == 0 && all > 0) {
         errno = EAGAIN;
         return -1;
@@ -479,10 +497,14 @@ ssize_t net_sim_recv(int fd, void *to, size_t len)
 static uint32_t watched_ready(int fd, int process)
 {
     const struct end *e = &wire_of(fd)->ends[side_of(fd)];
+    const struct way *in = &wire_of(fd)->ways[1 - side_of(fd)];
     int ready = e->owner == process && e->watched.events != 0 ? net_sim_ready(fd) : 0;
 
+    if (!e->edge && e->watched.events & EPOLLET)
+        return 0;
     return e->watched.events &
-           ((ready & EV_READ ? EPOLLIN : 0u) | (ready & EV_WRITE ? EPOLLOUT : 0u));
+           ((ready & EV_READ ? EPOLLIN : 0u) | (ready & EV_WRITE ? EPOLLOUT : 0u) |
+            (ready & EV_READ && (in->end_arrived || in->reset) ? EPOLLRDHUP : 0u));
 }
 
 int net_sim_ready(int fd)
@@ -550,8 +572,10 @@ bool net_sim_move(void)
         }
         if (!can_move(&w->ways[side]))
             side = 1 - side;
-        if (move(&w->ways[side]))
+        if (move(&w->ways[side])) {
+            w->ends[1 - side].edge = true;
             return true;
+        }
     }
     return false;
 }
@@ -594,6 +618,7 @@ int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *e)
     if ((op == EPOLL_CTL_ADD) != (end->watched.events == 0))
         world_fail("a process has lost count of whether it watches socket %d", fd);
     end->watched = *e;
+    end->edge = true;
     if (op == EPOLL_CTL_DEL)
         end->watched.events = 0;
     return 0;
@@ -615,6 +640,7 @@ int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int time
         events[n++] = events[at];
         events[at] = wire_of(fd)->ends[side_of(fd)].watched;
         events[at].events = ready;
+        wire_of(fd)->ends[side_of(fd)].edge = false;
     }
     return n;
 }
