@@ -432,6 +432,11 @@ def an_order_until_gone_ends_with_its_nodes():
         server.wait_log("event=operator_order space=default order=uncordon about=d .*by=rdzvd")
         server.wait_log("event=drain_over")
         same([o[:2] for o in orders(server)], [("evict", "a"), ("evict", "c")], "the agent of a is there")
+        agents[1].leave()
+        for name in "ef":  # each second rdzvd looks at one order
+            gives(server, "nodes/" + name, "evict", "&until=gone")
+            server.wait_log("event=operator_order space=default order=uncordon about=%s .*by=rdzvd" % name)
+        same([o[:2] for o in orders(server)], [("evict", "a"), ("evict", "c")], "the agent of a meets the others again")
         agents[0].close()
         server.wait_log("event=operator_order space=default order=uncordon about=a .*by=rdzvd")
         same([o[:2] for o in orders(server)], [("evict", "c")], "it has gone")
