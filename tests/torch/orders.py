@@ -96,7 +96,8 @@ class OrderJob(Job):
         self.tell("rdzvctl " + " ".join(words))
 
     def run(self):
-        return json.loads(self.ctl("status", "job", "-o", "json", codes=(0, 1)))  # 1: nodes are missing
+        # 1: nodes are missing; 6: in a new round it is not known yet how many
+        return json.loads(self.ctl("status", "job", "-o", "json", codes=(0, 1, 6)))
 
     def roles(self):
         """The hosts of each role, by their last number."""
