@@ -118,12 +118,15 @@ static bool conn_watch(struct conn *c, unsigned mask)
     return true;
 }
 
+static void conn_watch_or_close(struct conn *c, unsigned mask)
+{
+    if (!conn_watch(c, mask))
+        conn_close(c, "the kernel cannot watch the connection");
+}
+
 void conn_watch_again(struct conn *c)
 {
-    if (c->mask != 0 && !socket_set_again(&c->listener->sockets, conn_fd(c), c->mask, c)) {
-        net_note_unwatched();
-        conn_close(c, "the kernel cannot watch the connection");
-    }
+    conn_watch_or_close(c, c->mask);
 }
 
 void conn_update_events(struct conn *c)
@@ -132,9 +135,8 @@ void conn_update_events(struct conn *c)
 
     if (c->end == CONN_CLOSED || mask == c->mask || conn_is_relayed(c))
         return;
-    if (!conn_watch(c, mask))
-        conn_close(c, "the kernel cannot watch the connection");
-    else if (c->tls != NULL)
+    conn_watch_or_close(c, mask);
+    if (c->tls != NULL && c->end != CONN_CLOSED)
         conn_set_unread(c, (mask & EPOLLIN) != 0 && tls_has_pending(c->tls));
 }
 

@@ -86,25 +86,14 @@ static void sockets_forget(struct sockets *s, const void *owner)
             s->ready[i].data.ptr = NULL;
 }
 
-/* A peer that ends behind its last bytes is one event, of which EPOLLRDHUP tells. */
-static bool set_control(struct socket_set *set, int op, int fd, unsigned events, void *owner)
-{
-    struct epoll_event e = {.events = events | EPOLLET | (events & EPOLLIN ? EPOLLRDHUP : 0u),
-                            .data.ptr = owner};
-
-    return epoll_ctl(set->epoll, op, fd, &e) == 0;
-}
-
-bool socket_set_again(struct socket_set *set, int fd, unsigned events, void *owner)
-{
-    return set_control(set, EPOLL_CTL_MOD, fd, events, owner);
-}
-
+/* EPOLLRDHUP tells of a peer that ends behind its last bytes, which are one event together. */
 bool socket_set_watch(struct socket_set *set, int fd, unsigned now, unsigned next, void *owner)
 {
+    struct epoll_event e = {.events = next | EPOLLET | (next & EPOLLIN ? EPOLLRDHUP : 0u),
+                            .data.ptr = owner};
     int op = now == 0 ? EPOLL_CTL_ADD : next == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
 
     if (next == 0)
         sockets_forget(set->all, owner);
-    return now == next || set_control(set, op, fd, next, owner);
+    return (now | next) == 0 || epoll_ctl(set->epoll, op, fd, &e) == 0;
 }

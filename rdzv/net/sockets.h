@@ -2,9 +2,10 @@
  * An event of libevent would take 170 bytes for each socket, of the 450 of an idle connection.
  *
  * The listeners take turns: a turn serves at most SOCKETS_AT_A_TIME ready sockets of one listener.
- * So clients of one listener, such as the 8,000 workers of a job, do not delay the clients of
- * another one, such as agents, other jobs and probes. Without turns, each request would wait for
- * all requests that came before it, for 50 ms beside 8,000 workers. */
+ * So the 8,000 workers of a job do not delay the clients of another listener, such as another job
+ * or Prometheus, for 50 ms, which they would if all requests were served in the order of their
+ * coming.
+ */
 #pragma once
 
 #include <event2/event.h>
@@ -13,7 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/queue.h>
 
-/* Clients of other listeners wait for a turn and its answers, 0.4 ms with 64 requests. With 32, a
+/* The clients of other listeners wait for a turn and its answers, so it is short. With 32, a
  * request of 8,000 clients would take 3 % more CPU. */
 #define SOCKETS_AT_A_TIME 64
 
@@ -23,8 +24,8 @@
  * on behind this socket.
  *
  * An event comes once (EPOLLET), which saves the kernel a look at each served socket: 5 % of the
- * CPU of an ADD. So the owner reads until the socket is empty, or calls socket_set_again(). Bytes,
- * the end, or room that come later are a new event. */
+ * CPU of an ADD. So the owner reads until the socket is empty, or calls socket_set_watch() again.
+ * Bytes, the end, or room that come later are a new event. */
 typedef bool sockets_serve_fn(void *owner, unsigned events);
 
 /* The sockets of one listener. */
@@ -62,11 +63,8 @@ bool socket_set_open(struct socket_set *set, struct sockets *s, struct event_bas
 /* After the last of its sockets has closed; also of a set that could not be opened. */
 void socket_set_close(struct socket_set *set);
 
-/* Changes the events of a socket, EPOLLIN, EPOLLOUT or both, from `now` to `next`. With 0, no event
- * serves the owner any more, so the caller may free it. False, with errno: the kernel cannot watch
- * one more socket, and the events are as before. */
+/* Changes the events of a socket, EPOLLIN, EPOLLOUT or both, from `now` to `next`; they may be the
+ * same. If the socket is ready for them, its owner is served again, after all that are ready now.
+ * With 0, no event serves the owner any more, so the caller may free it. False, with errno: the
+ * kernel cannot watch one more socket, and the events are as before. */
 bool socket_set_watch(struct socket_set *set, int fd, unsigned now, unsigned next, void *owner);
-
-/* If the socket is still ready for `events`, which are watched, the owner is served again, after
- * all that are ready now. False, with errno. */
-bool socket_set_again(struct socket_set *set, int fd, unsigned events, void *owner);

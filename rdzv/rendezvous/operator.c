@@ -296,8 +296,7 @@ struct operator_answer operator_order_node(struct engine_space *space,
     return (struct operator_answer){.status = 200};
 }
 
-/* An agent that leaves a round in order to meet the others in the next one has no node meanwhile.
- */
+/* An agent that leaves a round to join the next one is in no state meanwhile. */
 static bool has_agent_of(const struct rendezvous_space *home, const char *pattern)
 {
     return ANY(TAILQ_EACH(struct run_view, v, &home->runs.list, order)

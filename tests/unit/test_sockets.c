@@ -54,7 +54,7 @@ static bool serve(void *owner, unsigned events)
     assert_true(o->fd >= 0);
     o->served++;
     t.served++;
-    assert_true(o->once || socket_set_again(o->set, o->fd, EPOLLIN, o));
+    assert_true(o->once || socket_set_watch(o->set, o->fd, EPOLLIN, EPOLLIN, o));
     if (t.ends != NULL && t.ends != o) {
         end(t.ends);
         t.ends = NULL;
@@ -97,7 +97,7 @@ static int tear_down(void **state)
 /* However much of a turn an iteration has time for. */
 static void one_socket_beside_many_waits_for_one_turn(void **state)
 {
-    static const unsigned passes[] = {0, 1, 7, 100, 255, 256, 257, 300};
+    static const unsigned passes[] = {0, 1, 7, 63, 64, 65, 100, 300};
 
     (void)state;
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
@@ -156,7 +156,7 @@ static void a_set_that_goes_has_no_turn(void **state)
     assert_true(socket_set_open(&t.few, &t.all, t.base));
 }
 
-/* One event for what has come, and one for each thing that comes later. */
+/* The kernel reports an eventfd once for its first value, and once for each later write. */
 static void an_event_comes_once(void **state)
 {
     (void)state;
