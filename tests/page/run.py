@@ -23,6 +23,7 @@ from agents import Agent, rejoin
 
 import cases
 import servers
+from c10d import Peer
 from cases import case, check
 from proxy import Proxy
 from servers import free_port
@@ -393,6 +394,23 @@ def judge(b, program, where):
 
 
 @in_browser
+def axe_finds_nothing_in_two_spaces():
+    program = axe()
+    if program is None:
+        return "npm has no axe-core@%s for us" % AXE
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rdzvd.sock")
+        with Rdzvd("--listen=unix:" + path, listen=("127.0.0.1:0", "127.0.0.1:0/team-b")) as server:
+            clients = [Peer(port) for port in server.ports]
+            for client in clients:
+                client.wait(b"key")
+            with Proxy(path) as forward:
+                b = Window.open("http://127.0.0.1:%d" % forward.port)
+                b.wait("return document.querySelectorAll('[aria-label^=\"Clients of no run\"]:not([hidden])').length === 2")
+                judge(b, program, "two spaces")
+
+
+@in_browser
 def axe_finds_nothing():
     program = axe()
     if program is None:
@@ -407,8 +425,10 @@ def axe_finds_nothing():
                 agents = three_of_four(server)
                 agents["a"].wait(scenes.run_key("job", "some/key"))
                 agents["c"].close()
+                three_of_four(server, "other")["c"].close()
                 crowd = scenes.Crowd(server.port, "crowd", 600)
                 b.wait_text("its connection ended")
+                b.wait("return document.querySelectorAll('[aria-label=\"Missing nodes\"]').length === 2")
                 b.wait_text("some/key")
                 b.wait("return document.querySelector('[role=slider]') !== null")
                 b.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")

@@ -17,7 +17,7 @@ import time
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the protocol's name for a reference
 KEYS = {"Tab": "\ue004", "Enter": "\ue007", "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014",
         "ArrowDown": "\ue015", "Home": "\ue011", "End": "\ue010"}
-TIMEOUT = 120  # seconds; a busy machine starts a browser slowly
+TIMEOUT = 120  # seconds; a busy machine starts a browser slowly, and axe may take more than the protocol's 30
 
 
 def missing():
@@ -42,7 +42,7 @@ class Browser:
         try:
             self.port = self.wait_port()
             self.session = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
-                "goog:loggingPrefs": {"browser": "ALL"}, "goog:chromeOptions": {"args": self.arguments()}}}})["sessionId"]
+                "timeouts": {"script": TIMEOUT * 1000}, "goog:loggingPrefs": {"browser": "ALL"}, "goog:chromeOptions": {"args": self.arguments()}}}})["sessionId"]
         except BaseException:
             self.close()
             raise

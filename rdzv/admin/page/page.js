@@ -292,9 +292,9 @@ class Page {
   makeSpace(name) {
     const made = {numbers: el('small'), list: el('div'), others: {inner: el('div')}, ended: {inner: el('div', {class: 'body'})}, more: el('p', {class: 'more', hidden: true})};
     made.title = el('h3', null, 'Space ', named(name), made.numbers);
-    made.others.root = el('section', {class: 'run', hidden: true, 'aria-label': 'Clients of no run'},
+    made.others.root = el('section', {class: 'run', hidden: true, 'aria-label': `Clients of no run of space ${name}`},
       el('header', null, el('h4', null, 'Clients of no run that wait')), el('div', {class: 'body'}, made.others.inner));
-    made.ended.root = el('section', {class: 'run', hidden: true, 'aria-label': 'Ended runs'},
+    made.ended.root = el('section', {class: 'run', hidden: true, 'aria-label': `Ended runs of space ${name}`},
       el('header', null, el('h4', null, 'Runs that have ended in the last day')), made.ended.inner);
     made.root = el('section', {class: 'space'}, made.title, made.list, made.more, made.others.root, made.ended.root);
     $('spaces').append(made.root);

@@ -287,8 +287,9 @@ function nodeTable(nodes, name) {
   return tableOf(['Node', 'pid', 'Rank', 'Why', 'Since', 'Last seen from'], rows, name);
 }
 
+/* A group and no region: a region is a landmark, whose name no other run may use. */
 function tableOf(heads, rows, name) {
-  return el('div', {class: 'scroll', tabindex: '0', role: 'region', 'aria-label': name},
+  return el('div', {class: 'scroll', tabindex: '0', role: 'group', 'aria-label': name},
     el('table', null, el('thead', null, el('tr', null, ...heads.map((text) => el('th', {scope: 'col'}, text)))),
       el('tbody', null, ...rows.map((row) => el('tr', null, ...row.map((cell, i) => el('td', {'data-head': heads[i]}, cell || null)))))));
 }
