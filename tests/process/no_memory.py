@@ -9,6 +9,7 @@ the k-th on also fail, except those that fit into memory freed since. fail_mallo
 their own malloc(), so the test skips such builds.
 """
 
+import datetime
 import json
 import mmap
 import os
@@ -99,12 +100,14 @@ RUN = b"/torch.rendezvous.r"
 
 def states():
     """The states that two agents write: the first agent joined; both joined and the round is complete; one agent closed
-    the run."""
+    the run. Their clocks are an hour ahead: rdzvd removes a node whose heartbeat has become old, and a run of this
+    program may take minutes."""
+    ahead = datetime.timedelta(hours=1)
     state, written = torch_state.State(), [torch_state.SENTINEL]
     for name in ("node-a", "node-b"):
         node = torch_state.Node(name, 100, 0)
         state.participants[node] = 0
-        state.last_heartbeats[node] = torch_state.now()
+        state.last_heartbeats[node] = torch_state.now() + ahead
         if len(state.participants) == 2:
             complete_round(state)
         written.append(torch_state.dumps(state))

@@ -68,7 +68,7 @@ def worker_crash(start, tell):
     name = job.agent_of(0)
     pid = job.kill_worker(name, 0)
     tell("%d workers train; killed rank 0 (pid %d, agent %s)" % (world, pid, name))
-    job.wait_training(world, since=mark)
+    job.wait_new_training(world, since=mark)
     if job.first_step(world, since=mark) == 0:
         raise JobFailed("the new world did not go on from the checkpoint")
     tell("%d workers train again, from step %d on" % (world, job.first_step(world, since=mark)))
@@ -88,7 +88,7 @@ def agent_death(start, tell):
     job.kill_agent(lost)
     tell("killed agent %s and its workers; starting a new agent, c" % lost)
     job.start_agent("c")
-    job.wait_training(world, since=mark)
+    job.wait_new_training(world, since=mark)
     first = job.first_step(world, since=mark)
     if first == 0:
         raise JobFailed("the new world did not go on from the checkpoint")
@@ -108,7 +108,7 @@ def scale_up(start, tell):
     job.start_agent("b")
     job.start_agent("c")
     world = 3 * job.workers_per_agent
-    job.wait_training(world, since=mark)
+    job.wait_new_training(world, since=mark)
     tell("%d workers of 3 agents train, from step %d on" % (world, job.first_step(world, since=mark)))
     job.finish(world)
 

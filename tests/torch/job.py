@@ -223,9 +223,18 @@ class Job:
 
     def wait_training(self, world, since=0):
         """Until every rank of a world of this size has done steps. The events of that world."""
+        return self._wait_steps(world, since, lambda e: True)
+
+    def wait_new_training(self, world, since):
+        """The same of a world that was formed after `since`: steps of the world before may be printed after it."""
+        def is_new(event):
+            return event["id"] in {e["id"] for e in self.events[since:] if e["event"] == "start"}
+        return self._wait_steps(world, since, is_new)
+
+    def _wait_steps(self, world, since, counts):
         def seen():
             return [e for e in self.events[since:]
-                    if e["event"] == "step" and int(e["world"]) == world]
+                    if e["event"] == "step" and int(e["world"]) == world and counts(e)]
         self.wait(lambda: {int(e["rank"]) for e in seen()} == set(range(world)),
                   "steps of all %d ranks" % world)
         return seen()

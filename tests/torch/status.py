@@ -168,7 +168,7 @@ def scenario(server, job, browser, tell):
     tell("lost agent %s; the status names %s, %s" % (lost, gone["addr"], gone["why"]))
 
     job.start_agent("d")
-    job.wait_training(3, since=mark)
+    job.wait_new_training(3, since=mark)
     run = wait_run(server, job, lambda r: r["state"] == "complete" and r["round"] > first,
                    "the next round is complete")
     names_agents(run, job, [n for n in "abcd" if n != lost])
