@@ -79,6 +79,11 @@ class Agent:
         """None while it runs."""
         return self.process.poll()
 
+    def last_error(self):
+        """The last line of its log that names an error of Python."""
+        with open(self.log_path, encoding="utf-8", errors="replace") as f:
+            return next((line.strip() for line in reversed(f.readlines()) if "Error" in line), "none")
+
 
 class Job:
     workers_per_agent = WORKERS_PER_AGENT
@@ -217,8 +222,8 @@ class Job:
                     raise JobFailed("waited in vain for " + what, "hangs")
                 for agent in self.agents.values():
                     if agent.code not in (None, 0) and not agent.killed:
-                        raise JobFailed("agent %s ended with %d while waiting for %s" % (
-                            agent.name, agent.code, what), "dead")
+                        raise JobFailed("agent %s ended with %d while waiting for %s; its last error: %s" % (
+                            agent.name, agent.code, what, agent.last_error()), "dead")
                 self._grew.wait(min(left, 1))
 
     def wait_training(self, world, since=0):
