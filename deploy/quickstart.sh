@@ -85,7 +85,7 @@ esac
 step "building rdzvd in $BUILD (output: $LOGS/build.log)"
 {
     [ -e "$BUILD/build.ninja" ] || meson setup "$BUILD" "$ROOT"
-    ninja -C "$BUILD" rdzv/rdzvd client/rdzvctl deploy/rdzv-manifest
+    ninja -C "$BUILD" rdzv/rdzvd client/rdzvctl deploy/rdzv-manifest tests/bench/rdzv-bench
 } >"$LOGS/build.log" 2>&1 || { tail -20 "$LOGS/build.log"; exit 1; }
 
 if [ "$TORCH" = 2.13.0 ]; then

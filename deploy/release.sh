@@ -4,7 +4,7 @@
 #   deploy/release.sh FOLDER [PART...]      parts: static wheel image debian chart source; without one, all
 #
 #   static   rdzvd and rdzv-manifest without shared libraries, for amd64 and arm64, with an SBOM each
-#   wheel    rdzvd, rdzvctl and rdzv-manifest as a Python package, for amd64 and arm64, with an SBOM in each
+#   wheel    rdzvd, rdzvctl, rdzv-manifest and rdzv-bench as a Python package, for amd64 and arm64, with an SBOM in each
 #   image    OCI images of rdzvd, and of rdzv-manifest as a KRM function, as archives for `skopeo copy` or `podman load`
 #   debian   Debian packages for this machine
 #   chart    the Helm chart, as `helm package` makes it
@@ -69,7 +69,7 @@ make_wheel()
     for arch in amd64 arm64; do
         build_static "$arch"
         "$ROOT/deploy/sbom.py" "rdzvd-$VERSION-linux-$arch" "$VERSION" "$LICENSE" "$WORK/$arch/packages" \
-            "$WORK/$arch/rdzvd" "$WORK/$arch/rdzvctl" "$WORK/$arch/rdzv-manifest" >"$WORK/$arch/wheel.spdx.json"
+            "$WORK/$arch"/rdzv{d,ctl,-manifest,-bench} >"$WORK/$arch/wheel.spdx.json"
         "$ROOT/deploy/wheel.py" "$OUT" "$VERSION" "$LICENSE" "$WORK/$arch" "$WORK/$arch/wheel.spdx.json"
     done
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Builds rdzvd, rdzvctl and rdzv-manifest without shared libraries, from this checkout and Debian's packages:
+# Builds rdzvd, rdzvctl, rdzv-manifest and rdzv-bench without shared libraries, from this checkout and Debian's packages:
 #
-#   deploy/static.sh ARCHITECTURE FOLDER      amd64 or arm64; FOLDER gets the three programs
+#   deploy/static.sh ARCHITECTURE FOLDER      amd64 or arm64; FOLDER gets the four programs
 #
 # All libraries, also glibc, come from the running Debian release, built for ARCHITECTURE. The script unpacks them into
 # a separate folder instead of installing them, so it needs no root. Seven are compiled from their source packages:
@@ -28,6 +28,7 @@ arm64) TRIPLET=aarch64-linux-gnu CPU=aarch64 ;;
 *) echo "static.sh: amd64 or arm64, not $ARCH" >&2; exit 2 ;;
 esac
 SYSROOT=${RDZV_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rdzv}/static-$ARCH
+PROGRAMS="rdzv/rdzvd client/rdzvctl deploy/rdzv-manifest tests/bench/rdzv-bench"
 PACKAGES="libc6-dev libcjson-dev libevent-dev libnghttp2-dev libprotobuf-c-dev libyaml-dev linux-libc-dev"
 LIBRARY_FLAGS="-fPIE -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fstack-protector-strong"
 LIBRARY_FLAGS="$LIBRARY_FLAGS -D_FORTIFY_SOURCE=2"
@@ -275,11 +276,11 @@ cross_file "$TREE" >"$TREE/cross.ini"
 {
     meson setup "$TREE/build" "$TREE" --cross-file "$TREE/cross.ini" --buildtype=release \
         -Doptimization=2 -Db_lto=true -Dstatic=true -Dtests=disabled &&
-    ninja -C "$TREE/build" rdzv/rdzvd client/rdzvctl deploy/rdzv-manifest
+    ninja -C "$TREE/build" $PROGRAMS
 } >"$TREE/log" 2>&1 || { tail -n 60 "$TREE/log"; exit 1; }
 
 mkdir -p "$OUT"
-for program in rdzv/rdzvd client/rdzvctl deploy/rdzv-manifest; do
-    "$TRIPLET-strip" -o "$OUT/${program#*/}" "$TREE/build/$program"
+for program in $PROGRAMS; do
+    "$TRIPLET-strip" -o "$OUT/${program##*/}" "$TREE/build/$program"
 done
 cp "$SYSROOT/list" "$OUT/packages"

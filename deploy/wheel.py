@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the wheel `rdzvd`, which brings the programs to every Python environment:
 
-    wheel.py FOLDER VERSION LICENSE PROGRAMS SBOM     PROGRAMS: a folder with rdzvd, rdzvctl and rdzv-manifest
+    wheel.py FOLDER VERSION LICENSE PROGRAMS SBOM     PROGRAMS: a folder with those of the list below
 
 The wheel has the programs as scripts, which installers put on PATH, and the Python files of client/python/rdzvd. Its
 name says where it runs: programs without shared libraries run with each libc (manylinux and musllinux); other programs
@@ -18,7 +18,7 @@ import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = os.path.join(ROOT, "client", "python")
-PROGRAMS = ("rdzvd", "rdzvctl", "rdzv-manifest")
+PROGRAMS = ("rdzvd", "rdzvctl", "rdzv-manifest", "rdzv-bench")
 MACHINES = {62: "x86_64", 183: "aarch64"}
 PT_INTERP = 3
 METADATA = """\

@@ -30,6 +30,7 @@ struct bench bench;
 
 static const char usage[] =
     "usage: rdzv-bench --connect 127.0.0.1:PORT [OPTION]... WORK...\n"
+    "       rdzv-bench --version\n"
     "       rdzv-bench --sizes WORK              the bytes of a request and of its answer\n"
     "       rdzv-bench bare REQUEST-BYTES ANSWER-BYTES       a server that only counts bytes\n"
     "  --clients N        ranks, or busy connections (64)\n"
@@ -185,6 +186,9 @@ static void take_option(int c, const char *name)
     case 'n':
         take_number(name, optarg);
         break;
+    case 'v':
+        printf("rdzv-bench %s\n", RDZV_VERSION);
+        exit(0);
     case 'h':
         fputs(usage, stdout);
         work_list();
@@ -205,6 +209,7 @@ static void parse_options(int argc, char **argv)
                                {"server-pid", required_argument, NULL, 'p'},
                                {"core", required_argument, NULL, 'o'},
                                {"help", no_argument, NULL, 'h'},
+                               {"version", no_argument, NULL, 'v'},
                                {"classic", no_argument, &classic, 1},
                                {"scatter", no_argument, &scatter, 1},
                                {"no-prepare", no_argument, &no_prepare, 1},
@@ -212,7 +217,7 @@ static void parse_options(int argc, char **argv)
     int c, at = 0;
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        known[9 + i] = (struct option){numbers[i].name, required_argument, NULL, 'n'};
+        known[10 + i] = (struct option){numbers[i].name, required_argument, NULL, 'n'};
     while ((c = getopt_long(argc, argv, "", known, &at)) != -1)
         take_option(c, known[at].name);
     bench.options.classic = classic;

@@ -27,7 +27,8 @@ from servers import Rdzvd, free_port, rdzvd_binary  # noqa: E402
 
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
 FOLDER = tempfile.TemporaryDirectory()
-PROGRAMS = ("rdzvd", "rdzv-manifest", "rdzvctl")
+PROGRAMS = ("rdzvd", "rdzv-manifest", "rdzvctl")  # those with completions
+PAGES = ("rdzvd.8", "rdzvd.yaml.5", "rdzv-manifest.1", "rdzvctl.1", "rdzv-bench.1")
 SECURITY_MOST = "20"  # of systemd's 0 to 100: 2.0
 
 
@@ -75,7 +76,8 @@ def everything_is_where_distributions_expect_it():
                      "fish/vendor_completions.d/%s.fish" % program):
             check(os.path.exists(at("share", path)), path)
     check(run(at("bin", "kubectl-rdzv"), "--help").stdout.startswith("usage: kubectl rdzv "), "kubectl-rdzv")
-    for name in ("rdzvd.8", "rdzvd.yaml.5", "rdzv-manifest.1", "rdzvctl.1", "kubectl-rdzv.1"):
+    check(run(at("bin", "rdzv-bench"), "--version").stdout.startswith("rdzv-bench "), "rdzv-bench")
+    for name in (*PAGES, "kubectl-rdzv.1"):
         check(os.path.exists(page(name)), name)
     for path in ("include/rdzv_client.h", "lib/systemd/system/rdzvd.service",
                  "lib/systemd/system/rdzvd.socket", "share/doc/rdzv/README.md",
@@ -132,13 +134,25 @@ def documents_link_to_what_is_there():
 def manual_pages_are_well_formed():
     if not shutil.which("groff"):
         return "there is no groff"
-    for name in ("rdzvd.8", "rdzvd.yaml.5", "rdzv-manifest.1", "rdzvctl.1"):
+    for name in PAGES:
         text = shown_page(name)
         check("@" not in re.sub(r"\S+@\S+", "", text), name + " has a placeholder")
         if shutil.which("man"):
             done = run("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page(name),
                        env=dict(os.environ, LC_ALL="C.UTF-8", MANWIDTH="80", MANROFFSEQ=""))
             check(done.returncode == 0 and done.stderr == "", name + ": " + done.stderr)
+
+
+@case
+def the_page_of_the_benchmark_has_each_option_and_work():
+    if not shutil.which("groff"):
+        return "there is no groff"
+    said, text = run(at("bin", "rdzv-bench"), "--help").stdout, shown_page("rdzv-bench.1")
+    options, _, works = said.partition("works:")
+    words = set(re.findall(r"--[a-z-]+", options) + works.split())
+    check(len(words) > 40, said)
+    shown = set(re.findall(r"[a-z0-9-]+", text))
+    check(words <= shown, "the page lacks %s" % sorted(words - shown))
 
 
 def help_settings():

@@ -29,6 +29,7 @@ from servers import ROOT, Rdzvd  # noqa: E402
 from wheels import check_output, make_environment, make_wheel, tool, version  # noqa: E402
 
 MOST = 6_000_000  # bytes
+PROGRAMS = ("rdzvd", "rdzvctl", "rdzv-manifest", "rdzv-bench")
 OLDEST = (3, 8)  # Python
 SCRATCH = tempfile.mkdtemp(prefix="rdzv-wheel-")
 WHEEL = {}
@@ -61,7 +62,7 @@ def the_record_names_every_file_and_its_digest():
             wanted = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             check((digest, size) == ("sha256=" + wanted, str(len(data))), name)
         programs = [i for i in z.infolist() if "/scripts/" in i.filename]
-        check([os.path.basename(i.filename) for i in programs] == ["rdzvd", "rdzvctl", "rdzv-manifest"], str(names))
+        check([os.path.basename(i.filename) for i in programs] == list(PROGRAMS), str(names))
         check(all(i.external_attr >> 16 == 0o100755 for i in programs), "programs that are not executable")
         check(not any(n.endswith((".so", ".pyd")) for n in names), "a compiled extension")
 
@@ -100,7 +101,7 @@ def its_python_is_that_of_the_oldest_release():
 
 def use(python, folder):
     """Runs the programs of an environment, by their names and by that of the package."""
-    for program in ("rdzvd", "rdzvctl", "rdzv-manifest"):
+    for program in PROGRAMS:
         check(version() in check_output(os.path.join(folder, "bin", program), "--version"), program)
     check(check_output(python, "-m", "rdzvd", "--version") == "rdzvd %s\n" % version(), "--version")
     check("etcd Version: 3.4" in check_output(python, "-m", "rdzvd", "etcd", "--version"), "as etcd")

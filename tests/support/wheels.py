@@ -51,7 +51,7 @@ def make_wheel(folder, static=False):
         build_static(programs)
     else:
         os.makedirs(programs, exist_ok=True)
-        for name in ("rdzv/rdzvd", "client/rdzvctl", "deploy/rdzv-manifest"):
+        for name in ("rdzv/rdzvd", "client/rdzvctl", "deploy/rdzv-manifest", "tests/bench/rdzv-bench"):
             shutil.copy(os.path.join(build, name), programs)
         check_output("strip", *glob.glob(programs + "/*"))
     licence = check_output(os.path.join(ROOT, "deploy", "license.sh")).strip()

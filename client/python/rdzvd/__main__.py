@@ -5,6 +5,7 @@
     python -m rdzvd run -- torchrun ...    an agent whose store is rdzvd, with any release of torch
     python -m rdzvd ctl ...                rdzvctl
     python -m rdzvd manifest ...           rdzv-manifest
+    python -m rdzvd bench ...              rdzv-bench
 """
 
 import os
@@ -12,7 +13,8 @@ import sys
 
 from rdzvd import program_path
 
-NAMES = {"etcd": ("rdzvd", "etcd"), "ctl": ("rdzvctl", "rdzvctl"), "manifest": ("rdzv-manifest", "rdzv-manifest")}
+NAMES = {"etcd": ("rdzvd", "etcd"), "ctl": ("rdzvctl", "rdzvctl"), "manifest": ("rdzv-manifest", "rdzv-manifest"),
+         "bench": ("rdzv-bench", "rdzv-bench")}
 
 
 def main():
