@@ -316,7 +316,7 @@ static int data_dir_start(struct data_dir *d, const char *path, enum journal_wri
     if (error < 0)
         return log_failed(path, strerror(-error),
                           error == -ENOENT ? "make the folder above it first" : NULL);
-    d->fs = fs_posix_open(d->path, FS_MAY_CREATE, &error, why, sizeof why);
+    d->fs = fs_posix_open(d->path, FS_MAY_CREATE, why, sizeof why);
     if (d->fs == NULL)
         return log_failed(d->path, why, NULL);
     writer.journal = data_dir_read(d);
@@ -401,10 +401,9 @@ bool data_dir_check(const char *named, FILE *out)
     char *path = data_dir_join(named, SUBDIRECTORY), why[TEXT_MAX] = NAME_THE_ONE_ABOVE;
     struct fs *fs = NULL;
     bool ok = false;
-    int error;
 
     if (!is_a_subdirectory(named))
-        fs = fs_posix_open(path, FS_MUST_EXIST, &error, why, sizeof why);
+        fs = fs_posix_open(path, FS_MUST_EXIST, why, sizeof why);
     if (fs == NULL) {
         fprintf(out, "%s\n", why);
     } else {

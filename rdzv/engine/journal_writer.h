@@ -42,7 +42,7 @@ struct journal_writer_options {
     uint64_t sync_interval_ms; /* mode batch; 0: SYNC_INTERVAL_MS */
     size_t pending_max;        /* bytes; 0: 64 MiB */
     uint64_t retry_ms;         /* after a fault; 0: 1000 */
-    const struct clock *clock; /* monotonic_ns() is called in the thread, too */
+    const struct clock *clock; /* of the wait after a failed snapshot */
     const char *path; /* of the directory, for journal_writer_disk(); outlives the writer */
 };
 

@@ -296,10 +296,13 @@ struct operator_answer operator_order_node(struct engine_space *space,
     return (struct operator_answer){.status = 200};
 }
 
-/* An agent that leaves a round to join the next one is in no state meanwhile. */
-static bool has_agent_of(const struct rendezvous_space *home, const char *pattern)
+/* An agent that leaves a round to join the next one is in no state meanwhile. After a start, it may
+ * be back later, or be here without a known node. */
+static bool may_have_agent_of(const struct rendezvous_space *home, const char *pattern)
 {
-    return ANY(TAILQ_EACH(struct run_view, v, &home->runs.list, order)
+    return ANY(TAILQ_EACH(struct run_view, v, &home->runs.list, order),
+               live_run_of(v)->run.start != START_OVER) ||
+           ANY(TAILQ_EACH(struct run_view, v, &home->runs.list, order)
                    AGENTS_FOREACH(a, &live_run_of(v)->run.agents),
                agent_has_node(a) && a->link != LINK_GONE &&
                    topology_matches(pattern, a->node.addr));
@@ -323,7 +326,7 @@ void operator_tick(struct rendezvous_space *home)
     if (ends.len != 0 && record->port == OPERATOR_CORDON)
         end.reason = record->round > now_us ? NULL : "its time is over";
     else if (slice_starts_with(ends, slice_str("\"gone\"")) && record->port == OPERATOR_EVICT &&
-             operator_count_nodes(home->space, end.name).all == 0 && !has_agent_of(home, name))
+             operator_count_nodes(home->space, end.name).all == 0 && !may_have_agent_of(home, name))
         end.reason = "its nodes have gone";
     if (end.reason != NULL)
         operator_order_node(home->space, &end);

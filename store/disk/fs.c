@@ -265,18 +265,17 @@ static int check_owner(int dir, const char *path, char *why, size_t why_size)
     return 0;
 }
 
-static struct fs *fs_refuse(int dir, int error_number, int *error, const char *path, char *why,
-                            size_t why_size)
+static struct fs *fs_refuse(int dir, int error, const char *path, char *why, size_t why_size)
 {
     if (why[0] == '\0')
-        snprintf(why, why_size, "%s: %s", path, strerror(error_number));
+        snprintf(why, why_size, "%s: %s", path, strerror(error));
     if (dir >= 0)
         close(dir);
-    *error = error_number;
+    errno = error;
     return NULL;
 }
 
-struct fs *fs_posix_open(const char *path, enum fs_use use, int *error, char *why, size_t why_size)
+struct fs *fs_posix_open(const char *path, enum fs_use use, char *why, size_t why_size)
 {
     struct posix_fs *p;
     int dir = -1, failed;
@@ -287,10 +286,10 @@ struct fs *fs_posix_open(const char *path, enum fs_use use, int *error, char *wh
     if (failed == 0 && !made && use == FS_MAY_CREATE)
         failed = check_owner(dir, path, why, why_size);
     if (failed != 0)
-        return fs_refuse(dir, failed, error, path, why, why_size);
+        return fs_refuse(dir, failed, path, why, why_size);
     p = malloc(sizeof *p);
     if (p == NULL)
-        return fs_refuse(dir, ENOMEM, error, path, why, why_size);
+        return fs_refuse(dir, ENOMEM, path, why, why_size);
     *p = (struct posix_fs){.fs = posix_table, .dir = dir};
     return &p->fs;
 }

@@ -54,6 +54,6 @@ enum fs_use { FS_MUST_EXIST, FS_MAY_CREATE };
 
 /* The directory of that path. With FS_MAY_CREATE, as fs_posix_make_dir() makes it; files are made
  * with 0600. Refused is a directory of another user, and one in which
- * others may write, since who can replace the files decides what the store holds. NULL: `why` says
- * so in a sentence, and *error has the errno. */
-struct fs *fs_posix_open(const char *path, enum fs_use use, int *error, char *why, size_t why_size);
+ * others may write, since who can replace the files decides what the store holds. NULL, with errno:
+ * `why` says so in a sentence. */
+struct fs *fs_posix_open(const char *path, enum fs_use use, char *why, size_t why_size);

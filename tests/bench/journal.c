@@ -160,9 +160,7 @@ int main(int argc, char **argv)
 {
     struct journal_report report;
     char why[300] = "usage: bench_journal DIR";
-    int error;
-    struct fs *fs =
-        argc == 2 ? fs_posix_open(argv[1], FS_MAY_CREATE, &error, why, sizeof why) : NULL;
+    struct fs *fs = argc == 2 ? fs_posix_open(argv[1], FS_MAY_CREATE, why, sizeof why) : NULL;
     struct journal *j;
 
     if (fs == NULL)

@@ -16,8 +16,8 @@ from c10d import Peer
 from cases import case, check
 from disk import NEEDS_ROOT, fill_disk, put_ballast, small_disk
 from proxy import Proxy
-from relay_scene import MIB, Relay, Store, ask, in_thread, metric, same, until
-from servers import bench_binary, free_port
+from relay_scene import MIB, Relay, Store, ask, in_thread, metric, order, same, until
+from servers import bench_binary, free_port, token_flag
 
 
 def met(*ports):
@@ -102,6 +102,28 @@ def a_pod_that_ends_at_once_is_lost():
         store.daemon.wait_log("event=nodes_restarted .*nodes=1 ")
         participate(store, ["a"])
         until(lambda: a.read().wait_list, "it is not told to meet the others again")
+
+
+@case
+def an_order_until_gone_lasts_while_its_agent_may_be_back():
+    """Its node has left the round when the store ends, and after the start its relay comes late."""
+    with Store(token_flag()) as store, Relay(store) as late, Relay(store) as relay:
+        a, b = met(late.port, relay.port)
+        same(order(store, "nodes/a?order=evict&until=gone")[0], 200, "evict")
+        a.leave()
+        store.kill()
+        late.process.send_signal(signal.SIGSTOP)
+        store.start()
+        relay.linked(2)
+        for name in "cd":  # each second, the store looks at one order
+            same(order(store, "nodes/%s?order=cordon&for=1ms" % name)[0], 200, "cordon")
+            store.daemon.wait_log("event=operator_order .*order=uncordon about=%s .*by=rdzvd" % name)
+        late.process.send_signal(signal.SIGCONT)
+        late.linked(2)
+        check("about=a" not in store.daemon.log(), "its agent is back")
+        a.close()
+        b.close()  # the store does not know its node, unless it writes
+        store.daemon.wait_log("event=operator_order .*order=uncordon about=a .*by=rdzvd")
 
 
 @case

@@ -8,7 +8,6 @@ kubelet does with `restartPolicyRules` and a startup probe.
 """
 
 import argparse
-import http.client
 import os
 import random
 import re
@@ -24,8 +23,8 @@ import relay_scene  # noqa: F401  first, since it says where the modules of the 
 import relay_frames
 from agents import rejoin, Agent
 from cases import case, check
-from relay_scene import SEED, Relay, Store, ask, same, until
-from servers import OPERATOR, token_flag
+from relay_scene import SEED, Relay, Store, ask, order, same, until
+from servers import token_flag
 
 CODE = 85
 
@@ -213,25 +212,15 @@ def a_relay_that_is_frozen_when_the_last_one_comes_is_waited_for():
         check(min(p.started[0] for p in pods.pods) >= goes_on, "a training has started without a frozen relay")
 
 
-def restart(store, job):
-    """As `rdzvctl restart` does. The answer."""
-    c = http.client.HTTPConnection("127.0.0.1", store.port, timeout=20)
-    c.request("PUT", "/rdzv/v1/spaces/default/runs/%s?order=restart" % job, headers=OPERATOR)
-    answer = c.getresponse()
-    got = answer.status, answer.read().decode()
-    c.close()
-    return got
-
-
 @case
 def an_operator_restarts_a_run_with_agents_or_without():
     with Store(token_flag()) as store, Pods(store, 3) as pods:
         pods.wait_started(1)
-        status, body = restart(store, "another")
+        status, body = order(store, "runs/another?order=restart")
         check(status == 404 and "No such run: another" in body, body)
-        same([restart(store, "default")[0], generation_after(pods, 2)], [200, 2], "status, and the generation")
+        same([order(store, "runs/default?order=restart")[0], generation_after(pods, 2)], [200, 2], "status, and the generation")
         rejoin([Agent(pod.relay.port, "job", pod.name) for pod in pods.pods])
-        same([restart(store, "job")[0], generation_after(pods, 3)], [200, 3], "status, and the generation")
+        same([order(store, "runs/job?order=restart")[0], generation_after(pods, 3)], [200, 3], "status, and the generation")
         same([p.codes for p in pods.pods], [[CODE] * 2] * 3, "exit codes of the relays")
         store.daemon.wait_log("event=operator_order .*order=restart about=job")
 

@@ -16,7 +16,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "e
                 os.path.join(HERE, "..", "wire")]
 from c10d import Peer, modern  # noqa: E402
 from cases import check  # noqa: E402
-from servers import Rdzvd, free_port  # noqa: E402
+from servers import OPERATOR, Rdzvd, free_port  # noqa: E402
 
 SEED = int(os.environ.get("RDZV_SEED", "1"))
 
@@ -83,13 +83,18 @@ class Relay(Rdzvd):
             check(code == 0, "the relay ended with %d:\n%s" % (code, self.log()))
 
 
-def ask(port, path):
+def ask(port, path, method="GET"):
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    c.request("GET", path, headers={"Host": "localhost"})
+    c.request(method, path, headers=dict(OPERATOR if method == "PUT" else {}, Host="localhost"))
     answer = c.getresponse()
     got = answer.status, answer.read().decode()
     c.close()
     return got
+
+
+def order(store, path):
+    """Of an operator; `path` is that of the run or nodes and the query. The status and the answer."""
+    return ask(store.port, "/rdzv/v1/spaces/default/" + path, "PUT")
 
 
 def metric(port, name):

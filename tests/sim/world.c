@@ -377,14 +377,11 @@ int __wrap_fs_posix_make_dir(const char *path)
     return 0;
 }
 
-struct fs *__wrap_fs_posix_open(const char *path, enum fs_use use, int *error, char *why,
-                                size_t why_size);
-struct fs *__wrap_fs_posix_open(const char *path, enum fs_use use, int *error, char *why,
-                                size_t why_size)
+struct fs *__wrap_fs_posix_open(const char *path, enum fs_use use, char *why, size_t why_size);
+struct fs *__wrap_fs_posix_open(const char *path, enum fs_use use, char *why, size_t why_size)
 {
     (void)path;
     (void)use;
-    (void)error;
     (void)why;
     (void)why_size;
     return &disk;

@@ -22,12 +22,11 @@ static char why[300];
 
 static struct fs *open_fs(enum fs_use use, int expected)
 {
-    int error = 0;
-    struct fs *fs = fs_posix_open(path, use, &error, why, sizeof why);
+    struct fs *fs = fs_posix_open(path, use, why, sizeof why);
 
     if (expected != 0) {
         assert_null(fs);
-        assert_int_equal(error, expected);
+        assert_int_equal(errno, expected);
     } else if (fs == NULL) {
         fail_msg("%s", why);
     }
