@@ -105,6 +105,7 @@ struct client {
 };
 
 struct options {
+    const char *connect; /* as it was given */
     struct sockaddr_in to;
     unsigned clients, relays, agents, idle, processes, depth, keys, batch, burst, source;
     size_t key_len, value_len;

@@ -4,6 +4,7 @@
  * requests per second it does not depend on how fast this program is. */
 #include <arpa/inet.h>
 #include <err.h>
+#include <errno.h>
 #include <getopt.h>
 #include <malloc.h>
 #include <poll.h>
@@ -33,16 +34,19 @@ static const char usage[] =
     "       rdzv-bench --version\n"
     "       rdzv-bench --sizes WORK              the bytes of a request and of its answer\n"
     "       rdzv-bench bare REQUEST-BYTES ANSWER-BYTES       a server that only counts bytes\n"
+    "  --connect ADDRESS  of a server on this machine\n"
     "  --clients N        ranks, or busy connections (64)\n"
-    "  --relays N         simulated relays, each with the same part of the clients (0: none)\n"
-    "  --agents N         agents for join, steady and again; through relays, one in each (0)\n"
+    "  --relays N         simulated relays of rdzvd, each with the same part of the clients (0: "
+    "none)\n"
+    "  --agents N         agents for join, steady, again and rest; through relays, at most one in "
+    "each (0)\n"
     "  --processes N      processes that share the clients (1)\n"
     "  --burst N          connections of a process that are being opened at a time (500)\n"
     "  --classic          the dialect of torch 1.9 to 2.0\n"
     "  --depth N          exchanges under way on each connection (1: lock step)\n"
-    "  --rate N           open loop: so many exchanges per second of all together\n"
+    "  --rate N           open loop: so many single operations per second of all together\n"
     "  --scatter          at a rate, the clients of a relay act at different times\n"
-    "  --keys N           different keys (and at most: one per connection)\n"
+    "  --keys N           different keys (one for each client)\n"
     "  --key-len N        bytes of a key (32)\n"
     "  --value-len N      bytes of a value (64)\n"
     "  --batch N          keys of multi-get and multi-set (64)\n"
@@ -118,8 +122,10 @@ static struct sockaddr_in loopback(const char *text)
     if (colon == NULL || (size_t)(colon - text) >= sizeof host)
         errx(2, "--connect %s: give 127.0.0.1:PORT", text);
     memcpy(host, text, (size_t)(colon - text));
-    if (inet_pton(AF_INET, host, &to.sin_addr) != 1 ||
-        ntohl(to.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
+    if (strcmp(host, "localhost") == 0)
+        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else if (inet_pton(AF_INET, host, &to.sin_addr) != 1 ||
+             ntohl(to.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
         errx(2, "--connect %s: only an address in 127.0.0.0/8 is taken", text);
     to.sin_port = htons((uint16_t)number("connect", colon + 1, 1, 65535));
     return to;
@@ -173,12 +179,15 @@ static void take_option(int c, const char *name)
     switch (c) {
     case 'c':
         o->to = loopback(optarg);
+        o->connect = optarg;
         break;
     case 'e':
         o->exchanges = (uint64_t)number(name, optarg, 1, 1e12);
         break;
     case 'p':
         o->server = (pid_t)number(name, optarg, 1, 1 << 22);
+        if (kill(o->server, 0) < 0 && errno == ESRCH)
+            err(2, "--server-pid %s", optarg);
         break;
     case 'o':
         o->core = (int)number(name, optarg, 0, CPU_SETSIZE - 1);
@@ -194,9 +203,8 @@ static void take_option(int c, const char *name)
         work_list();
         exit(0);
     case '?':
-        fputs(usage, stderr);
-        exit(2);
-    default: /* a flag: getopt_long() has set it */
+        exit(2); /* getopt_long() has said why */
+    default:     /* a flag: getopt_long() has set it */
         break;
     }
 }
@@ -224,11 +232,13 @@ static void parse_options(int argc, char **argv)
     bench.options.scatter = scatter;
     bench.options.prepare = !no_prepare;
     bench.options.sizes = sizes;
-    if (optind == argc || (bench.options.to.sin_port == 0 && !sizes)) {
-        fputs(usage, stderr);
-        work_list();
-        exit(2);
-    }
+    if (optind == argc || (bench.options.connect == NULL && !sizes))
+        errx(2, "give --connect 127.0.0.1:PORT and a work; --help lists them");
+    if (bench.options.clients == 0 && bench.options.agents == 0)
+        errx(2, "--clients 0: give clients or agents");
+    if (bench.options.relays > 0 && bench.options.agents > bench.options.relays)
+        errx(2, "--agents %u: a relay has at most one agent, and there are %u relays",
+             bench.options.agents, bench.options.relays);
     if (bench.options.keys == 0)
         bench.options.keys = bench.options.clients + (bench.options.clients == 0);
     bench.options.source = (unsigned)getpid();
@@ -244,6 +254,8 @@ static const struct work *work_named(const char *name)
         errx(2, "%s: the classic dialect has no such requests", name);
     if (w->flags & WORK_AGENTS && bench.options.agents == 0)
         errx(2, "%s: needs --agents", name);
+    if (w->flags & WORK_IDLES && bench.options.server == 0)
+        errx(2, "%s: needs --server-pid", name);
     return w;
 }
 
@@ -420,8 +432,13 @@ static void await_processes(void)
     char byte;
 
     for (unsigned i = 0; i < bench.options.processes; i++) {
-        if (read(parent.answers[i], &byte, 1) != 1)
-            errx(1, "a process has failed");
+        int status;
+
+        if (read(parent.answers[i], &byte, 1) == 1)
+            continue;
+        if (wait(&status) > 0 && WIFEXITED(status))
+            exit(WEXITSTATUS(status)); /* it has said why */
+        errx(1, "a process was ended");
     }
 }
 
@@ -429,7 +446,7 @@ static void give_order(const struct order *order)
 {
     for (unsigned i = 0; i < bench.options.processes; i++) {
         if (write(parent.orders[i], order, sizeof *order) != sizeof *order)
-            err(1, "an order");
+            break; /* it has ended, and await_processes() finds it */
     }
 }
 
@@ -576,8 +593,6 @@ static void measure_idle(const struct work *w, struct figures *f)
     const struct timespec pause = {.tv_nsec = 10000000};
     long memory;
 
-    if (pid == 0)
-        errx(2, "%s: needs --server-pid", w->name);
     files = opens ? proc_files(pid) : files;
     memory = opens ? proc_settled_memory(pid) : 0;
     run_phase(&(struct order){.kind = ORDER_RUN, .work = w}, f);
@@ -642,7 +657,7 @@ static void run_on(int core)
     CPU_ZERO(&set);
     CPU_SET((size_t)core, &set);
     if (sched_setaffinity(0, sizeof set, &set) < 0)
-        err(1, "--core %d", core);
+        err(2, "--core %d", core);
 }
 
 int main(int argc, char **argv)
@@ -672,6 +687,9 @@ int main(int argc, char **argv)
     }
     if (bench.options.core >= 0)
         run_on(bench.options.core);
+    for (int i = optind; i < argc; i++)
+        work_named(argv[i]);
+    signal(SIGPIPE, SIG_IGN);
     start_processes();
     run_phase(&(struct order){.kind = ORDER_OPEN, .work = work_named(argv[optind])}, f);
     print_figures("connect", f, (double)f->sum.exchanges);
@@ -680,7 +698,8 @@ int main(int argc, char **argv)
     for (int i = optind; i < argc; i++) {
         measure(work_named(argv[i]), f);
         printf("\n");
-        fflush(stdout);
+        if (fflush(stdout) != 0)
+            err(1, "writing the figures");
     }
     return 0;
 }

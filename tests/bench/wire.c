@@ -399,7 +399,8 @@ static void wire_receive(struct wire *w)
     if (n < 0)
         err(1, "recv");
     if (n == 0)
-        errx(1, "the server has closed a connection");
+        errx(1, "%s has closed a connection; the log of the server may say why",
+             bench.options.connect);
     if (w->in_len > 0)
         memcpy(in, w->in, w->in_len);
     bench.result->down += (uint64_t)n;
@@ -486,14 +487,14 @@ static void wire_connect(struct wire *w, unsigned i)
     w->out.grow = wire_grow;
     connected = connect_now(w->fd);
     if (!connected && errno != EINPROGRESS)
-        err(1, "connect to port %d", ntohs(bench.options.to.sin_port));
+        err(1, "%s", bench.options.connect);
     wire_watch(w, EPOLL_CTL_ADD, connected ? EPOLLIN : EPOLLIN | EPOLLOUT);
     w->blocked = !connected;
     if (connected)
         wire_connected(w);
     if (bench.options.classic && !connect_now(new_socket(&bench.options, i, SOCK_NONBLOCK)) &&
         errno != EINPROGRESS)
-        err(1, "connect"); /* the second connection, which stays silent */
+        err(1, "%s", bench.options.connect); /* the second connection, which stays silent */
 }
 
 void wires_open(void)
@@ -524,7 +525,7 @@ static void wire_event(struct wire *w, uint32_t events)
     if (w->state == WIRE_CONNECTS) {
         getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &len);
         if (error != 0)
-            errx(1, "connect: %s", strerror(error));
+            errx(1, "%s: %s", bench.options.connect, strerror(error));
         wire_connected(w);
         if (w->blocked && wire_is_empty(w))
             wire_emptied(w);
@@ -604,7 +605,7 @@ int connect_blocking(const struct options *o, unsigned i)
 
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     if (connect(fd, (const struct sockaddr *)&o->to, sizeof o->to) < 0)
-        err(1, "connect to port %d", ntohs(o->to.sin_port));
+        err(1, "%s", o->connect);
     return fd;
 }
 

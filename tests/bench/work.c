@@ -26,13 +26,18 @@ static struct slice value(void)
 
 /* "/bench/000042" and as many letters as make the length: all keys have the same length, so all
  * requests have, too. */
-static struct slice own_key(const struct client *c)
+static struct slice key_below(const char *folder, const struct client *c)
 {
     static char key[KEY_MAX];
-    int n = snprintf(key, sizeof key, "/bench/%06u", c->index % bench.options.keys);
+    int n = snprintf(key, sizeof key, "%s%06u", folder, c->index % bench.options.keys);
 
     memset(key + n, 'k', bench.options.key_len - (size_t)n);
     return (struct slice){(const uint8_t *)key, bench.options.key_len};
+}
+
+static struct slice own_key(const struct client *c)
+{
+    return key_below("/bench/", c);
 }
 
 /* A key of this phase. */
@@ -100,7 +105,7 @@ static void ask_list(struct client *c, enum c10d_op op, const char *name, unsign
 
 static bool add_next(struct client *c, struct slice)
 {
-    ask_key(c, C10D_ADD, own_key(c));
+    ask_key(c, C10D_ADD, key_below("/count/", c)); /* other works write texts */
     return true;
 }
 

@@ -155,6 +155,27 @@ def the_page_of_the_benchmark_has_each_option_and_work():
     check(words <= shown, "the page lacks %s" % sorted(words - shown))
 
 
+@case
+def the_benchmark_takes_works_in_any_order_and_refuses_wrong_words():
+    program = at("bin", "rdzv-bench")
+    with Rdzvd() as server:
+        to = "--connect=localhost:%d" % server.port
+        done = run(program, to, "--seconds=0.05", "--warmup=0", "--clients=8", "set", "add", "get", "wake", "add")
+        check(done.returncode == 0 and done.stdout.count("work=") == 6, done.stdout + done.stderr)
+        done = run(program, to, "--clients=64", "--relays=8", "--agents=8", "--seconds=0.05", "join", "init", "barrier")
+        check(done.returncode == 0, done.stdout + done.stderr)
+        for words, sentence in [(["add", "bogus"], "bogus: no work"), (["idle"], "needs --server-pid"),
+                                (["--clients=0", "add"], "give clients or agents"),
+                                (["--relays=3", "--agents=4", "join"], "a relay has at most one agent"),
+                                (["--server-pid=4194304", "add"], "No such process")]:
+            done = run(program, to, *words)
+            check(done.returncode == 2 and done.stdout == "" and sentence in done.stderr, done.stdout + done.stderr)
+        done = run(program, to, "--clients=4000000000", "add")
+        check(done.returncode == 2, done.stderr)
+    done = run(program, "--connect=127.0.0.1:%d" % free_port(), "add")
+    check(done.returncode == 1 and "Connection refused" in done.stderr, done.stderr)
+
+
 def help_settings():
     """What --help has, as {name: the rest of its line}."""
     lines = run(at("bin", "rdzvd"), "--help").stdout
