@@ -25,7 +25,7 @@
 
 #define FILES_BESIDE  100u /* descriptors besides those of connections */
 #define PROCESSES_MAX 64u
-#define WORKS_MAX     32u
+#define SLOW_MS       2000
 
 struct bench bench;
 
@@ -67,7 +67,7 @@ struct shared {
 
 /* What a process has to do; it answers with a byte when it is done, or all its clients wait. */
 struct order {
-    enum { ORDER_OPEN, ORDER_RUN, ORDER_FINISH } kind;
+    enum order_kind { ORDER_OPEN, ORDER_RUN, ORDER_FINISH } kind;
     const struct work *work;
     unsigned phase;
     uint64_t ns, exchanges;
@@ -427,13 +427,20 @@ static void start_processes(void)
     }
 }
 
-static void await_processes(void)
+static void await_processes(enum order_kind kind)
 {
+    bool waits = kind == ORDER_OPEN;
     char byte;
 
     for (unsigned i = 0; i < bench.options.processes; i++) {
+        struct pollfd answer = {.fd = parent.answers[i], .events = POLLIN};
         int status;
 
+        if (waits && poll(&answer, 1, SLOW_MS) == 0) {
+            warnx("%s has not accepted all clients after %d s; waiting", bench.options.connect,
+                  SLOW_MS / 1000);
+            waits = false;
+        }
         if (read(parent.answers[i], &byte, 1) == 1)
             continue;
         if (wait(&status) > 0 && WIFEXITED(status))
@@ -534,7 +541,7 @@ static void run_phase(const struct order *given, struct figures *f)
     before = server_time();
     began = clock_ns();
     give_order(&order);
-    await_processes();
+    await_processes(order.kind);
     if (order.work->flags & WORK_PARKS && order.kind == ORDER_RUN) {
         await_parked();
         before = server_time();
@@ -542,7 +549,7 @@ static void run_phase(const struct order *given, struct figures *f)
         wake(order.work);
         began = clock_ns();
         give_order(&order);
-        await_processes();
+        await_processes(order.kind);
     }
     f->seconds = (double)(clock_ns() - began) / 1e9;
     after = server_time();
