@@ -488,11 +488,11 @@ ANY_ANSWER = ("http_metrics", "http_stats", "http_vars") + STREAMS
 
 
 def same_answer(kind, answer, right):
-    """Indexes, times and dates differ; and so does what counts requests."""
+    """Indexes, times and dates differ, the length with them; and so does what counts requests. 59 s are followed by 1m0s."""
     def shape(got):
         if kind.startswith("link"):
             return link_shape(got)
-        got = timeless(re.sub(rb"Date: [^\r]*", b"", without_chunks(got)))
+        got = timeless(re.sub(rb"Date: [^\r]*|(?<=\"uptime\":\")[^\"]*", b"", without_chunks(got)))
         return re.sub(rb"\d+", b"N", got) if kind.startswith("http") else got
     return shape(answer) == shape(right) or kind in ANY_ANSWER
 
