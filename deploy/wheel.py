@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the wheel `rdzvd`, which brings the programs to every Python environment:
 
-    wheel.py FOLDER VERSION LICENSE PROGRAMS SBOM     PROGRAMS: a folder with those of the list below
+    wheel.py FOLDER VERSION LICENSE PROGRAMS SBOM     PROGRAMS: a folder with the programs that are listed below
 
 The wheel has the programs as scripts, which installers put on PATH, and the Python files of client/python/rdzvd. Its
 name says where it runs: programs without shared libraries run with each libc (manylinux and musllinux); other programs

@@ -83,9 +83,9 @@ class Relay(Rdzvd):
             check(code == 0, "the relay ended with %d:\n%s" % (code, self.log()))
 
 
-def ask(port, path, method="GET"):
+def ask(port, path, method="GET", headers=None):
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    c.request(method, path, headers=dict(OPERATOR if method == "PUT" else {}, Host="localhost"))
+    c.request(method, path, headers=dict(headers or {}, Host="localhost"))
     answer = c.getresponse()
     got = answer.status, answer.read().decode()
     c.close()
@@ -94,7 +94,7 @@ def ask(port, path, method="GET"):
 
 def order(store, path):
     """Of an operator; `path` is that of the run or nodes and the query. The status and the answer."""
-    return ask(store.port, "/rdzv/v1/spaces/default/" + path, "PUT")
+    return ask(store.port, "/rdzv/v1/spaces/default/" + path, "PUT", OPERATOR)
 
 
 def metric(port, name):
