@@ -340,10 +340,11 @@ void conn_begin_probation(struct conn *c, enum refusal_reason why)
     n->probation[n->probation_count++] = c;
 }
 
-/* The end of the iteration sends the rest, or closes at once. */
-static void flush_later(struct conn *c)
+/* A connection whose answer did not fit ends with the iteration, and not within the request that
+ * makes the answer. */
+void conn_flush_later(struct conn *c)
 {
-    if (c->output == OUTPUT_IDLE)
+    if (c->output == OUTPUT_IDLE || c->out.broken)
         conn_set_output(c, OUTPUT_QUEUED);
 }
 
@@ -352,7 +353,7 @@ void conn_finish(struct conn *c)
     if (!conn_is_open(c))
         return;
     conn_set_end(c, CONN_FINISHING);
-    flush_later(c);
+    conn_flush_later(c); /* the end of the iteration sends the rest, or closes at once */
     conn_update_events(c);
 }
 
@@ -360,7 +361,7 @@ void conn_finish_draining(struct conn *c)
 {
     if (c->end == CONN_OPEN && c->probation == PROBATION_NONE) {
         conn_set_end(c, CONN_DRAINING);
-        flush_later(c);
+        conn_flush_later(c);
     } else {
         conn_finish(c);
     }
@@ -390,22 +391,8 @@ void conn_free(struct conn *c)
 
 inline void conn_note_output(struct conn *c)
 {
-    flush_later(c);
+    conn_flush_later(c);
     c->watermark = engine_watermark(conn_net(c)->engine);
-}
-
-/* A connection whose answer did not fit ends with the iteration, and not within the request that
- * makes the answer. */
-static void check_output(struct conn *c)
-{
-    if (c->out.broken)
-        conn_set_output(c, OUTPUT_QUEUED);
-}
-
-void conn_flush_later(struct conn *c)
-{
-    flush_later(c);
-    check_output(c);
 }
 
 void conn_forget_bytes(struct conn *c)
@@ -420,40 +407,34 @@ void conn_forget_bytes(struct conn *c)
 
 void conn_put(struct conn *c, const void *bytes, size_t len)
 {
-    conn_note_output(c);
     outq_put(&c->out, &conn_net(c)->pool, bytes, len);
-    check_output(c);
+    conn_note_output(c);
 }
 
 uint8_t *conn_reserve(struct conn *c, size_t len)
 {
-    uint8_t *at;
+    uint8_t *at = outq_reserve(&c->out, &conn_net(c)->pool, len);
 
     conn_note_output(c);
-    at = outq_reserve(&c->out, &conn_net(c)->pool, len);
-    check_output(c);
     return at;
 }
 
 void conn_put_part(struct conn *c, struct blob *b, struct slice bytes)
 {
-    conn_note_output(c);
     outq_put_part(&c->out, &conn_net(c)->pool, b, bytes);
-    check_output(c);
+    conn_note_output(c);
 }
 
 void conn_share(struct conn *c, struct blob *b)
 {
-    conn_note_output(c);
     outq_share(&c->out, &conn_net(c)->pool, b);
-    check_output(c);
+    conn_note_output(c);
 }
 
 void conn_share_counted(struct conn *c, struct blob *b)
 {
-    conn_note_output(c);
     outq_share_counted(&c->out, &conn_net(c)->pool, b);
-    check_output(c);
+    conn_note_output(c);
 }
 
 bool conn_can_reply_more(const struct conn *c)
