@@ -30,9 +30,7 @@
 /* So many things are freed before the next look at the time. */
 #define FREED_AT_A_TIME 64
 
-/* The limits of freed bytes per iteration and per nanosecond: returning their pages to the kernel
- * takes time, too. */
-#define FREED_BYTES_MOST LAZY_FREE_BYTES_MOST
+/* Returning the pages of freed bytes to the kernel takes time, too. */
 #define FREED_BYTES_A_NS 8u
 
 /* Notices are sent after this many clients have been woken. */
@@ -151,26 +149,17 @@ static bool set_aside(struct conn *c)
     return true;
 }
 
-/* Room in its queue may let a connection resume a waiting request, and so enter the list again; the
- * changes of that request are not committed yet. */
-static void flush_queued(struct net *n)
+/* Sends the short queues of a list; each costs `cost` beside the sending. Room in its queue may let
+ * a connection resume a waiting request, and so enter the list again; the changes of that request
+ * are not committed yet. */
+static void flush_list(struct net *n, struct conn_list *list, uint64_t cost)
 {
     struct conn *c;
 
-    while (!n->budget.over && (c = TAILQ_FIRST(&n->queued)) != NULL) {
-        if (!set_aside(c))
-            conn_flush(c, BULK_FROM);
-    }
-}
-
-static void flush_notified(struct net *n)
-{
-    struct conn *c;
-
-    while (!n->budget.over && (c = TAILQ_FIRST(&n->notified)) != NULL) {
+    while (!n->budget.over && (c = TAILQ_FIRST(list)) != NULL) {
         if (set_aside(c))
             continue;
-        budget_spend(&n->budget, TELL_COST);
+        budget_spend(&n->budget, cost);
         conn_flush(c, BULK_FROM);
     }
 }
@@ -362,12 +351,12 @@ static void read_and_answer(struct net *n)
             wake_some(n);
         engine_commit(e);
         queue_committed(n);
-        flush_queued(n);
-        flush_notified(n);
+        flush_list(n, &n->queued, 0);
+        flush_list(n, &n->notified, TELL_COST);
     } while (!n->budget.over && transport_has_answers(n));
     if (!TAILQ_EMPTY(&n->notified)) { /* the time is over */
         budget_begin_part(&n->budget, BUDGET_LATE_NS);
-        flush_notified(n);
+        flush_list(n, &n->notified, TELL_COST);
     }
     if (TAILQ_EMPTY(&n->bulk))
         return;
@@ -376,15 +365,10 @@ static void read_and_answer(struct net *n)
     flush_bulk(n);
 }
 
+/* `total` is an earlier total of the account: at the start of the iteration's freeing, or later. */
 static size_t freed_since(size_t total)
 {
     return account.total < total ? total - account.total : 0;
-}
-
-/* `total` is the account's total at the start of the iteration's freeing. */
-static bool has_freed_enough(size_t total)
-{
-    return freed_since(total) >= FREED_BYTES_MOST;
 }
 
 /* While memory is short, requests are refused although freed memory only waits for this loop; so
@@ -399,7 +383,8 @@ static void free_closed(struct net *n, size_t total)
     struct conn *c;
 
     budget_begin_part(&n->budget, freeing_ns());
-    while (!n->budget.over && !has_freed_enough(total) && (c = TAILQ_FIRST(&n->closed)) != NULL) {
+    while (!n->budget.over && freed_since(total) < LAZY_FREE_BYTES_MOST &&
+           (c = TAILQ_FIRST(&n->closed)) != NULL) {
         size_t before = account.total;
 
         if (outq_drop(&c->out, &n->pool, DROPPED_AT_A_TIME))
@@ -413,7 +398,7 @@ static void free_forgotten(struct net *n, size_t total)
     struct lazy_free *g = &n->engine->store.lazy_free;
 
     budget_begin_part(&n->budget, freeing_ns());
-    while (!n->budget.over && !has_freed_enough(total) && !lazy_free_is_empty(g)) {
+    while (!n->budget.over && freed_since(total) < LAZY_FREE_BYTES_MOST && !lazy_free_is_empty(g)) {
         lazy_free_run(g, FREED_AT_A_TIME);
         budget_spend(&n->budget, FREED_AT_A_TIME * FREE_COST);
     }
@@ -484,7 +469,7 @@ void transport_run_deferred(struct net *n)
     budget_begin_part(&n->budget, BUDGET_END_NS);
     engine_commit(n->engine);
     queue_committed(n);
-    flush_queued(n);
+    flush_list(n, &n->queued, 0);
     run_fast(n, BUDGET_DEFERRED_NS / part);
     if (n->cut_off % part == 0) /* one slice may take as long as all reading */
         run_slow(n, BUDGET_SLOW_NS);
