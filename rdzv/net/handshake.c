@@ -101,8 +101,8 @@ static void handshake_fail(struct conn *c, const char *why)
     conn_close(c, why);
 }
 
-/* If TLS has sent an alert, the client must be able to read it: see end_softly(). */
-static void fail_softly(struct conn *c, const char *why)
+/* If TLS has sent an alert, the client must be able to read it: see end_softly(). Always false. */
+static bool fail_softly(struct conn *c, const char *why)
 {
     conn_net(c)->handshakes.failed++;
     refuse_client(c, REFUSAL_TLS, why);
@@ -111,6 +111,7 @@ static void fail_softly(struct conn *c, const char *why)
     tls_free(c->tls);
     c->tls = NULL;
     end_softly(c);
+    return false;
 }
 
 /* OpenSSL reports a lack of memory by many codes. */
@@ -131,14 +132,10 @@ static bool handshake_settle(struct conn *c)
 
     /* With --client-cert=optional a client may have none, and --client-names does not bind it. */
     if (names->count > 0 && SSL_get0_peer_certificate(c->tls) != NULL &&
-        !tls_peer_is_one_of(c->tls, names)) {
-        fail_softly(c, "its certificate has no name of --client-names");
-        return false;
-    }
-    if (SSL_session_reused(c->tls) == 1 && !tls_peer_is_in_time(c->tls)) {
-        fail_softly(c, "it resumes a session whose certificate has expired");
-        return false;
-    }
+        !tls_peer_is_one_of(c->tls, names))
+        return fail_softly(c, "its certificate has no name of --client-names");
+    if (SSL_session_reused(c->tls) == 1 && !tls_peer_is_in_time(c->tls))
+        return fail_softly(c, "it resumes a session whose certificate has expired");
     handshake_end(c);
     c->protocol = NULL;
     c->wire = WIRE_KNOWN;

@@ -261,16 +261,15 @@ static inline ssize_t receive_bytes(struct conn *c, int fd, void *bytes, size_t 
 
 void input_on_eof(struct conn *c)
 {
+    bool stays;
+
     c->peer_left = true;
     if (c->end == CONN_OPEN)
         conn_set_end(c, CONN_PEER_ENDED);
-    if (c->protocol != NULL && c->protocol->eof != NULL && c->protocol->eof(c)) {
-        conn_update_events(c);
-        return;
-    }
-    if (c->out.bytes > 0)
+    stays = c->protocol != NULL && c->protocol->eof != NULL && c->protocol->eof(c);
+    if (!stays && c->out.bytes > 0)
         conn_finish(c); /* it may have shut down only its sending side, and still read */
-    else
+    else if (!stays)
         conn_close(c, "peer left");
     conn_update_events(c);
 }
@@ -289,8 +288,7 @@ static void input_drain(struct conn *c, int fd)
 {
     ssize_t n = receive_bytes(c, fd, conn_net(c)->recv_buf, NET_RECV_SIZE);
 
-    if (n == 0 && c->out.bytes > 0) { /* it may have shut down only its sending side, and still
-                                         read */
+    if (n == 0 && c->out.bytes > 0) { /* it may still read, as in input_on_eof() */
         conn_set_end(c, CONN_FINISHING);
         conn_update_events(c);
     } else if (n == 0) {
