@@ -41,11 +41,6 @@ const uint64_t latency_bounds_ns[ITERATION_BOUNDS] = {
     LATENCY_SHORT_NS, 2000000, 5000000, 10000000, 20000000, 50000000, 200000000, 1000000000,
 };
 
-void latency_begin(struct latency *l)
-{
-    l->began_ns = clock_monotonic_ns(l->clock);
-}
-
 #define LATENCY_SAMPLES 8
 
 /* While samples are wanted, every iteration is measured. Otherwise only iterations longer than

@@ -91,14 +91,11 @@ struct latency {
     uint64_t c10d_requests, http_requests; /* that there had been before; while there are samples */
 };
 
-/* For latency_note(). */
-void latency_begin(struct latency *l);
-
 /* Something is called by libevent. */
 static inline void latency_note(struct latency *l)
 {
     if (l->began_ns == 0)
-        latency_begin(l);
+        l->began_ns = clock_monotonic_ns(l->clock);
 }
 
 /* The upper bounds of stats.iterations, in nanoseconds; longer ones are counted in the last. Nearly
