@@ -11,7 +11,7 @@
 struct resolve {
     struct lookup *lookup; /* not in the account of memory, which only the loop may use */
     struct event *event;
-    void (*tell)(void *arg, const union resolve_address *addresses, size_t count, const char *why);
+    resolve_tell_fn *tell;
     void *arg;
 };
 
@@ -64,9 +64,7 @@ static void resolve_on_found(evutil_socket_t, short, void *arg)
 }
 
 struct resolve *resolve_start(struct event_base *base, const char *host, uint16_t port,
-                              void (*tell)(void *arg, const union resolve_address *addresses,
-                                           size_t count, const char *why),
-                              void *arg)
+                              resolve_tell_fn *tell, void *arg)
 {
     struct resolve *r = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *r);
     struct address address;

@@ -19,13 +19,15 @@ union resolve_address {
 
 struct resolve;
 
-/* Looks a name up, and calls `tell` once from the loop, after this has returned. Each address has
- * the given port. Without addresses, `why` is the reason, a static text. NULL with errno if a
- * thread or its resources are missing. */
+/* Each address has the port that was asked for. Without addresses, `why` is the reason, a static
+ * text. */
+typedef void resolve_tell_fn(void *arg, const union resolve_address *addresses, size_t count,
+                             const char *why);
+
+/* Looks a name up, and calls `tell` once from the loop, after this has returned. NULL with errno if
+ * a thread or its resources are missing. */
 struct resolve *resolve_start(struct event_base *base, const char *host, uint16_t port,
-                              void (*tell)(void *arg, const union resolve_address *addresses,
-                                           size_t count, const char *why),
-                              void *arg);
+                              resolve_tell_fn *tell, void *arg);
 
 /* Cancels a lookup before its `tell`. After `tell`, the lookup has ended by itself. Takes NULL. Its
  * thread ends with the system's answer. */
