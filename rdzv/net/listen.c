@@ -275,10 +275,9 @@ static bool is_left_over(const struct sockaddr_un *at)
 static int bind_private(int fd, const struct sockaddr_un *at)
 {
     mode_t before = umask(0177);
-    int result = bind(fd, (const struct sockaddr *)at, sizeof *at), error = errno;
+    int result = bind(fd, (const struct sockaddr *)at, sizeof *at);
 
-    umask(before);
-    errno = error;
+    umask(before); /* which leaves errno as it is */
     return result;
 }
 
@@ -309,9 +308,7 @@ static int unix_socket_listen(const char *path, struct unix_socket_file *file)
     struct stat made;
     int fd, error;
 
-    if (strlen(path) >= sizeof at.sun_path)
-        return net_fail(-1, ENAMETOOLONG);
-    strcpy(at.sun_path, path);
+    strcpy(at.sun_path, path); /* it fits: --listen takes no longer one */
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
