@@ -31,9 +31,7 @@ void file_watch_begin(struct file_watch *w, const char *const paths[FILE_WATCH_M
  * several files, written one after the other, are one change. */
 bool file_watch_poll(struct file_watch *w);
 
-/* --- Certificates. The caller fills in what is above the line, and certificate_start() the rest.
- * ---
- */
+/* --- Certificates. The caller sets what is above the line, certificate_start() the rest. --- */
 
 struct certificate {
     struct tls_files files;

@@ -30,6 +30,5 @@ const char *peer_text(const struct peer *p, char text[PEER_TEXT_MAX]);
 #define PEER_TEXT(p) peer_text((p), (char[PEER_TEXT_MAX]){0}) /* until the block ends */
 
 /* The part of an address that a peer cannot choose: all of an IPv4 address, and the network's half
- * of an IPv6 address, because one host may use all addresses of its network. The rest becomes zero.
- */
+ * of an IPv6 address, because one host may use all addresses of its network. The rest is zero. */
 void peer_network(const struct peer *p, uint8_t network[16]);

@@ -66,8 +66,7 @@ struct protocol {
      * protocol waits for this. */
     void (*drained)(struct conn *c);
 
-    /* Unregisters everything that the session waits for, and frees it. NULL: there is no session.
-     */
+    /* Unregisters everything that the session waits for, and frees it. NULL: it has no session. */
     void (*end)(struct conn *c);
 
     /* What is spoken, for logs: "c10d-modern". NULL: `name` says it. */

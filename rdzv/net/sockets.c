@@ -44,8 +44,7 @@ void sockets_go_on(struct sockets *s)
 }
 
 /* Gives a turn, or the rest of one, to the set that has waited longest, which may be another one. A
- * set comes here in each pass in which it is ready, so a pass has time for as many turns as sets.
- */
+ * set comes here in each pass in which it is ready: a pass has time for as many turns as sets. */
 static void set_on_ready(evutil_socket_t, short, void *arg)
 {
     struct socket_set *set = arg;

@@ -2,10 +2,8 @@
  * An event of libevent would take 170 bytes for each socket, of the 450 of an idle connection.
  *
  * The listeners take turns: a turn serves at most SOCKETS_AT_A_TIME ready sockets of one listener.
- * So the 8,000 workers of a job do not delay the clients of another listener, such as another job
- * or Prometheus, for 50 ms, which they would if all requests were served in the order of their
- * coming.
- */
+ * If all requests were served in their order, the 8,000 workers of a job would delay the clients of
+ * another listener, such as another job or Prometheus, for 50 ms. */
 #pragma once
 
 #include <event2/event.h>

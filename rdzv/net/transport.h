@@ -23,8 +23,7 @@ void transport_end_reading(struct net *n);
 void transport_run_deferred(struct net *n);
 
 /* Serves woken clients, commits, and sends committed answers, until no work is left or the budget
- * is used up; frees closed connections, and memory that the store has put aside for lazy freeing.
- */
+ * is used up; frees closed connections, and memory that the store has put aside for that. */
 void transport_end_iteration(struct net *n);
 
 /* True if a client must be woken, a change must be committed, or an answer must be sent. */
