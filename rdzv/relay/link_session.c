@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
-#include <netinet/in.h>
 #include <string.h>
 
 #include "rdzv/engine/log.h"
@@ -740,15 +739,11 @@ struct relay_session *relay_session_of_id(const struct relay_links *all,
 /* From a text; zero, as for a Unix socket, if the text is no address. */
 static struct peer peer_from(const char *host, uint32_t port)
 {
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-    struct sockaddr_in in = {.sin_family = AF_INET};
-    struct peer p = {0};
+    struct peer p = {.address = {[10] = 0xff, [11] = 0xff},
+                     .port = port <= UINT16_MAX ? (uint16_t)port : 0};
 
-    if (inet_pton(AF_INET, host, &in.sin_addr) == 1)
-        p = peer_of((const struct sockaddr *)(const void *)&in);
-    else if (inet_pton(AF_INET6, host, &in6.sin6_addr) == 1)
-        p = peer_of((const struct sockaddr *)(const void *)&in6);
-    p.port = port <= UINT16_MAX ? (uint16_t)port : 0;
+    if (inet_pton(AF_INET, host, p.address + 12) != 1 && inet_pton(AF_INET6, host, p.address) != 1)
+        memset(p.address, 0, sizeof p.address);
     return p;
 }
 
@@ -884,13 +879,10 @@ void relay_session_close(struct relay_session *s)
     }
     if (s->state != RELAYED_CLOSING)
         session_enter(s, RELAYED_CLOSING);
-    if (c->end == CONN_PEER_ENDED)
-        return; /* it has said so before */
-    if (c->end == CONN_OPEN && (c->input == INPUT_DEFERRED || c->input == INPUT_PAUSED)) {
-        conn_set_end(c, CONN_PEER_ENDED); /* and ends when all is carried out */
-        return;
-    }
-    conn_close(c, "its client has left");
+    if (c->end == CONN_OPEN && (c->input == INPUT_DEFERRED || c->input == INPUT_PAUSED))
+        conn_set_end(c, CONN_PEER_ENDED); /* it ends when all is carried out */
+    else if (c->end != CONN_PEER_ENDED)
+        conn_close(c, "its client has left");
 }
 
 void relay_session_time_out(struct relay_session *s)
