@@ -174,8 +174,7 @@ static void say_failed(struct upstream *u, enum log_level level, const char *why
 /* All have been tried: the next round begins later. */
 static void wait_for_next_round(struct upstream *u)
 {
-    if (u->failures < FAILURES_MOST)
-        u->failures++;
+    u->failures += u->failures < FAILURES_MOST;
     u->jitter = u->jitter * 1664525u + 1013904223u;
     upstream_enter(u, UPSTREAM_WAITS);
     upstream_arm(u, upstream_retry_ms(u->refused ? FAILURES_MOST : u->failures, u->jitter >> 8));
@@ -236,16 +235,14 @@ static void upstream_on_resolved(void *arg, const union resolve_address *address
     struct upstream *u = arg;
 
     u->resolve = NULL;
-    if (count > 0) {
-        memcpy(u->addresses, addresses, count * sizeof *addresses);
-        u->count = count;
-        u->at = 0;
-        upstream_enter(u, UPSTREAM_CONNECTS);
-        upstream_connect(u);
+    if (count == 0) {
+        upstream_fail(u, why);
         return;
     }
-    u->count = u->at = 0;
-    upstream_fail(u, why);
+    memcpy(u->addresses, addresses, count * sizeof *addresses);
+    u->count = count;
+    upstream_enter(u, UPSTREAM_CONNECTS);
+    upstream_connect(u);
 }
 
 /* The next target of this round. */
@@ -256,11 +253,10 @@ static void upstream_look_up(struct upstream *u)
     name_target(u);
     upstream_enter(u, UPSTREAM_LOOKS_UP);
     u->tried++;
+    u->count = u->at = 0;
     u->resolve = resolve_start(u->net->base, spec->host, spec->port, upstream_on_resolved, u);
-    if (u->resolve == NULL) {
-        u->count = u->at = 0;
+    if (u->resolve == NULL)
         upstream_fail(u, strerror(errno));
-    }
 }
 
 /* What was tried has failed: the next address of the name, the next name, or later. */
@@ -294,10 +290,7 @@ static void upstream_lose(struct upstream *u, const char *why)
     u->tried = 0;
     u->refused = u->waits = false;
     u->target = (u->target + 1) % u->config->upstream_count; /* this one comes last */
-    if (lived)
-        u->failures = 0;
-    else
-        u->failures = u->failures < FAILURES_MOST ? u->failures + 1 : FAILURES_MOST;
+    u->failures = lived ? 0 : u->failures + (u->failures < FAILURES_MOST);
     upstream_enter(u, UPSTREAM_WAITS);
     upstream_arm(u, upstream_retry_ms(u->failures, u->jitter >> 8));
 }
@@ -465,7 +458,7 @@ static void on_refused(struct upstream *u, const struct relay_frame *frame)
 
 static void upstream_on_frame(struct upstream *u, const struct relay_frame *frame)
 {
-    const char *why = NULL;
+    const char *why;
 
     if (u->state == UPSTREAM_HELLO && frame->kind == RELAY_WELCOME) {
         on_welcome(u, frame->payload);
@@ -476,11 +469,9 @@ static void upstream_on_frame(struct upstream *u, const struct relay_frame *fram
     } else if (frame->kind == RELAY_RESTART) {
         if (u->restart != NULL && !u->net->draining && restart_receive(u->restart, frame))
             say_restart(u);
-    } else if (frame->kind != RELAY_PONG) {
-        why = relay_receive(u->relay, frame);
-    }
-    if (why != NULL)
+    } else if (frame->kind != RELAY_PONG && (why = relay_receive(u->relay, frame)) != NULL) {
         upstream_fail(u, why);
+    }
 }
 
 /* --- The socket. --- */
