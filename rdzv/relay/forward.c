@@ -135,8 +135,7 @@ void forwards_fini(struct forwards *f)
         upstream_fini(&f->list[i].upstream);
         relay_fini(&f->list[i].relay);
     }
-    if (f->count > 0)
-        certificate_fini(&f->tls);
+    certificate_fini(&f->tls);
     free(f->list);
     f->list = NULL;
     f->count = 0;
@@ -146,8 +145,6 @@ void forwards_fini(struct forwards *f)
 
 void forwards_tick(struct forwards *f)
 {
-    if (f->count == 0)
-        return;
     certificate_tick(&f->tls);
     FOREACH(struct forward, forward, f->list, f->count) {
         forward->relay.now_ns = clock_monotonic_ns(f->net->engine->options.clock);
@@ -178,7 +175,6 @@ bool forwards_are_done(const struct forwards *f)
 void forwards_stop_waiting(struct forwards *f)
 {
     for (size_t i = 0; i < f->count; i++) {
-
         if (f->list[i].relay.link)
             continue;
         /* When memory is short, a session ends with its client. */

@@ -71,8 +71,7 @@ static struct http_pass *pass_of_user(struct store_user *u)
 
 /* --- The end of a request. --- */
 
-/* The client gives up its connection to the store, and its place among clients that wait for one.
- */
+/* The client gives up its connection to the store, or its place among clients that wait for one. */
 static void pass_leave(struct http_pass *p)
 {
     if (p->state == PASS_HELD)

@@ -94,8 +94,7 @@ enum store_got {
  * connection to the store carries one of the two kinds, which it names once in its HELLO. */
 enum store_got store_conn_get(struct relay_http *h, struct store_user *u, bool over_tls);
 
-/* Sends what the socket takes. False: the connection is lost (lost() is not called, `conn` is
- * NULL).
+/* Sends what the socket takes. False: the connection is lost, and `conn` NULL; lost() is not told.
  */
 bool store_conn_send(struct store_user *u, struct slice bytes, size_t *sent);
 

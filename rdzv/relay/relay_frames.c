@@ -196,17 +196,14 @@ static void answer_open_cancel(struct relay_client *s)
 
 void relay_link_down(struct relay *r)
 {
-    struct relay_client *s, *next;
-
     if (!r->link)
         return;
     r->link = r->keeps = r->is_kept = false;
     r->away_since_ns = r->now_ns;
-    while ((s = TAILQ_FIRST(&r->sending)) != NULL) {
-        TAILQ_REMOVE(&r->sending, s, sends);
+    TAILQ_EACH(struct relay_client, s, &r->sending, sends)
         s->queued = false;
-    }
-    TAILQ_FOREACH_SAFE(s, &r->sessions, entry, next) {
+    TAILQ_INIT(&r->sending);
+    TAILQ_EACH_SAFE(struct relay_client, s, &r->sessions, entry) {
         if (s->state != SESSION_AWAY)
             table_remove(&r->channels, &s->node);
         s->state = SESSION_AWAY;

@@ -418,13 +418,11 @@ void relay_take_back_given_up(struct relay_client *s)
 
 bool relay_give_up(struct relay_client *s, struct relay_request *waits)
 {
-    struct relay_request *behind = TAILQ_NEXT(waits, entry);
-
     if (waits->op == C10D_WAIT && (waits->sent == 0 || s->version != C10D_MODERN)) {
         give_up_silently(s, waits);
         return true;
     }
-    if (behind == NULL && add_cancel(s) == NULL)
+    if (TAILQ_NEXT(waits, entry) == NULL && add_cancel(s) == NULL)
         return false;
     waits->wanted = false;
     if (s->asked == waits)
@@ -493,11 +491,10 @@ void relay_stop_waiting(struct relay_client *s)
 {
     if (s->asked == NULL || !relay_request_waits(s->asked))
         return;
-    if (!relay_give_up(s, s->asked)) {
+    if (relay_give_up(s, s->asked))
+        relay_allow_sending(s);
+    else
         relay_abandon(s, DROP_NO_MEMORY, "no memory to end its wait, see --memory-limit");
-        return;
-    }
-    relay_allow_sending(s);
 }
 
 void relay_finish(struct relay_client *s)
