@@ -95,8 +95,7 @@ static void grpc_disconnect(struct grpc *g, const char *why)
 
     snprintf(g->reason, sizeof g->reason, "%s %s", g->where, why);
     memcpy(g->failed_endpoint, g->where, sizeof g->failed_endpoint);
-    if (g->resolve != NULL)
-        resolve_cancel(g->resolve);
+    resolve_cancel(g->resolve);
     g->resolve = NULL;
     grpc_close_socket(g);
     grpc_session_end(g);

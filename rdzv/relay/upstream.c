@@ -78,8 +78,6 @@ static void upstream_arm(struct upstream *u, uint32_t ms)
     net_set_timer(&u->timer, UINT64_C(1000) * ms);
 }
 
-static void upstream_on_event(evutil_socket_t fd, short what, void *arg);
-
 /* What libevent watches for. False: it cannot, and the link has failed. */
 static bool upstream_watch(struct upstream *u)
 {
@@ -88,9 +86,9 @@ static bool upstream_watch(struct upstream *u)
     bool reads = u->state != UPSTREAM_CONNECTS && !writes;
     short mask = (short)((reads ? EV_READ : 0) | (sends ? EV_WRITE : 0));
 
-    if (event_initialized(&u->event))
-        event_del(&u->event);
-    event_assign(&u->event, u->net->base, u->fd, (short)(mask | EV_PERSIST), upstream_on_event, u);
+    event_del(&u->event);
+    event_assign(&u->event, u->net->base, u->fd, (short)(mask | EV_PERSIST),
+                 event_get_callback(&u->event), u);
     if (net_add_event(&u->event, NULL))
         return true;
     upstream_fail(u, strerror(errno));
@@ -99,8 +97,7 @@ static bool upstream_watch(struct upstream *u)
 
 static void upstream_disconnect(struct upstream *u)
 {
-    if (event_initialized(&u->event))
-        event_del(&u->event);
+    event_del(&u->event);
     tls_free(u->tls);
     u->tls = NULL;
     if (u->fd >= 0)
@@ -689,6 +686,8 @@ void upstream_init(struct upstream *u, struct net *net, struct relay *relay,
                            .jitter = jitter,
                            .fd = -1};
     outq_init(&u->out);
+    event_assign(&u->event, net->base, -1, 0, upstream_on_event, u);
+    evtimer_assign(&u->timer, net->base, upstream_on_timer, u);
     if (is_replica(u))
         snprintf(u->journal.name, sizeof u->journal.name, "%s", config->journal.name);
 }
@@ -702,7 +701,6 @@ int upstream_secure(void *upstream, int fd, SSL **tls)
 
 bool upstream_start(struct upstream *u)
 {
-    evtimer_assign(&u->timer, u->net->base, upstream_on_timer, u);
     name_target(u);
     return net_set_timer(&u->timer, 0);
 }
@@ -712,8 +710,7 @@ void upstream_fini(struct upstream *u)
     resolve_cancel(u->resolve);
     u->resolve = NULL;
     upstream_disconnect(u);
-    if (event_initialized(&u->timer))
-        evtimer_del(&u->timer);
+    evtimer_del(&u->timer);
     relay_link_down(u->relay);
 }
 
