@@ -236,6 +236,13 @@ const char *config_format_address(const struct listen_spec *spec, char text[CONF
     return text;
 }
 
+/* Whether `all` stands for every address of a family, and `one` is an address of that family. */
+static bool covers_host(const char *all, const char *one)
+{
+    return (strcmp(all, "0.0.0.0") == 0 && config_is_address(AF_INET, one, strlen(one))) ||
+           (strcmp(all, "::") == 0 && config_is_address(AF_INET6, one, strlen(one)));
+}
+
 /* Whether both cannot be bound at once. Names are left to the server, which resolves them. */
 static bool listeners_overlap(const struct listen_spec *a, const struct listen_spec *b)
 {
@@ -243,17 +250,8 @@ static bool listeners_overlap(const struct listen_spec *a, const struct listen_s
         return a->path != NULL && b->path != NULL && strcmp(a->path, b->path) == 0;
     if (a->port == 0 || a->port != b->port)
         return false;
-    if (a->host[0] == '\0' || b->host[0] == '\0' || strcmp(a->host, b->host) == 0)
-        return true;
-    if (strcmp(b->host, "0.0.0.0") == 0 || strcmp(b->host, "::") == 0) {
-        const struct listen_spec *swapped = a;
-
-        a = b;
-        b = swapped;
-    }
-    return (strcmp(a->host, "0.0.0.0") == 0 &&
-            config_is_address(AF_INET, b->host, strlen(b->host))) ||
-           (strcmp(a->host, "::") == 0 && config_is_address(AF_INET6, b->host, strlen(b->host)));
+    return a->host[0] == '\0' || b->host[0] == '\0' || strcmp(a->host, b->host) == 0 ||
+           covers_host(a->host, b->host) || covers_host(b->host, a->host);
 }
 
 bool config_check_overlaps(struct parse *p)
