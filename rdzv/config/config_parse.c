@@ -48,11 +48,9 @@ static bool finish_config(struct parse *p)
         return config_refuse(p, c->etcd_mode, config_last_setting(p, "name"),
                              "is empty; give the member a name");
 
-    c->listeners_default = true;
-    for (size_t i = 0; i < c->listener_count; i++) {
-        if (!c->listeners[i].metrics_only)
-            c->listeners_default = false;
-    }
+    c->listeners_default =
+        !ANY(FOREACH(const struct listen_spec, spec, c->listeners, c->listener_count),
+             !spec->metrics_only);
     if (c->listeners_default && c->etcd_mode) {
         note_etcd_role(p);
         config_add_listener(c, "127.0.0.1", 9, 2379, CONFIG_DEFAULT_SPACE);

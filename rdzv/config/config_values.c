@@ -276,7 +276,7 @@ bool config_apply_setting(struct parse *p, const struct setting *s)
         return true;
     case OPTION_FILE: /* config_collect() has read it */
     case OPTION_ALIAS:
-        return true;
+        break;
     }
     return true;
 }
