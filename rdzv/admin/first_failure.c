@@ -20,9 +20,9 @@ static struct live_run *run_of_store(const struct rendezvous_space *home, uint64
 }
 
 /* Another connection of the same process may have the rank. Else: agents start their workers in the
- * order of ranks, so the pids of a host grow, and all workers of it are there. If
- * the connection `ends`, a second connection of its process means that the worker goes on. -1: the
- * rank is not known. All connections are compared, for each end of a worker: so COMPARED_MAX. */
+ * order of ranks, so the pids of a host grow, and all workers of it are there. If the connection
+ * `ends`, a second connection of its process means that the worker goes on. -1: the rank is not
+ * known. All connections are compared, for each end of a worker: so COMPARED_MAX. */
 static int64_t infer_rank(const struct live_run *run, struct conn *c, bool ends)
 {
     const struct keymap *keys = &run->home->space->store->keys;
@@ -129,9 +129,8 @@ static void say_stopped(const struct live_run *run, char text[HISTORY_TEXT_MAX])
     }
 }
 
-/* Workers set the key in the store of their run; if worker 0 hosts that, a client of the space
- * does.
- */
+/* Workers set the key in the store of their run; if worker 0 hosts that, a client of the space sets
+ * the key. */
 static void note_progress(struct rendezvous_space *home, const struct command *command)
 {
     const struct space *space = home->space->store;

@@ -5,8 +5,7 @@
 #include "rdzv/http/reply.h"
 
 /* --- Probes, health.c. Their checks are written as Kubernetes writes its own: 503 if a check has
- * failed; ?verbose names all checks; ?exclude=NAME, once or several times, ignores that check. ---
- */
+ * failed; ?verbose names all checks; ?exclude=NAME, once or more often, ignores that one. --- */
 
 /* GET /livez: the loop runs. */
 void admin_livez_handle(const struct http_request *r);

@@ -206,8 +206,7 @@ static void read_variable(struct parse *p, const char *variable)
     }
 }
 
-/* The last flag on the command line that is the same as this variable, or that sets the same row.
- */
+/* The last flag on the command line that is the same as this variable, or sets the same row. */
 static const struct setting *find_argument(const struct parse *p, const struct setting *s)
 {
     for (size_t i = p->settings.count; i-- > 0;) {
@@ -268,8 +267,8 @@ static bool settle_environment(struct parse *p, bool counts)
     return true;
 }
 
-/* Reports variables that look like flags and are none: a typing error, or one of those that
- * Kubernetes puts into every pod for a Service called etcd. */
+/* Reports variables that look like flags of etcd's and are none: a typing error, or one of those
+ * that Kubernetes puts into every pod for a Service called etcd. */
 static void note_unknown_variables(struct parse *p)
 {
     for (size_t i = 0; i < p->unknown.count; i++)

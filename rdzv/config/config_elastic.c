@@ -1,5 +1,4 @@
-/* Reads --worker-ports and --rules, and notes which settings of elastic jobs contradict each other.
- */
+/* Reads settings of elastic jobs, and notes which of these settings contradict each other. */
 #include "rdzv/config/config_internal.h"
 
 #include <stdlib.h>

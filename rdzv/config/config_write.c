@@ -95,8 +95,7 @@ static void write_listeners(FILE *out, const struct config *c)
     string_list_free(&texts);
 }
 
-/* True if the option may stand beside the others when the file is read, and says something there.
- */
+/* True if the option may stand beside the others in a file, and says something there. */
 static bool has_effect(const struct config *c, const struct option *o)
 {
     if (o->owner == OWNER_ETCD && (!c->etcd_mode || option_kind_is_number(o->kind)))

@@ -61,8 +61,7 @@ struct log_options {
 void log_init(const struct log_options *options);
 
 /* log_event(level, "name", field...), with no field or many; the same for log_limited(), and for
- * log_limited_as(level, "kind", "name", field...). Kinds and names are literals, or live as long.
- */
+ * log_limited_as(level, "kind", "name", field...). Kinds and names are static texts. */
 #define log_event(level, name, ...) \
     LOG_WRITE_(level, LOG_RATE_EVENT, name, name, ##__VA_ARGS__, LOG_END_)
 #define log_limited(level, name, ...) \

@@ -1,6 +1,5 @@
-/* Fills an engine with what a data directory holds: the frames of a snapshot, then the batches that
- * came after it, in their order. Pure but for the engine: whoever reads the files hands them over.
- */
+/* Fills an engine with the content of a data directory: the frames of a snapshot, then the batches
+ * that came after it, in their order. It reads no files: the caller hands over their bytes. */
 #pragma once
 
 #include "rdzv/engine/engine.h"

@@ -271,9 +271,8 @@ static void grpc_connect_next(struct grpc *g)
     grpc_disconnect(g, "cannot be reached");
 }
 
-/* Begins behind the address that failed last: the name's servers, or /etc/hosts, may list them in
- * one order for ever, and the first one may be of a member that takes connections and says nothing.
- */
+/* Begins behind the address that failed last: the name's servers, or /etc/hosts, may always list
+ * them in one order, and the first may be that of a member that accepts connections and is mute. */
 static void grpc_on_resolved(void *arg, const union resolve_address *addresses, size_t count,
                              const char *why)
 {

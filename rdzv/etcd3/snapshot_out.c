@@ -285,9 +285,8 @@ static bool names_this_snapshot(const struct journal_etcd *j, const Etcd3__TxnRe
     return j->out.step == SNAPSHOT_POINTS && kv != NULL && slice_is(slice_of_pb(kv->value), text);
 }
 
-/* A lost or refused try is made again; whether this replica still leads, the commits and the lease
- * find out. Not for ever: an etcd that has no space, say, takes entries again before it takes this.
- */
+/* A lost or refused try is made again: the commits and the lease find out whether this replica
+ * leads. Refusals have a limit: an etcd without space takes entries again before it takes this. */
 static void snapshot_step_failed(struct journal_etcd *j, const struct grpc_answer *a)
 {
     struct snapshot_out *o = &j->out;
