@@ -549,24 +549,17 @@ static enum parse_result read_chunks(struct conn *c, uint8_t *in, size_t len, co
 
         if (result == PARSE_BAD)
             return result;
-        if (result == PARSE_DONE) {
-            if (h->body_len + data.len > BODY_MAX) {
-                *why = "http: POST too large";
-                return PARSE_BAD;
-            }
-            if (data.len != 0)
-                memmove(in + h->head_len + h->body_len, data.ptr, data.len);
-            h->body_len += data.len;
-        }
         h->raw_at += size;
         /* Decoded bytes stay in the buffer until the request is whole, with their framing: a body
          * that consists mostly of chunk extensions has a limit of its own. */
-        if (h->raw_at / 2 > BODY_MAX) {
+        if (h->body_len + data.len > BODY_MAX || h->raw_at / 2 > BODY_MAX) {
             *why = "http: POST too large";
             return PARSE_BAD;
         }
-        if (result == PARSE_MORE || data.len == 0)
-            return result;
+        if (data.len == 0)
+            return result; /* more bytes are needed, or it was the last chunk */
+        memmove(in + h->head_len + h->body_len, data.ptr, data.len);
+        h->body_len += data.len;
     }
 }
 
