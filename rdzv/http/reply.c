@@ -344,12 +344,9 @@ void reply_body_send(const struct http_request *r, const struct reply *reply, st
     conn_charge(r->conn, b->w.len);
     if (!reply_body_is_whole(b) || (b->blob != NULL && !reply_body_shrink(b))) {
         reply_no_memory(r);
-    } else if (b->blob == NULL) {
-        whole.body = (struct slice){b->small, b->w.len};
-        reply_send(r, &whole);
     } else {
         whole.shared = b->blob;
-        whole.body = blob_slice(b->blob);
+        whole.body = b->blob != NULL ? blob_slice(b->blob) : (struct slice){b->small, b->w.len};
         reply_send(r, &whole);
     }
     reply_body_drop(b);
