@@ -65,10 +65,11 @@ static void read_text(const struct http_request *r, const char *name, char out[T
     out[value.len] = '\0';
 }
 
-/* `nodes`: it is about nodes, and so many have such a host now. */
-static void reply_order(const struct http_request *r, struct slice word, struct slice name,
-                        const struct operator_nodes *nodes)
+/* About nodes, it also says how many have such a host now. */
+static void reply_order(const struct http_request *r, const struct engine_space *space,
+                        bool is_about_node, struct slice word, struct slice name)
 {
+    struct operator_nodes nodes;
     struct reply_body body;
 
     reply_body_begin(&body);
@@ -76,9 +77,10 @@ static void reply_order(const struct http_request *r, struct slice word, struct 
     if (word.len != 0)
         json_member(&body.w, "order", word);
     json_member(&body.w, "about", name);
-    if (nodes != NULL) {
-        json_member_u64(&body.w, "nodes", nodes->all);
-        json_member_u64(&body.w, "participants", nodes->participants);
+    if (is_about_node) {
+        nodes = operator_count_nodes(space, name);
+        json_member_u64(&body.w, "nodes", nodes.all);
+        json_member_u64(&body.w, "participants", nodes.participants);
     }
     writer_str(&body.w, "}\n");
     reply_body_send(r, &ok, &body);
@@ -182,7 +184,6 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
     char reason[TEXT_MAX + 1], by[TEXT_MAX + 1], rules[TEXT_MAX + 1],
         whole[TEXT_MAX + CONN_PEER_MAX + 8];
     struct operator_answer answer;
-    struct operator_nodes nodes;
     struct slice word = read_word(r, is_about_node);
     const char *wrong = read_order(r, is_about_node, word, &order, rules);
 
@@ -196,26 +197,19 @@ static void handle_order(const struct http_request *r, struct engine_space *spac
     order.reason = reason;
     order.by = whole;
     answer = is_about_node ? operator_order_node(space, &order) : order_run(space, &order);
-    if (answer.why != NULL) {
+    if (answer.why != NULL)
         reply_message(r, answer.status, answer.why, HTTP_ETCD_NONE);
-        return;
-    }
-    if (is_about_node)
-        nodes = operator_count_nodes(space, name);
-    reply_order(r, word, name, is_about_node ? &nodes : NULL);
+    else
+        reply_order(r, space, is_about_node, word, name);
 }
 
 static void handle_nodes(const struct http_request *r, struct engine_space *space,
                          struct slice pattern)
 {
-    struct operator_nodes nodes;
-
-    if (!http_is_reading(r)) {
+    if (http_is_reading(r))
+        reply_order(r, space, true, (struct slice){0}, pattern);
+    else
         handle_order(r, space, true, pattern);
-        return;
-    }
-    nodes = operator_count_nodes(space, pattern);
-    reply_order(r, (struct slice){0}, pattern, &nodes);
 }
 
 /* --- A run. --- */
