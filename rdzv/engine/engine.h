@@ -233,7 +233,7 @@ static inline void engine_vouch(struct engine *e)
 /* The journal reports that batches up to `number` are as durable as promised. */
 void engine_committed(struct engine *e, uint64_t number);
 
-/* What the journal asks of the loop; see journal.h. Without one, nothing. */
+/* What the journal asks of the loop: see struct engine_journal. Without one, nothing. */
 bool engine_stands_by(const struct engine *e);
 bool engine_is_cut_off(const struct engine *e);
 void engine_poll_journal(struct engine *e);

@@ -4,8 +4,7 @@
  *
  * --sync batch: the loop appends each batch itself (one write()), which then survives the process;
  * the thread syncs sync_interval_ms after the first unsynced batch. --sync always: the thread
- * appends and syncs all waiting batches at once; poll() then has the
- *   number up to which answers may go.
+ * appends and syncs all waiting batches at once; then poll() returns the last one's number.
  *
  * Each batch stays in memory until its sync. While they exceed a quarter of pending_max, answers
  * wait for the sync in mode batch, too, so that clients do not outrun the disk. While they exceed

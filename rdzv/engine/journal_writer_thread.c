@@ -346,9 +346,7 @@ static void journal_writer_finish(struct journal_writer *w)
         ;
     if (w->failed)
         try_again(w);
-    w->clean = w->unwritten == NULL && !w->failed;
-    if (w->clean)
-        w->clean = journal_finish(w->journal) == 0;
+    w->clean = w->unwritten == NULL && !w->failed && journal_finish(w->journal) == 0;
 }
 
 void *journal_writer_main(void *arg)

@@ -261,19 +261,15 @@ static void write_event_line(uint64_t now, enum log_level level, const char *eve
 
 static struct limit *find_limit(const char *kind, const struct rate *rate, uint64_t now)
 {
-    struct limit *limit;
-
-    for (size_t i = 0; i < state.limit_count; i++) {
-        limit = &state.limits[i];
+    FOREACH(struct limit, limit, state.limits, state.limit_count) {
         if (limit->rate == rate && (limit->kind == kind || strcmp(limit->kind, kind) == 0))
             return limit;
     }
     if (state.limit_count == KINDS_MAX)
         return &state.limits[KINDS_MAX - 1];
-    limit = &state.limits[state.limit_count++];
-    *limit = (struct limit){
+    state.limits[state.limit_count] = (struct limit){
         .kind = kind, .rate = rate, .milli_tokens = rate->burst * 1000, .filled_ms = now};
-    return limit;
+    return &state.limits[state.limit_count++];
 }
 
 /* Whether a line of that kind may pass; a line that may not is counted. */
