@@ -39,7 +39,7 @@ struct blob *event_make_of_body(const char *name, struct reply_body *body)
 void event_client_send(struct event_client *client, struct blob *event)
 {
     if (conn_is_open(client->conn)) /* else the stream has ended, and its end may still be queued */
-        reply_stream_put(client->conn, client->chunked, event);
+        reply_stream_put(client->conn, client->chunked, event, blob_slice(event));
 }
 
 static struct event_client *client_of_job(struct http_job *job)

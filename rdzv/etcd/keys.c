@@ -112,7 +112,7 @@ static bool get_job_send(struct get_job *j, const struct http_request *r, struct
         j->chunked = reply_begin_stream(r, &reply);
     j->begun = true;
     if (has_body)
-        reply_stream_put(r->conn, j->chunked, piece);
+        reply_stream_put(r->conn, j->chunked, piece, blob_slice(piece));
     if (last && has_body)
         reply_stream_end(r->conn, j->chunked);
     return last || !has_body;

@@ -156,10 +156,8 @@ void reply_send(const struct http_request *r, const struct reply *reply)
     }
     writer_str(&w, "\r\n");
     conn_put(r->conn, head, w.len);
-    if (r->head->method != HTTP_HEAD && reply->shared != NULL)
+    if (r->head->method != HTTP_HEAD)
         conn_put_part(r->conn, reply->shared, reply->body);
-    else if (r->head->method != HTTP_HEAD)
-        conn_put(r->conn, reply->body.ptr, reply->body.len);
     if (head != small)
         account_free(ACCOUNT_ANSWERS, head, room);
 }
@@ -185,14 +183,15 @@ bool reply_begin_stream(const struct http_request *r, const struct reply *reply)
     return chunked;
 }
 
-void reply_stream_put(struct conn *c, bool chunked, struct blob *b)
+void reply_stream_put(struct conn *c, bool chunked, struct blob *b, struct slice data)
 {
     char size[24];
 
-    snprintf(size, sizeof size, "%zx\r\n", b->len);
+    if (data.len == 0)
+        return; /* an empty chunk would end the body */
     if (chunked)
-        conn_put(c, size, strlen(size));
-    conn_put_part(c, b, blob_slice(b));
+        conn_put(c, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", data.len));
+    conn_put_part(c, b, data);
     if (chunked)
         conn_put(c, "\r\n", 2);
 }

@@ -123,8 +123,9 @@ void reply_send(const struct http_request *r, const struct reply *reply);
  * HTTP/1.0: without frames, the end of the connection is the end of the body. */
 bool reply_begin_stream(const struct http_request *r, const struct reply *reply);
 
-/* One chunk more of it; its end, behind which a connection without frames is finished. */
-void reply_stream_put(struct conn *c, bool chunked, struct blob *b);
+/* One chunk more of it, which `b` holds (NULL: it is copied); its end, behind which a connection
+ * without frames is finished. */
+void reply_stream_put(struct conn *c, bool chunked, struct blob *b, struct slice data);
 void reply_stream_end(struct conn *c, bool chunked);
 
 /* Replies {"errorCode":…} with the status of that error. */

@@ -253,7 +253,7 @@ void outq_put_part(struct outq *q, struct out_pool *pool, struct blob *b, struct
     struct out_piece piece = {.blob = b, .bytes = bytes};
     struct out_part *p;
 
-    if (bytes.len < SHARE_FROM) {
+    if (b == NULL || bytes.len < SHARE_FROM) {
         outq_put(q, pool, bytes.ptr, bytes.len);
         return;
     }
@@ -326,10 +326,7 @@ void outq_move(struct outq *to, struct outq *from, struct out_pool *pool, size_t
 
         if (s.len > len)
             s.len = len;
-        if (of == NULL)
-            outq_put(to, pool, s.ptr, s.len);
-        else
-            outq_put_part(to, pool, of, s);
+        outq_put_part(to, pool, of, s);
         len -= s.len;
         outq_sent(from, pool, s.len);
     }

@@ -68,7 +68,7 @@ uint8_t *outq_reserve(struct outq *q, struct out_pool *pool, size_t len);
 /* Appends a value: copies a small one, refers to a large one. NULL appends nothing. */
 void outq_put_blob(struct outq *q, struct out_pool *pool, struct blob *b);
 
-/* The same with a part of the value. */
+/* The same with a part of the value; of no value (NULL), the bytes are copied. */
 void outq_put_part(struct outq *q, struct out_pool *pool, struct blob *b, struct slice bytes);
 
 /* Queues a value by reference, regardless of its size; many in a row take eight bytes each. */

@@ -7,7 +7,6 @@
 #include "rdzv/relay/http_pass.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/etcd.h"
@@ -83,12 +82,9 @@ static void pass_leave(struct http_pass *p)
 static void end_body(struct http_pass *p)
 {
     p->state = PASS_OVER;
-    if (p->chunked)
-        conn_put(p->client, "0\r\n\r\n", 5);
-    if (p->body == HTTP_BODY_CHUNKED && !p->chunked)
-        conn_finish(p->client); /* which says to HTTP/1.0 where the body ends */
-    else
-        http_wake_job(p->client);
+    if (p->body == HTTP_BODY_CHUNKED)
+        reply_stream_end(p->client, p->chunked);
+    http_wake_job(p->client);
 }
 
 /* The same, when the rest of what the store sends is of no use. */
@@ -234,19 +230,6 @@ static bool pass_has_room(struct store_user *u)
     return c->out.bytes <= RELAY_HTTP_AHEAD || c->output != OUTPUT_BLOCKED;
 }
 
-static void pass_put_body(struct http_pass *p, struct slice data)
-{
-    char size[24];
-
-    if (data.len == 0)
-        return;
-    if (p->chunked)
-        conn_put(p->client, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", data.len));
-    conn_put(p->client, data.ptr, data.len);
-    if (p->chunked)
-        conn_put(p->client, "\r\n", 2);
-}
-
 /* False: the store's connection has ended, and something else goes on. */
 static bool watch_put_events(struct http_pass *p, struct slice data)
 {
@@ -256,7 +239,7 @@ static bool watch_put_events(struct http_pass *p, struct slice data)
 
         if (!watch_trace_take(&p->trace, &data, &out, &whole))
             return pass_cut(p, "the store cannot continue the watch");
-        pass_put_body(p, out);
+        reply_stream_put(p->client, p->chunked, NULL, out);
         /* The watch continues with the next event of the history. A stream would get one such
          * event, and then none. */
         if (whole && p->is_stream && p->resumed && p->trace.last <= p->head_index) {
@@ -371,7 +354,7 @@ static enum store_taken receive_body(struct http_pass *p, struct slice *in)
         if (data.len == 0)
             return end_answer(p);
         if (!p->tracing)
-            pass_put_body(p, data);
+            reply_stream_put(p->client, p->chunked, NULL, data);
         else if (!watch_put_events(p, data))
             return STORE_IS_LEFT;
     }
