@@ -10,7 +10,7 @@
 #include "rdzv/net/net.h"
 
 struct probe {
-    struct event *event;
+    struct event event;
     int fd;
     int error; /* what connect() said at once; EINPROGRESS: it will be known later */
     void (*tell)(void *arg, enum probe_answer answer);
@@ -21,8 +21,7 @@ void probe_cancel(struct probe *p)
 {
     if (p == NULL)
         return;
-    if (p->event != NULL)
-        event_free(p->event);
+    event_del(&p->event);
     close(p->fd);
     account_free(ACCOUNT_SESSIONS, p, sizeof *p);
 }
@@ -72,12 +71,12 @@ struct probe *probe_start(struct event_base *base, const uint8_t address[16], ui
         return NULL;
     }
     p->error = probe_dial(p->fd, address, port, v4);
-    p->event = event_new(base, p->fd, EV_WRITE, probe_on_event, p);
-    if (p->event == NULL || !net_set_timer(p->event, UINT64_C(1000) * patience_ms)) {
+    event_assign(&p->event, base, p->fd, EV_WRITE, probe_on_event, p);
+    if (!net_set_timer(&p->event, UINT64_C(1000) * patience_ms)) {
         probe_cancel(p);
         return NULL;
     }
     if (p->error != EINPROGRESS)
-        event_active(p->event, EV_WRITE, 0);
+        event_active(&p->event, EV_WRITE, 0);
     return p;
 }

@@ -10,7 +10,7 @@
 
 struct resolve {
     struct lookup *lookup; /* not in the account of memory, which only the loop may use */
-    struct event *event;
+    struct event event;
     resolve_tell_fn *tell;
     void *arg;
 };
@@ -24,8 +24,7 @@ void resolve_cancel(struct resolve *r)
 {
     if (r == NULL)
         return;
-    if (r->event != NULL)
-        event_free(r->event);
+    event_del(&r->event);
     lookup_cancel(r->lookup);
     account_free(ACCOUNT_SESSIONS, r, sizeof *r);
 }
@@ -50,8 +49,7 @@ static void resolve_on_found(evutil_socket_t, short, void *arg)
     size_t count;
     int error;
 
-    event_free(r->event);
-    r->event = NULL;
+    event_del(&r->event);
     error = lookup_finish(r->lookup, &list);
     r->lookup = NULL;
     count = copy_addresses(list, addresses);
@@ -68,7 +66,7 @@ struct resolve *resolve_start(struct event_base *base, const char *host, uint16_
 {
     struct resolve *r = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *r);
     struct address address;
-    int fd, error;
+    int fd = -1, error;
 
     if (r == NULL)
         return NULL;
@@ -77,9 +75,8 @@ struct resolve *resolve_start(struct event_base *base, const char *host, uint16_
     snprintf(address.host, sizeof address.host, "%s", host);
     snprintf(address.port, sizeof address.port, "%u", port);
     r->lookup = lookup_start(&address, &fd);
-    if (r->lookup != NULL)
-        r->event = event_new(base, fd, EV_READ, resolve_on_found, r);
-    if (r->event != NULL && net_add_event(r->event, NULL))
+    event_assign(&r->event, base, fd, EV_READ, resolve_on_found, r);
+    if (r->lookup != NULL && net_add_event(&r->event, NULL))
         return r;
     error = errno;
     resolve_cancel(r);

@@ -78,21 +78,6 @@ int event_assign(struct event *e, struct event_base *b, evutil_socket_t fd, shor
     return 0;
 }
 
-struct event *event_new(struct event_base *b, evutil_socket_t fd, short what,
-                        event_callback_fn call, void *arg)
-{
-    struct event *e = xcalloc(1, sizeof *e);
-
-    event_assign(e, b, fd, what, call, arg);
-    return e;
-}
-
-void event_free(struct event *e)
-{
-    event_del(e);
-    free(e);
-}
-
 int event_initialized(const struct event *e)
 {
     return (e->ev_evcallback.evcb_flags & INITIALIZED) != 0;
