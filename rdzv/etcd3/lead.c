@@ -101,9 +101,7 @@ static void on_election(struct journal_etcd *j, const struct grpc_answer *a, con
     const Etcd3__KeyValue *kv = t == NULL ? NULL : txn_key(t, 0);
 
     if (t == NULL) {
-        bool is_clear = journal_note_failure(j, a); /* the lease has ended, say */
-
-        if (is_clear)
+        if (journal_note_failure(j, a)) /* the lease has ended, say */
             follow_again(j, LOOK_MS);
         else
             j->step_ms = journal_now_ms(j) + journal_pause_ms(a, false);
