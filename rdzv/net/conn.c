@@ -39,7 +39,7 @@ uint64_t conn_silent_ms(const struct conn *c)
     struct tcp_info info;
     socklen_t size = sizeof info;
 
-    if (c->backend != NULL || getsockopt(conn_fd(c), IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+    if (c->backend != NULL || getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
         return UINT64_MAX;
     return info.tcpi_last_data_recv;
 }
@@ -112,7 +112,7 @@ static bool is_reading(const struct conn *c)
 /* False after it logged why: as before. */
 static bool conn_watch(struct conn *c, unsigned mask)
 {
-    if (!socket_set_watch(&c->listener->sockets, conn_fd(c), c->mask, mask, c))
+    if (!socket_set_watch(&c->listener->sockets, c->fd, c->mask, mask, c))
         return net_note_unwatched();
     c->mask = (uint8_t)mask;
     return true;
@@ -214,7 +214,7 @@ void conn_init_relayed(struct conn *c, struct listener *listener, struct engine_
 bool conn_local(const struct conn *c, struct peer *out)
 {
     if (!conn_is_relayed(c))
-        return peer_local(conn_fd(c), out);
+        return peer_local(c->fd, out);
     *out = c->backend->functions->local(c);
     return !peer_is_unix(out);
 }
@@ -378,7 +378,7 @@ void conn_free(struct conn *c)
     inbuf_free(&c->in, &n->engine->store.lazy_free);
     if (!conn_is_relayed(c)) {
         tls_free(c->tls);
-        close(conn_fd(c));
+        close(c->fd);
     }
     listen_conn_gone(c->listener);
     if (conn_is_relayed(c))

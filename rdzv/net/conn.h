@@ -143,11 +143,6 @@ static inline struct engine_space *conn_space(const struct conn *c)
     return c->space;
 }
 
-static inline int conn_fd(const struct conn *c)
-{
-    return c->fd;
-}
-
 /* So long ago the peer sent its last byte, in milliseconds. UINT64_MAX: not known, as of a relayed
  * connection. */
 uint64_t conn_silent_ms(const struct conn *c);
@@ -170,7 +165,7 @@ void conn_init_relayed(struct conn *c, struct listener *listener, struct engine_
 
 static inline bool conn_is_relayed(const struct conn *c)
 {
-    return conn_fd(c) < 0;
+    return c->fd < 0;
 }
 
 /* The address by which the peer has reached the daemon, or its relay. False: it is not known. */

@@ -192,7 +192,7 @@ static bool handshake_begin(struct conn *c)
     struct handshakes *all = &n->handshakes;
     struct handshake *h = account_request_zeroed(ACCOUNT_TLS, conn_class(c), sizeof *h);
 
-    c->tls = h == NULL ? NULL : tls_server(all->certificate.context, conn_fd(c));
+    c->tls = h == NULL ? NULL : tls_server(all->certificate.context, c->fd);
     if (c->tls == NULL) {
         account_free(ACCOUNT_TLS, h, sizeof *h);
         CONN_DROP_FOR_MEMORY(c, "TLS");
@@ -215,7 +215,7 @@ static bool handshake_begin(struct conn *c)
 static bool handshake_peek(struct conn *c)
 {
     uint8_t first = 0;
-    ssize_t got = recv(conn_fd(c), &first, 1, MSG_PEEK);
+    ssize_t got = recv(c->fd, &first, 1, MSG_PEEK);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;

@@ -353,7 +353,7 @@ static void receive_more(struct conn *c, int fd)
 
 void input_receive(struct conn *c)
 {
-    int fd = conn_fd(c);
+    int fd = c->fd;
 
     if (c->end == CONN_DRAINING)
         input_drain(c, fd);

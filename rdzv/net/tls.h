@@ -20,7 +20,7 @@ ssize_t conn_recv_tls(struct conn *c, void *bytes, size_t len);
 static inline int conn_send(struct conn *c, size_t max)
 {
     return c->tls != NULL ? tls_send_queue(c->tls, &c->out, &conn_net(c)->pool, max)
-                          : outq_send(&c->out, &conn_net(c)->pool, conn_fd(c), max);
+                          : outq_send(&c->out, &conn_net(c)->pool, c->fd, max);
 }
 
 /* --- The identity of the peer, by its certificate. --- */

@@ -84,7 +84,7 @@ static void after_send(struct conn *c, bool blocked, bool moved)
     if (!blocked && c->end == CONN_DRAINING) {
         if (c->tls != NULL)
             tls_end(c->tls);
-        shutdown(conn_fd(c), SHUT_WR);
+        shutdown(c->fd, SHUT_WR);
     }
     if (blocked)
         conn_set_output(c, OUTPUT_BLOCKED);

@@ -151,7 +151,7 @@ int loop_connect(struct loop *l, bool slow)
 
     LOOP_UNTIL(l, loop_conn(l, fd) != NULL);
     if (slow) {
-        int server_fd = conn_fd(loop_conn(l, fd));
+        int server_fd = loop_conn(l, fd)->fd;
 
         assert_int_equal(setsockopt(server_fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
     }

@@ -184,7 +184,7 @@ static size_t to_send(const int *fds, size_t count, size_t each)
         const struct conn *c = loop_conn(&loop, fds[i]);
         int unread;
 
-        assert_int_equal(ioctl(conn_fd(c), FIONREAD, &unread), 0);
+        assert_int_equal(ioctl(c->fd, FIONREAD, &unread), 0);
         sum += unread > 0 ? each : c->out.bytes;
     }
     return sum;

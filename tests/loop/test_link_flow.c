@@ -140,7 +140,7 @@ static void a_relay_that_does_not_read_holds_up_no_other(void **state)
     loop_open(&loop, NULL);
     slow = hand_connect();
     setsockopt(slow, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
-    setsockopt(conn_fd(loop_conn(&loop, slow)), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    setsockopt(loop_conn(&loop, slow)->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     other = hand_connect();
     hand_open(other, 1, 99);
     hand_request_in_parts(other, 1, 1, set, 19 + len);
