@@ -454,12 +454,11 @@ bool conn_can_push(struct conn *c)
 {
     if (conn_can_reply(c))
         return true;
-    if (c->out.broken) {
+    if (c->out.broken)
         CONN_DROP_FOR_MEMORY(c, "its answers");
-        return false;
-    }
-    conn_drop(c, DROP_STALLED, "does not read its answers, the output limit is reached",
-              (struct slice){0});
+    else
+        conn_drop(c, DROP_STALLED, "does not read its answers, the output limit is reached",
+                  (struct slice){0});
     return false;
 }
 
