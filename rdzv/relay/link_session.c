@@ -1,5 +1,5 @@
-/* Sessions of relays' clients: how a link opens and loses them, their requests, and their answers.
- * See link_session.h. */
+/* Sessions of relays' clients: how a link opens and loses them, and their requests. See
+ * link_session.h. */
 #include "rdzv/relay/link_session.h"
 
 #include <arpa/inet.h>
@@ -11,11 +11,6 @@
 #include "store/session/session.h"
 
 #define SESSION_SIZE (offsetof(struct relay_session, conn) + CONN_RELAYED_SIZE)
-
-static struct relay_session *relay_session_of(const struct conn *c)
-{
-    return (void *)((uintptr_t)c - offsetof(struct relay_session, conn));
-}
 
 static struct relay_links *all_of(const struct relay_session *s)
 {
@@ -60,7 +55,7 @@ static void change_lists(struct relay_session *s, unsigned from, unsigned to)
     all->dropped_count += (size_t)dropped;
 }
 
-static void session_enter(struct relay_session *s, enum relay_session_state next)
+void relay_session_enter(struct relay_session *s, enum relay_session_state next)
 {
     static const unsigned legal[] = {
         [RELAYED_NONE] = 1u << RELAYED_OPENING,
@@ -100,7 +95,7 @@ static void session_free_memory(struct relay_session *s)
 
 void relay_session_free(struct relay_session *s)
 {
-    session_enter(s, RELAYED_NONE);
+    relay_session_enter(s, RELAYED_NONE);
     if (s->is_in_link)
         session_leave_channel(s);
     table_remove(&all_of(s)->sessions, (struct table_node *)&s->by_id);
@@ -134,7 +129,7 @@ static void relayed_session_end_or_keep(struct relay_session *s)
     }
     if (all->dropped_count == RELAY_DROPPED_MAX)
         relayed_session_end(TAILQ_FIRST(&all->dropped));
-    session_enter(s, RELAYED_DROPPED);
+    relay_session_enter(s, RELAYED_DROPPED);
 }
 
 void relay_dropped_tick(struct relay_links *all, uint64_t now_ms)
@@ -144,216 +139,6 @@ void relay_dropped_tick(struct relay_links *all, uint64_t now_ms)
             clock_elapsed_ms(s->detached_ms, now_ms) >= all->config->session_timeout_ms)
             relayed_session_end(s);
     }
-}
-
-/* --- Frames. --- */
-
-static void link_put_head(struct relay_link *link, const struct relay_frame *frame)
-{
-    struct conn *c = link->conn;
-
-    relay_put_head(outq_reserve(&c->out, &conn_net(c)->pool, RELAY_HEAD_SIZE), frame);
-}
-
-void relay_link_put(struct relay_link *link, const struct relay_frame *frame)
-{
-    link_put_head(link, frame);
-    if (frame->payload.len != 0)
-        outq_put(&link->conn->out, &conn_net(link->conn)->pool, frame->payload.ptr,
-                 frame->payload.len);
-    conn_flush_later(link->conn);
-}
-
-static void session_put_frame(struct relay_session *s, enum relay_kind kind, uint8_t flags,
-                              uint64_t number, struct slice payload)
-{
-    const struct relay_frame frame = {.kind = (uint8_t)kind,
-                                      .flags = flags,
-                                      .channel = s->channel,
-                                      .number = number,
-                                      .payload = payload};
-
-    relay_link_put(relay_session_link(s), &frame);
-}
-
-/* Of the last frame about that request. */
-static uint8_t known_of(const struct relay_session *s, uint64_t number)
-{
-    return (s->record != RECORD_NONE ? RELAY_KNOWN : 0) |
-           (number != 0 && number == s->changed ? RELAY_CHANGED : 0);
-}
-
-/* --- Queued answers and their requests. --- */
-
-static size_t unnoted_bytes(const struct relay_session *s)
-{
-    return s->conn.out.bytes - s->answers[0].bytes - s->answers[1].bytes;
-}
-
-/* The bytes queued since the last call answer the last request. A relay that keeps to the protocol
- * leaves at most two answers of a session in the queue: those to a finished WAIT and to its
- * CANCEL_WAIT. */
-static void note_answers(struct relay_session *s)
-{
-    size_t more = unnoted_bytes(s);
-    struct link_answer *a =
-        &s->answers[s->answers[0].bytes != 0 && s->answers[0].number != s->executed];
-
-    if (more == 0)
-        return;
-    a->number = s->executed;
-    a->bytes += more;
-}
-
-/* The next bytes of the first answer, as the payload of a frame. */
-static void session_put_bytes(struct relay_session *s, struct relay_frame frame)
-{
-    struct link_answer *a = &s->answers[0];
-    struct conn *to = relay_session_link(s)->conn;
-
-    frame.channel = s->channel;
-    frame.payload.len = a->bytes < RELAY_PAYLOAD_MAX ? a->bytes : RELAY_PAYLOAD_MAX;
-    frame.flags |= frame.payload.len < a->bytes ? RELAY_MORE : 0;
-    link_put_head(relay_session_link(s), &frame);
-    outq_move(&to->out, &s->conn.out, &conn_net(to)->pool, frame.payload.len);
-    a->bytes -= frame.payload.len;
-    if (a->bytes == 0) {
-        s->answers[0] = s->answers[1];
-        s->answers[1] = (struct link_answer){0};
-    }
-    conn_flush_later(to);
-}
-
-/* The relay learns whose keys the session reads. */
-static void put_reads(struct relay_session *s)
-{
-    uint64_t reads = s->sent_reads || s->conn.protocol == NULL ? 0 : c10d_reads(&s->conn);
-
-    if (reads == 0)
-        return;
-    s->sent_reads = true;
-    session_put_frame(s, RELAY_READS, 0, reads, (struct slice){0});
-}
-
-static void put_answer(struct relay_session *s)
-{
-    uint64_t number = s->answers[0].number;
-    bool is_last = s->answers[0].bytes <= RELAY_PAYLOAD_MAX;
-
-    if (is_last && s->notified < number)
-        s->notified = number;
-    session_put_bytes(s, (struct relay_frame){.kind = RELAY_ANSWER,
-                                              .flags = is_last ? known_of(s, number) : 0,
-                                              .number = number});
-}
-
-/* The frame takes the first piece of the queued answer; further ANSWER frames bring the rest. */
-static void put_opened(struct relay_session *s)
-{
-    struct relay_frame frame = {
-        .kind = RELAY_OPENED, .flags = s->opened_flags, .number = s->notified};
-
-    session_enter(s, RELAYED_OPEN);
-    if (frame.flags & RELAY_ANSWERED)
-        session_put_bytes(s, frame);
-    else
-        session_put_frame(s, RELAY_OPENED, frame.flags, frame.number, (struct slice){0});
-}
-
-/* --- Turns: the sessions of a link that is full send one after the other. --- */
-
-static bool is_full(const struct relay_link *link)
-{
-    return link->conn->out.bytes > RELAY_LINK_QUEUE_MAX;
-}
-
-/* A session that is blocked already keeps its place. */
-static void set_blocked(struct relay_session *s, bool is_blocked)
-{
-    if (s->is_blocked && !is_blocked)
-        TAILQ_REMOVE(&relay_session_link(s)->blocked, s, waiting);
-    if (!s->is_blocked && is_blocked)
-        TAILQ_INSERT_TAIL(&relay_session_link(s)->blocked, s, waiting);
-    s->is_blocked = is_blocked;
-}
-
-void relay_link_continue(struct relay_link *link)
-{
-    struct relay_session *s = TAILQ_FIRST(&link->blocked);
-
-    if (s == NULL || link->conn == NULL || is_full(link))
-        return;
-    if (s->conn.output == OUTPUT_BLOCKED)
-        conn_set_output(&s->conn, OUTPUT_QUEUED);
-}
-
-static void forget_answers(struct relay_session *s)
-{
-    s->answers[0] = s->answers[1] = (struct link_answer){0};
-}
-
-/* Requests up to this number have been answered. */
-static uint64_t done_of(const struct relay_session *s)
-{
-    if (!s->has_done)
-        return s->notified;
-    return s->waits != 0 && !s->has_stopped ? s->waits - 1 : s->executed;
-}
-
-static void put_done(struct relay_session *s, uint64_t number)
-{
-    session_put_frame(s, RELAY_DONE, known_of(s, number), number, (struct slice){0});
-    s->notified = number;
-}
-
-static void put_next(struct relay_session *s)
-{
-    bool has_answer = s->conn.out.bytes > 0;
-    uint64_t number = has_answer ? s->answers[0].number : done_of(s);
-
-    if (s->state == RELAYED_OPENING) {
-        put_opened(s);
-        return;
-    }
-    put_reads(s);
-    if (s->notified < s->changed && s->changed < number)
-        put_done(s, s->changed); /* the relay must learn the number of the last change first */
-    else if (has_answer)
-        put_answer(s);
-    else
-        put_done(s, number);
-}
-
-/* Sends a limited part of the session's output, whatever `max` is, so that other sessions of the
- * link get their turn. */
-static int send_session(struct conn *c, size_t)
-{
-    struct relay_session *s = relay_session_of(c);
-    struct relay_link *link = relay_session_link(s);
-    size_t sent = 0;
-
-    note_answers(s);
-    if (!relay_session_has_link(s) ||
-        s->state == RELAYED_CLOSING) { /* the relay asks again; it asks no more */
-        forget_answers(s);
-        outq_fini(&c->out, &conn_net(c)->pool);
-        return 0;
-    }
-    while ((s->state == RELAYED_OPENING || c->out.bytes > 0 || done_of(s) > s->notified) &&
-           sent < RELAY_PAYLOAD_MAX) {
-        size_t before = link->conn->out.bytes;
-
-        if (is_full(link) || (!TAILQ_EMPTY(&link->blocked) && TAILQ_FIRST(&link->blocked) != s)) {
-            set_blocked(s, true);
-            relay_link_continue(link); /* those who came before go on first, if there is room */
-            return -EAGAIN;
-        }
-        put_next(s);
-        sent += link->conn->out.bytes - before;
-    }
-    set_blocked(s, false);
-    relay_link_continue(link);
-    return 0;
 }
 
 /* --- What the engine has of it. --- */
@@ -438,7 +223,7 @@ static enum backend_verdict session_begin_request(struct conn *c, bool changes,
     bool is_first = c->may_repeat;
     enum store_status status;
 
-    note_answers(s);
+    relay_session_note_answers(s);
     if (s->ahead == 0)
         return refuse_request(s, "two requests in one frame");
     c->may_repeat = false;
@@ -458,7 +243,7 @@ static enum backend_verdict session_begin_request(struct conn *c, bool changes,
 /* What the request was answered, for the next who asks. */
 static void session_keep_answer(struct relay_session *s, const struct backend_result *r)
 {
-    size_t len = unnoted_bytes(s);
+    size_t len = relay_session_unnoted_bytes(s);
     struct slice answer = {0};
     uint8_t flags = 0, before[8];
 
@@ -585,12 +370,6 @@ const char *relay_session_feed(struct relay_session *s, const struct relay_frame
 
 /* --- Attached, or not. --- */
 
-static void stop_sending(struct relay_session *s)
-{
-    set_blocked(s, false);
-    relay_link_continue(relay_session_link(s)); /* it may have been the first */
-}
-
 static bool is_attached(const struct conn *c)
 {
     return relay_session_has_link(relay_session_of(c));
@@ -603,9 +382,9 @@ static void session_note_closed(struct conn *c)
     const struct relay_links *all = link->all;
 
     if (relay_session_has_link(s) && s->state != RELAYED_CLOSING && link->conn->end == CONN_OPEN)
-        session_put_frame(s, RELAY_ENDED, 0, 0, slice_str(c->session.reason));
+        relay_session_put(s, RELAY_ENDED, 0, 0, slice_str(c->session.reason));
     if (s->is_in_link)
-        stop_sending(s);
+        relay_session_end_turn(s);
     stop_missing(s);
     if (all->stopping || all->net->draining)
         relay_session_free(s);
@@ -626,7 +405,7 @@ static struct peer session_local(const struct conn *c)
     return relay_session_of(c)->local;
 }
 
-const struct backend_functions relay_session_functions = {.send = send_session,
+const struct backend_functions relay_session_functions = {.send = relay_session_send,
                                                           .begin = session_begin_request,
                                                           .done = session_note_done,
                                                           .woken = session_wake,
@@ -645,9 +424,9 @@ static void list_detached(struct relay_session *s)
     bool is_lost = link->conn == NULL;
 
     s->detached_ms = is_lost ? link->since_ms : engine_lived_ms(all_of(s)->engine);
-    session_enter(s, RELAYED_DETACHED);
+    relay_session_enter(s, RELAYED_DETACHED);
     if (c10d_set_presence(&s->conn, C10D_AWAY) && is_lost && link->peer_left)
-        session_enter(s, RELAYED_AWAITED);
+        relay_session_enter(s, RELAYED_AWAITED);
 }
 
 void relay_session_detach(struct relay_session *s)
@@ -664,19 +443,18 @@ void relay_session_detach(struct relay_session *s)
         conn_close(c, "its relay has gone");
         return;
     }
-    note_answers(s);
-    stop_sending(s);
+    relay_session_end_turn(s);
     session_leave_channel(s);
     c10d_rewind(c);
     conn_forget_bytes(c);
-    forget_answers(s);
+    relay_session_forget_answers(s);
     s->is_partial = false;
     list_detached(s);
 }
 
 void relay_session_give_up(struct relay_session *s)
 {
-    session_enter(s, RELAYED_DETACHED);
+    relay_session_enter(s, RELAYED_DETACHED);
     c10d_set_presence(&s->conn, C10D_GONE);
 }
 
@@ -699,13 +477,13 @@ static void prepare_opened(struct relay_session *s)
         conn_put(&s->conn, record->answer, record->answer_len);
         if (record->popped != NULL)
             conn_share_counted(&s->conn, record->popped);
-        note_answers(s);
+        relay_session_note_answers(s);
     }
 }
 
 static void session_attach(struct relay_session *s, struct relay_link *link, uint32_t channel)
 {
-    session_enter(s, RELAYED_OPENING);
+    relay_session_enter(s, RELAYED_OPENING);
     link->refs++;
     relay_link_unref(relay_session_link(s));
     s->conn.backend = &link->clients;
@@ -838,7 +616,7 @@ void relay_session_open(struct relay_link *link, uint32_t channel, const Rdzv__R
         return;
     if (s != NULL && s->is_in_link && !relay_session_was_dropped(s)) {
         if (relay_session_has_link(s)) /* the relay has noticed the loss before this store */
-            session_put_frame(s, RELAY_ENDED, 0, 0,
+            relay_session_put(s, RELAY_ENDED, 0, 0,
                               slice_str("another link has opened the session"));
         relay_session_detach(s);
     }
@@ -878,7 +656,7 @@ void relay_session_close(struct relay_session *s)
         return;
     }
     if (s->state != RELAYED_CLOSING)
-        session_enter(s, RELAYED_CLOSING);
+        relay_session_enter(s, RELAYED_CLOSING);
     if (c->end == CONN_OPEN && (c->input == INPUT_DEFERRED || c->input == INPUT_PAUSED))
         conn_set_end(c, CONN_PEER_ENDED); /* it ends when all is carried out */
     else if (c->end != CONN_PEER_ENDED)

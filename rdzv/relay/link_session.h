@@ -1,6 +1,6 @@
 /* What a store keeps of links, and of the sessions of relays' clients: connections whose bytes go
- * in the frames of a link. Internal to link.c, which has the links, and to link_session.c, which
- * has the sessions. */
+ * in the frames of a link. Internal to link.c, which has the links, to link_session.c, which has
+ * the sessions, and to link_output.c, which sends their answers. */
 #pragma once
 
 #include "proto/relay.h"
@@ -110,7 +110,7 @@ struct link_answer {
     size_t bytes;
 };
 
-/* Where a session is. Only session_enter() of link_session.c writes it. */
+/* Where a session is. Only relay_session_enter() writes it. */
 enum relay_session_state {
     RELAYED_NONE,     /* it is being made, or freed */
     RELAYED_OPENING,  /* in a link; the relay must hear that it is open */
@@ -145,7 +145,7 @@ struct relay_session {
     bool is_blocked : 1;  /* in link->blocked: it sends when it is the first there */
     bool sent_reads : 1;  /* the relay has got RELAY_READS on this link, or wants none */
     bool has_stopped : 1; /* `waits` has been answered, and was the last request */
-    bool has_done : 1;    /* more requests may have been answered: done_of() in link_session.c */
+    bool has_done : 1;    /* more requests may have been answered: done_of() in link_output.c */
     bool keeps_conn : 1;  /* until conn_free() is done with `conn` */
     TAILQ_ENTRY(relay_session) entry; /* in link->sessions or all->detached */
     /* In link->blocked; without a link in all->awaited; or in all->dropped. */
@@ -171,6 +171,11 @@ static inline struct relay_link *relay_session_link(const struct relay_session *
     return (void *)((uintptr_t)s->conn.backend - offsetof(struct relay_link, clients));
 }
 
+static inline struct relay_session *relay_session_of(const struct conn *c)
+{
+    return (void *)((uintptr_t)c - offsetof(struct relay_session, conn));
+}
+
 /* The store may drop a session by itself, for example because memory is short. Perhaps its last
  * request has just changed a key, and RELAY_ENDED is lost with the link: then the relay would send
  * this request again, to a store that has forgotten the session. So the engine keeps the session's
@@ -192,6 +197,8 @@ static inline bool relay_session_has_link(const struct relay_session *s)
 
 /* What conn_backend has for all of them. */
 extern const struct backend_functions relay_session_functions;
+
+void relay_session_enter(struct relay_session *s, enum relay_session_state next);
 
 /* Frees everything of it except its record. */
 void relay_session_free(struct relay_session *s);
@@ -229,7 +236,22 @@ void relay_link_unref(struct relay_link *link);
 /* Queues a frame of a link without regard to commits; the payload is copied. */
 void relay_link_put(struct relay_link *link, const struct relay_frame *frame);
 
+/* The same in the session's channel. */
+void relay_session_put(struct relay_session *s, enum relay_kind kind, uint8_t flags,
+                       uint64_t number, struct slice payload);
+
 /* If the link has room, the session that waits longest for it has its turn. */
 void relay_link_continue(struct relay_link *link);
+
+/* The session has nothing more to send: the next one has its turn. */
+void relay_session_end_turn(struct relay_session *s);
+
+/* Sends queued answers, and says which requests have been answered. */
+int relay_session_send(struct conn *c, size_t max);
+
+/* The bytes that have been queued since relay_session_note_answers() answer the last request. */
+size_t relay_session_unnoted_bytes(const struct relay_session *s);
+void relay_session_note_answers(struct relay_session *s);
+void relay_session_forget_answers(struct relay_session *s);
 
 #define RELAY_LINK_QUEUE_MAX (256u << 10)

@@ -51,7 +51,7 @@ BUGS = [Bug(b.name, b.file, b.old, b.new) for b in linear.BUGS if b.name in SHAR
     Bug("a relay does not see that its store has gone back", "rdzv/relay/relay_frames.c",
         "    return opened->flags & RELAY_KNOWN && opened->number < s->changed;",
         "    return false && opened->number < s->changed;"),
-    Bug("a change is confirmed behind the number of a read", "rdzv/relay/link_session.c",
+    Bug("a change is confirmed behind the number of a read", "rdzv/relay/link_output.c",
         "    if (s->notified < s->changed && s->changed < number)", "    if (false && s->changed < number)"),
     Bug("a read is shared by a client whose change is under way", "rdzv/relay/relay_frames.c",
         " || q != TAILQ_FIRST(&s->requests))", ")"),
