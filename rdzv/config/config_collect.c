@@ -282,21 +282,21 @@ static bool is_null(const struct config_value *value)
                               strcasecmp(value->text, "null") == 0);
 }
 
-/* Joins a list of the file into the one comma-separated value that a flag would have. The file's
- * tree owns it. */
-static const char *join_values(struct config_entry *entry)
+/* Joins a list of the file into the one comma-separated value that a flag would have. */
+static void join_values(struct config_entry *entry)
 {
-    size_t len = 1;
+    size_t len = 1, at = 0;
     char *joined;
 
     for (size_t i = 0; i < entry->count; i++)
         len += strlen(entry->values[i].text) + 1;
     joined = xcalloc(len, 1);
-    for (size_t i = 0, at = 0; i < entry->count; i++)
+    for (size_t i = 0; i < entry->count; i++) {
         at += (size_t)sprintf(joined + at, "%s%s", i > 0 ? "," : "", entry->values[i].text);
-    free(entry->values[0].text);
+        free(entry->values[i].text);
+    }
     entry->values[0].text = joined;
-    return joined;
+    entry->count = 1;
 }
 
 static bool add_entry(struct parse *p, struct config_entry *entry, struct setting s)
@@ -314,15 +314,11 @@ static bool add_entry(struct parse *p, struct config_entry *entry, struct settin
             return config_fail(p, &s, "the value is missing; write a value or remove the line");
         }
     }
-    if (s.option->kind == OPTION_LISTEN) {
-        for (size_t i = 0; i < entry->count; i++) {
-            s.at = entry->values[i].at;
-            s.value = entry->values[i].text;
-            add_setting(p, s);
-        }
-    } else if (entry->count > 0) {
-        s.at = entry->values[0].at;
-        s.value = entry->list ? join_values(entry) : entry->values[0].text;
+    if (entry->count > 1 && s.option->kind != OPTION_LISTEN)
+        join_values(entry);
+    for (size_t i = 0; i < entry->count; i++) {
+        s.at = entry->values[i].at;
+        s.value = entry->values[i].text;
         add_setting(p, s);
     }
     return true;

@@ -207,10 +207,8 @@ static bool read_mapping(struct walk *w, const char *parent)
                 return false;
         } else if (parent[0] != '\0') {
             return fail(w, current_place(w), "%s: a value is expected, not a mapping", entry.key);
-        } else {
-            /* The name alone is no setting, but stays: it must not come twice either. */
-            if (!read_mapping(w, entry.key))
-                return false;
+        } else if (!read_mapping(w, entry.key)) { /* its name stays: it must not come twice */
+            return false;
         }
     }
 }
@@ -259,8 +257,6 @@ bool config_file_parse(const uint8_t *bytes, size_t len, struct config_file *out
 
 void config_file_free(struct config_file *file)
 {
-    if (file == NULL)
-        return;
     for (size_t i = 0; i < file->count; i++) {
         for (size_t j = 0; j < file->entries[i].count; j++)
             free(file->entries[i].values[j].text);
