@@ -12,7 +12,6 @@ enum wake_kind {
     WAKE_WAITER,       /* a WAIT or BARRIER of c10d that is fulfilled */
     WAKE_ENDED,        /* a waiter whose client has left, until the lazy free frees it */
     WAKE_LIST,         /* a waiter whose owner is a list that several clients wait for */
-    WAKE_ARRIVAL,      /* a session that stands in a barrier: nobody is woken. See session.h */
     WAKE_SUBSCRIPTION, /* a watch (etcd's or legacy WATCH_KEY) with something in its queue */
 };
 

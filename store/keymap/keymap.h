@@ -410,20 +410,20 @@ enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *
 /* Ends a waiter and unregisters it from its keys, in slices if they are many. Takes NULL. */
 void keymap_cancel(struct keymap *m, struct waiter *w);
 
-/* --- Sessions that stand in a barrier without a client that waits. `w` is memory of theirs with
- * room for one registration. --- */
+/* --- Sessions that stand in a barrier, whether a client of theirs waits or not. --- */
 
+/* The session's place, in memory of its own. */
 struct arrival {
-    void (*passes)(struct arrival *a); /* the barrier opens; may free the waiter */
+    struct wait_link link;             /* the first member; its waiter is the same for all places */
+    void (*passes)(struct arrival *a); /* the barrier opens; may free the place */
 };
 
 /* Registers it at the barrier, whose key may be absent. *room is awaited_size() bytes of
  * ACCOUNT_WAITERS for the key; NULL afterwards: the key has taken them. */
-void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *a,
-                   void **room);
+void keymap_arrive(struct keymap *m, struct slice key, struct arrival *a, void **room);
 
 /* Ends that, before the barrier opens. */
-void keymap_depart(struct keymap *m, struct waiter *w);
+void keymap_depart(struct keymap *m, struct arrival *a);
 
 /* The element that the last QUEUE_POP which was decoded has taken, a reference of the caller's;
  * NULL: none since, or the last. */

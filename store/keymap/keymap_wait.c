@@ -206,6 +206,9 @@ void keymap_wake_one(struct keymap *m, struct slice name)
     awaited_release(m, a);
 }
 
+/* The waiter of all places of sessions, so that none of them takes the memory of one. */
+static struct waiter arrived = {.barrier = true};
+
 void keymap_open_barrier(struct keymap *m, struct entry *e)
 {
     struct awaited *a = keymap_find_awaited(m, e);
@@ -214,16 +217,14 @@ void keymap_open_barrier(struct keymap *m, struct entry *e)
     for (; link != NULL && link->waiter == NULL; m->ready->work++) /* the watches */
         link = link->next == a->others ? NULL : link->next;
     for (; link != NULL && link->waiter != NULL; link = a->others == NULL ? NULL : next) {
-        struct arrival *arrival = link->waiter->wake.owner;
+        struct arrival *arrival = (struct arrival *)link;
 
         next = link->next;
         ring_remove(&a->others, link);
-        if (link->waiter->wake.kind == WAKE_ARRIVAL) {
-            TAILQ_REMOVE(&m->open_waiters, link->waiter, entry);
+        if (link->waiter == &arrived)
             arrival->passes(arrival); /* frees the link */
-        } else {
+        else
             count_link(m, link);
-        }
     }
     awaited_release(m, a);
 }
@@ -251,7 +252,7 @@ static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
 }
 
 /* Registers the waiter at a key. waiter_new() made the room. */
-static void waiter_add(struct waiter *w, struct awaited *a)
+static void waiter_register(struct keymap *m, struct waiter *w, struct awaited *a)
 {
     struct wait_link *link = &w->links[w->count++];
 
@@ -259,12 +260,6 @@ static void waiter_add(struct waiter *w, struct awaited *a)
     link->at = a;
     w->missing++;
     ring_add(ring_of(w, a), link);
-}
-
-/* The same, of a client: it counts in the limit. */
-static void waiter_register(struct keymap *m, struct waiter *w, struct awaited *a)
-{
-    waiter_add(w, a);
     keymap_wait_bytes(m, sizeof(struct wait_link), 0);
 }
 
@@ -441,20 +436,19 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
         continue;
 }
 
-/* The caller provides the waiter, and the number of waiting clients stays as it is. */
-void keymap_arrive(struct keymap *m, struct slice key, struct waiter *w, struct arrival *arrival,
-                   void **room)
+/* The number of waiting clients stays as it is. */
+void keymap_arrive(struct keymap *m, struct slice key, struct arrival *arrival, void **room)
 {
-    *w = (struct waiter){.wake = {.kind = WAKE_ARRIVAL, .owner = arrival}, .cap = 1};
-    w->barrier = true;
-    waiter_add(w, awaited_look_up(m, key, room));
-    TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
+    struct awaited *a = awaited_look_up(m, key, room);
+
+    arrival->link.waiter = &arrived;
+    arrival->link.at = a;
+    ring_add(&a->others, &arrival->link);
 }
 
-void keymap_depart(struct keymap *m, struct waiter *w)
+void keymap_depart(struct keymap *m, struct arrival *arrival)
 {
-    unlink_wait(m, w, &w->links[0]);
-    TAILQ_REMOVE(&m->open_waiters, w, entry);
+    unlink_wait(m, &arrived, &arrival->link);
 }
 
 void keymap_end_waiters(struct keymap *m)

@@ -42,15 +42,10 @@ bool session_passed(const struct session *session)
     return session->flags != RELAY_ARRIVED || session->arrival == NULL;
 }
 
-static struct waiter *waiter_of(struct session_arrival *a)
-{
-    return (struct waiter *)(a + 1);
-}
-
 struct slice session_barrier(const struct session *session)
 {
     return session_passed(session) ? (struct slice){0}
-                                   : awaited_key(waiter_of(session->arrival)->links[0].at);
+                                   : awaited_key(session->arrival->arrival.link.at);
 }
 
 /* NULL: there is no such worker store. */
@@ -189,7 +184,7 @@ bool session_hold_memory(struct sessions *s, bool is_new, const struct slice *ba
 {
     return (!is_new || spare_hold(&s->spare, ACCOUNT_SESSIONS, sizeof(struct session))) &&
            (barrier == NULL ||
-            (spare_hold(&s->spare_arrival, ACCOUNT_SESSIONS, SESSION_ARRIVAL_SIZE) &&
+            (spare_hold(&s->spare_arrival, ACCOUNT_SESSIONS, sizeof(struct session_arrival)) &&
              spare_hold(&s->spare_key, ACCOUNT_WAITERS, awaited_size(*barrier))));
 }
 
@@ -236,7 +231,7 @@ static void session_pass(struct arrival *arrival)
 
     session_note_change(a->home, a->session);
     a->session->arrival = NULL;
-    account_free(ACCOUNT_SESSIONS, a, SESSION_ARRIVAL_SIZE);
+    account_free(ACCOUNT_SESSIONS, a, sizeof *a);
 }
 
 /* The session, with RELAY_ARRIVED, stands in the barrier from now on. */
@@ -245,9 +240,9 @@ static void session_arrive(struct sessions *s, struct session *session, struct s
     struct session_arrival *a = s->spare_arrival.block;
 
     s->spare_arrival.block = NULL;
-    *a = (struct session_arrival){{session_pass}, s, session};
+    *a = (struct session_arrival){{.passes = session_pass}, s, session};
     session->arrival = a;
-    keymap_arrive(keys_of(s, session), key, waiter_of(a), &a->arrival, &s->spare_key.block);
+    keymap_arrive(keys_of(s, session), key, &a->arrival, &s->spare_key.block);
 }
 
 /* Leaves the barrier, if it stands in one. */
@@ -255,8 +250,8 @@ static void session_depart(struct sessions *s, struct session *session)
 {
     if (session_passed(session))
         return;
-    keymap_depart(keys_of(s, session), waiter_of(session->arrival));
-    account_free(ACCOUNT_SESSIONS, session->arrival, SESSION_ARRIVAL_SIZE);
+    keymap_depart(keys_of(s, session), &session->arrival->arrival);
+    account_free(ACCOUNT_SESSIONS, session->arrival, sizeof *session->arrival);
     session->arrival = NULL;
 }
 

@@ -55,15 +55,12 @@ struct worker_stores;
 #define SESSION_ANSWER_MAX 8u
 #define SESSION_HINT_MAX   1280u
 
-/* A session's place in a barrier; its waiter, with one registration, follows in the same block. */
+/* A session's place in a barrier. */
 struct session_arrival {
     struct arrival arrival; /* the first member */
     struct sessions *home;
     struct session *session;
 };
-
-#define SESSION_ARRIVAL_SIZE \
-    (sizeof(struct session_arrival) + sizeof(struct waiter) + sizeof(struct wait_link))
 
 struct session {
     struct table_near node; /* the id */
@@ -132,7 +129,7 @@ bool session_hint_fits(const struct sessions *s, const struct session_hint *c);
 
 /* What each counts for by itself. Its place in a barrier counts from the beginning, so that an
  * arrival cannot exceed the limit of the space. */
-#define SESSION_COST (sizeof(struct session) + SESSION_ARRIVAL_SIZE)
+#define SESSION_COST (sizeof(struct session) + sizeof(struct session_arrival))
 
 /* Allocates all that the next change of a session takes. `barrier`: the key of a barrier in which
  * it may have to wait; NULL: none. False: malloc() has no memory. */

@@ -518,7 +518,7 @@ static void a_place_in_a_barrier_is_freed_with_it(void **state)
 {
     const struct command add = {.kind = COMMAND_KEY_ADD, .key = slice_str("n"), .number = 1},
                          barrier = {.kind = COMMAND_BARRIER, .key = slice_str("b"), .number = 3};
-    size_t place = account_cost(SESSION_ARRIVAL_SIZE), empty, waiters;
+    size_t place = account_cost(sizeof(struct session_arrival)), empty, waiters;
 
     (void)state;
     begin();
