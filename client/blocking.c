@@ -1,5 +1,4 @@
 /* Blocking calls of librdzv: each submits one request and waits for its end. See rdzv_client.h. */
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 

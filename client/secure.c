@@ -1,7 +1,6 @@
 /* TLS of a client. See secure.h for the contracts. */
 #include "client/secure.h"
 
-#include <errno.h>
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>

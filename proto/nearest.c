@@ -1,7 +1,6 @@
 /* The edit distance of two names, and which distance counts as near. */
 #include "proto/nearest.h"
 
-#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 

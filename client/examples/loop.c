@@ -9,7 +9,6 @@
 
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void on_there(struct rdzv_request *r, const struct rdzv_result *result, void *arg)

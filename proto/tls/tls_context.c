@@ -2,8 +2,6 @@
 #include "proto/tls/tls.h"
 
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
