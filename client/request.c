@@ -227,8 +227,7 @@ static bool keep_value(struct rdzv_request *r, struct slice value)
     r->data = malloc(value.len + 1);
     if (r->data == NULL)
         return false;
-    if (value.len != 0)
-        memcpy(r->data, value.ptr, value.len);
+    slice_copy(r->data, value);
     r->data[value.len] = '\0';
     r->result.value = (struct rdzv_bytes){r->data, value.len};
     return true;

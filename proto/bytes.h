@@ -55,6 +55,14 @@ static inline struct slice slice_from(struct slice a, size_t n)
     return n == 0 ? a : (struct slice){a.ptr + n, a.len - n};
 }
 
+/* Copies the bytes to `to`, which may overlap them. Returns the copy. */
+static inline struct slice slice_copy(void *to, struct slice from)
+{
+    if (from.len != 0)
+        memmove(to, from.ptr, from.len);
+    return (struct slice){to, from.len};
+}
+
 /* Byte order, then length: negative, 0 or positive as memcmp. */
 static inline int slice_compare(struct slice a, struct slice b)
 {

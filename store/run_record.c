@@ -53,13 +53,6 @@ size_t run_records_memory(const struct run_put *c)
     return reserve_cost(run_record_size(c->key, c->address));
 }
 
-static struct slice copy_behind(uint8_t *at, struct slice s)
-{
-    if (s.len != 0)
-        memcpy(at, s.ptr, s.len);
-    return (struct slice){at, s.len};
-}
-
 static struct run_record *record_new(struct run_records *r, const struct run_put *c)
 {
     struct run_record *record =
@@ -67,9 +60,9 @@ static struct run_record *record_new(struct run_records *r, const struct run_put
     uint8_t *bytes = (uint8_t *)(record + 1);
 
     *record = (struct run_record){
-        .node = {.key = copy_behind(bytes, c->key)},
+        .node = {.key = slice_copy(bytes, c->key)},
         .placement = c->placement,
-        .address = copy_behind(bytes + c->key.len, c->address),
+        .address = slice_copy(bytes + c->key.len, c->address),
         .port = c->port,
         .worker_store = c->worker_store,
         .round = c->round,

@@ -12,7 +12,7 @@ struct space *space_new(struct slice name, struct ready_list *ready, struct rese
 
     space->quota.max = bytes_max;
     space->name = xcalloc(1, name.len + 1);
-    memcpy(space->name, name.ptr, name.len);
+    slice_copy(space->name, name);
     keymap_init(&space->keys, ACCOUNT_KEYS, ready, reserve, seed, &space->quota);
     space->keys.forgotten = forgotten;
     worker_stores_init(&space->worker_stores, ready, reserve, seed, &space->quota);

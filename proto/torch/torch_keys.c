@@ -46,7 +46,7 @@ void torch_key_split(struct slice key, size_t front, int64_t *round, struct slic
 
 size_t torch_key_write(struct slice run_key, int64_t round, const char *name, uint8_t *out)
 {
-    memcpy(out, run_key.ptr, run_key.len);
+    slice_copy(out, run_key);
     return run_key.len + (size_t)snprintf((char *)out + run_key.len, TORCH_KEY_ROOM,
                                           ".%" PRId64 "/%s", round, name);
 }

@@ -197,15 +197,13 @@ bool torch_state_insert(struct torch_state *s, const struct torch_node *who, str
     if (block == NULL)
         return false;
 
-    if (who->addr.len > 0)
-        memcpy(block->bytes, who->addr.ptr, who->addr.len);
     block->next = s->memory;
     s->memory = block;
     s->inserted++;
     *at = &s->nodes[place];
     memmove(*at + 1, *at, (s->count - place) * sizeof **at);
     **at = *who;
-    (*at)->addr.ptr = block->bytes;
+    (*at)->addr = slice_copy(block->bytes, who->addr);
     s->count++;
     return true;
 }

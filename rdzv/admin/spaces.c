@@ -60,8 +60,7 @@ static void read_text(const struct http_request *r, const char *name, char out[T
     url_find_param(r->query, name, &value);
     value.len = value.len < TEXT_MAX ? value.len : TEXT_MAX;
     value = url_unescape_value(value, (uint8_t *)out);
-    if (value.len != 0)
-        memmove(out, value.ptr, value.len);
+    slice_copy(out, value);
     out[value.len] = '\0';
 }
 

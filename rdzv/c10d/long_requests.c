@@ -245,8 +245,7 @@ static void write_value(struct c10d_job *job, struct slice value)
     uint8_t *out = job->copy->bytes + job->written;
 
     bytes_put_u64(out, value.len);
-    if (value.len != 0)
-        memcpy(out + 8, value.ptr, value.len);
+    slice_copy(out + 8, value);
     job->written += 8 + value.len;
 }
 

@@ -11,8 +11,7 @@ static struct pending *pending_copy(struct pending *p, uint64_t number, struct s
 {
     if (p == NULL)
         return NULL;
-    *p = (struct pending){.number = number, .bytes = {(uint8_t *)(p + 1), bytes.len}};
-    memcpy(p + 1, bytes.ptr, bytes.len);
+    *p = (struct pending){.number = number, .bytes = slice_copy(p + 1, bytes)};
     return p;
 }
 

@@ -46,16 +46,13 @@ static struct etcd_run *find_or_add(struct etcd_runs *runs, struct slice path)
 {
     struct run_view *found = run_views_find(&runs->views, path);
     struct etcd_run *run;
-    uint8_t *name;
 
     if (found != NULL)
         return etcd_run_of(found);
     run = account_request(ACCOUNT_RUNS, ACCOUNT_ORDINARY, sizeof *run + path.len);
     if (run == NULL)
         return NULL;
-    name = (uint8_t *)(run + 1);
-    memcpy(name, path.ptr, path.len);
-    etcd_run_init(run, (struct slice){name, path.len});
+    etcd_run_init(run, slice_copy(run + 1, path));
     run->runs = runs;
     run->history.stats = &runs->home->engine->stats;
     run_views_add(&runs->views, &run->view);

@@ -17,7 +17,7 @@ struct relay_frame restart_frame(const struct restart *r, uint8_t room[RESTART_M
 
     name.len = name.len < RESTART_NAME_MAX ? name.len : RESTART_NAME_MAX;
     bytes_put_u32(room, r->nodes);
-    memcpy(room + 4, name.ptr, name.len);
+    slice_copy(room + 4, name);
     return (struct relay_frame){.kind = RELAY_RESTART,
                                 .flags = r->stage,
                                 .number = r->generation,
@@ -164,8 +164,7 @@ static struct restart_node *node_of(struct restart_run *run, struct slice name)
     n = account_request_zeroed(ACCOUNT_SESSIONS, ACCOUNT_SMALL, sizeof *n + name.len);
     if (n == NULL)
         return NULL;
-    memcpy(n->name, name.ptr, name.len);
-    n->by_name.key = (struct slice){n->name, name.len};
+    n->by_name.key = slice_copy(n->name, name);
     table_add(&run->names, &n->by_name);
     TAILQ_INSERT_TAIL(&run->nodes, n, entry);
     run->counts[RESTART_AWAY]++;

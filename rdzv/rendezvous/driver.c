@@ -72,16 +72,13 @@ struct live_run *driver_need_run(struct rendezvous_space *home, struct slice key
     struct run_view *found = run_views_find(&home->runs, key);
     struct rendezvous *r = home->rdzv;
     struct live_run *run;
-    uint8_t *name;
 
     if (found != NULL)
         return live_run_of(found);
     run = account_heap_request_zeroed(ACCOUNT_RUNS, ACCOUNT_SMALL, sizeof *run + key.len);
     if (run == NULL)
         return NULL;
-    name = (uint8_t *)(run + 1);
-    memcpy(name, key.ptr, key.len);
-    run_init(&run->run, (struct slice){name, key.len}, &r->settings, r->engine->options.seed,
+    run_init(&run->run, slice_copy(run + 1, key), &r->settings, r->engine->options.seed,
              engine_now_ms(r->engine));
     run->home = home;
     evtimer_assign(&run->waker, r->net->base, on_waker, run);

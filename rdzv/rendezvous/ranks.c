@@ -62,8 +62,7 @@ static size_t put_kept(uint8_t *out, const struct torch_node *node)
     bytes_put_u64(out + 8, (uint64_t)node->pid);
     bytes_put_u64(out + 16, (uint64_t)node->local_id);
     bytes_put_u64(out + 24, node->addr.len);
-    if (node->addr.len > 0)
-        memcpy(out + KEPT_HEAD, node->addr.ptr, node->addr.len);
+    slice_copy(out + KEPT_HEAD, node->addr);
     return KEPT_HEAD + node->addr.len;
 }
 

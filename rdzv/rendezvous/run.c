@@ -80,8 +80,7 @@ static size_t node_key(const struct torch_node *node, uint8_t *out)
 {
     bytes_put_u64(out, (uint64_t)node->pid);
     bytes_put_u64(out + sizeof(uint64_t), (uint64_t)node->local_id);
-    if (node->addr.len != 0)
-        memcpy(out + NODE_HEAD, node->addr.ptr, node->addr.len);
+    slice_copy(out + NODE_HEAD, node->addr);
     return NODE_HEAD + node->addr.len;
 }
 

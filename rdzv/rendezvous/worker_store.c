@@ -100,8 +100,7 @@ static const char *keep_record(struct step *s, const struct view_record *record)
 
     if (address == NULL)
         return NULL;
-    if (record->address.len != 0) /* it may be that of the view's record */
-        memcpy(address, record->address.ptr, record->address.len);
+    slice_copy(address, record->address); /* it may be that of the view's record */
     address[record->address.len] = '\0';
     if (!run_view_set_record(&s->run->view, record))
         return NULL;

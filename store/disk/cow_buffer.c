@@ -60,8 +60,7 @@ static bool cow_put_large(struct cow_buffer *a, const char *name, const struct c
                               .kind = change->kind,
                               .worker_store = change->worker_store,
                               .key_len = key.len};
-    if (key.len != 0)
-        memcpy(item->bytes, key.ptr, key.len);
+    slice_copy(item->bytes, key);
     STAILQ_INSERT_TAIL(&a->items, item, entry);
     a->last = NULL; /* what comes later goes behind it */
     a->bytes += size + kept->len;

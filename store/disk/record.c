@@ -294,8 +294,7 @@ bool batch_append(struct batch *b, const struct batch *other)
 {
     if (!batch_make_room(b, other->len + TIME_SIZE))
         return false;
-    if (other->len != 0)
-        memcpy(b->bytes + b->len, other->bytes, other->len);
+    slice_copy(b->bytes + b->len, batch_bytes(other));
     b->len += other->len;
     b->space = NULL;
     b->count += other->count;

@@ -135,8 +135,7 @@ bool batch_lookup_add_value(struct batch_lookup *p, struct slice key, struct sli
     if (b == NULL)
         return false;
     blob_begin(b, m->kind, room);
-    if (value.len != 0)
-        memcpy(b->bytes, value.ptr, value.len);
+    slice_copy(b->bytes, value);
     blob_leave_spare(b, room - value.len);
     p->values[p->count - 1] = b;
     p->cost += keymap_key_cost(m, key) + value.len;
@@ -358,7 +357,7 @@ static struct asked_list *list_get(struct keymap *m, struct slice items)
     if (l == NULL)
         return NULL;
     *l = (struct asked_list){.map = m, .len = items.len};
-    memcpy(l->items, items.ptr, items.len);
+    slice_copy(l->items, items);
     keymap_wait_bytes(m, list_size(l), 0);
     asked_list_forget(m);
     m->asked = l;

@@ -46,8 +46,7 @@ static inline struct entry *entry_make(struct keymap *m, struct entry *e, struct
 
     _Static_assert(sizeof *e + KEY_GROUPS_MAX * sizeof e->groups[0] < 256 * 8, "see table_near");
     *e = (struct entry){.node = {.near = TABLE_NEAR(at, key.len)}, .group_count = groups & 7u};
-    if (key.len != 0)
-        memcpy(&e->groups[groups], key.ptr, key.len);
+    slice_copy(&e->groups[groups], key);
     if (groups != 0)
         keymap_name_links(m, e);
     e->awaited = m->awaited.count != 0;
@@ -182,8 +181,7 @@ static inline struct blob *value_to_keep(struct keymap *m, const struct key_put 
     if (c->blob != NULL)
         return blob_hold(blob_ref(c->blob), m->kind);
     b = reserve_blob_alloc(m->reserve, m->kind, entry_room(value.len));
-    if (value.len != 0)
-        memcpy(b->bytes, value.ptr, value.len);
+    slice_copy(b->bytes, value);
     blob_leave_spare(b, entry_room(value.len) - value.len);
     return b;
 }
@@ -199,8 +197,7 @@ static void entry_put_value(struct keymap *m, struct entry *e, const struct key_
         m->lookup_changes += e->pins != 0; /* they know how long it was */
         keymap_keep_bytes(m, value.len, b->len);
         blob_leave_spare(b, b->len + b->spare - value.len);
-        if (value.len != 0)
-            memmove(b->bytes, value.ptr, value.len);
+        slice_copy(b->bytes, value);
         return;
     }
     entry_swap(m, e, value_to_keep(m, c));
@@ -249,19 +246,15 @@ APART static void apply_patch(struct keymap *m, const struct key_patch *c)
 
     entry_note_change(m, e, fits);
     if (fits) {
-        if (c->bytes.len != 0)
-            memmove(e->value->bytes + c->offset, c->bytes.ptr, c->bytes.len);
+        slice_copy(e->value->bytes + c->offset, c->bytes);
     } else if (c->blob != NULL) {
         keymap_notify(m, e, KEYMAP_UPDATED, old, blob_slice(c->blob));
         entry_swap(m, e, blob_hold(blob_ref(c->blob), m->kind));
     } else {
         b = reserve_blob_alloc(m->reserve, m->kind, old.len - c->removed + c->bytes.len);
-        if (c->offset != 0)
-            memcpy(b->bytes, old.ptr, c->offset);
-        if (c->bytes.len != 0)
-            memcpy(b->bytes + c->offset, c->bytes.ptr, c->bytes.len);
-        if (behind != old.len)
-            memcpy(b->bytes + c->offset + c->bytes.len, old.ptr + behind, old.len - behind);
+        slice_copy(b->bytes, (struct slice){old.ptr, c->offset});
+        slice_copy(b->bytes + c->offset, c->bytes);
+        slice_copy(b->bytes + c->offset + c->bytes.len, slice_from(old, behind));
         keymap_notify(m, e, KEYMAP_UPDATED, old, blob_slice(b));
         entry_swap(m, e, b);
     }
@@ -284,8 +277,7 @@ static inline void append_in_place(struct keymap *m, struct entry *e, struct sli
     m->lookup_changes += e->pins != 0;
     blob_leave_spare(b, b->spare - more.len);
     keymap_keep_bytes(m, more.len, 0);
-    if (more.len != 0)
-        memcpy(b->bytes + len, more.ptr, more.len);
+    slice_copy(b->bytes + len, more);
 }
 
 static inline void append_to_copy(struct keymap *m, struct entry *e, struct slice more)
@@ -297,12 +289,9 @@ static inline void append_to_copy(struct keymap *m, struct entry *e, struct slic
     entry_note_change(m, e, false);
     b = reserve_blob_alloc(m->reserve, m->kind, len + spare);
     blob_leave_spare(b, spare);
-    if (old.len != 0) {
-        memcpy(b->bytes, old.ptr, old.len);
-        m->ready->work += old.len / READY_COPIED_BYTES;
-    }
-    if (more.len != 0)
-        memcpy(b->bytes + old.len, more.ptr, more.len);
+    slice_copy(b->bytes, old);
+    slice_copy(b->bytes + old.len, more);
+    m->ready->work += old.len / READY_COPIED_BYTES;
     entry_swap(m, e, b);
 }
 

@@ -17,15 +17,11 @@ uint64_t keymap_queue_len(const struct keymap *m, struct slice name)
 static struct queue *queue_get_or_create(struct keymap *m, struct slice name)
 {
     struct queue *q = keymap_find_queue(m, name);
-    uint8_t *copy;
 
     if (q != NULL)
         return q;
     q = reserve_alloc(m->reserve, m->kind, sizeof *q + name.len);
-    copy = (uint8_t *)(q + 1);
-    *q = (struct queue){.node = {.key = {copy, name.len}}, .number = m->pushes};
-    if (name.len != 0)
-        memcpy(copy, name.ptr, name.len);
+    *q = (struct queue){.node = {.key = slice_copy(q + 1, name)}, .number = m->pushes};
     STAILQ_INIT(&q->elements);
     table_add(&m->queues, &q->node);
     TAILQ_INSERT_TAIL(&m->queue_order, q, order);

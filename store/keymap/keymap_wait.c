@@ -75,8 +75,7 @@ static struct awaited *awaited_get(struct keymap *m, struct slice key, uint64_t 
     if (room != NULL)
         *room = NULL;
     *a = (struct awaited){.node = {.near = TABLE_NEAR(sizeof *a, key.len)}};
-    if (key.len != 0)
-        memcpy(a + 1, key.ptr, key.len);
+    slice_copy(a + 1, key);
     table_add_hashed(&m->awaited, (struct table_node *)&a->node, hash);
     keymap_wait_bytes(m, size, 0);
     if (e != NULL)

@@ -53,8 +53,8 @@ static inline struct blob *blob_new(enum account_kind kind, struct slice s)
 {
     struct blob *b = blob_alloc(kind, s.len);
 
-    if (b != NULL && s.len != 0)
-        memcpy(b->bytes, s.ptr, s.len);
+    if (b != NULL)
+        slice_copy(b->bytes, s);
     return b;
 }
 

@@ -70,7 +70,6 @@ struct blob *reserve_blob(struct reserve *r, enum account_kind kind, struct slic
 {
     struct blob *b = reserve_blob_alloc(r, kind, bytes.len);
 
-    if (bytes.len != 0)
-        memcpy(b->bytes, bytes.ptr, bytes.len);
+    slice_copy(b->bytes, bytes);
     return b;
 }

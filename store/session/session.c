@@ -277,8 +277,7 @@ static void set_answer(struct session *session, struct slice answer)
     assert(answer.len <= SESSION_ANSWER_MAX);
     session->answer_len = (uint8_t)answer.len;
     session->arrival = NULL;
-    if (answer.len != 0)
-        memcpy(session->answer, answer.ptr, answer.len);
+    slice_copy(session->answer, answer);
 }
 
 /* True if a session can have these flags with an answer of this length. */

@@ -25,10 +25,8 @@ static struct node *node_make(struct tree *t, struct node *parent, struct slice 
                               struct blob *value, uint64_t index)
 {
     struct node *n = reserve_alloc(t->reserve, ACCOUNT_TREES, sizeof *n + path.len);
-    uint8_t *copy = (uint8_t *)(n + 1);
 
-    memcpy(copy, path.ptr, path.len);
-    *n = (struct node){.by_path = {.key = {copy, path.len}},
+    *n = (struct node){.by_path = {.key = slice_copy(n + 1, path)},
                        .parent = parent,
                        .value = value,
                        .created = index,

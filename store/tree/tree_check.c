@@ -130,8 +130,7 @@ static bool check_create_in_order(struct tree *t, const struct command *c, struc
         return tree_fail(t, ETCD_CREATE, ETCD_INTERNAL, c->key, out);
     t->in_order_path = path;
     t->in_order_room = base + name_len + 1;
-    if (base != 0)
-        memcpy(path, c->key.ptr, base);
+    slice_copy(path, (struct slice){c->key.ptr, base});
     snprintf((char *)path + base, name_len + 1, "/%020" PRIu64, t->index + 1);
     whole = (struct slice){path, base + name_len};
     return check_new(t, c, whole, ETCD_CREATE, tree_find(t, whole), change, out);

@@ -19,9 +19,7 @@ static struct tree_event *event_begin(struct tree_event *e, enum etcd_action act
                                       struct slice key)
 {
     *e = (struct tree_event){.refs = 1, .action = action};
-    if (key.len != 0)
-        memcpy(e->key, key.ptr, key.len);
-    e->node.key = e->prev.key = (struct slice){e->key, key.len};
+    e->node.key = e->prev.key = slice_copy(e->key, key);
     return e;
 }
 
@@ -404,8 +402,7 @@ static bool point_register(struct watch_hub *h, struct slice key, struct watch *
         point = watch_alloc(sizeof *point + key.len);
         if (point == NULL)
             return false;
-        memcpy(point->path, key.ptr, key.len);
-        point->node.key = (struct slice){point->path, key.len};
+        point->node.key = slice_copy(point->path, key);
         TAILQ_INIT(&point->watches);
         table_add(&h->points, &point->node);
     }
