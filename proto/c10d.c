@@ -7,25 +7,17 @@ static const uint8_t validate[5] = {0x00, 0xce, 0xf7, 0x85, 0x3c};
 
 #define ABSENT C10D_VALIDATE /* never a request once the version is known */
 
-static const uint8_t modern_ops[] = {
-    ABSENT,         C10D_SET,       C10D_COMPARE_SET, C10D_GET,        C10D_ADD,
-    C10D_CHECK,     C10D_WAIT,      C10D_GETNUMKEYS,  C10D_DELETE_KEY, C10D_APPEND,
-    C10D_MULTI_GET, C10D_MULTI_SET, C10D_CANCEL_WAIT, C10D_PING,       C10D_QUEUE_PUSH,
-    C10D_QUEUE_POP, C10D_QUEUE_LEN, C10D_LIST_KEYS,   C10D_BARRIER,
-};
 static const uint8_t legacy_ops[] = {
     C10D_SET,  C10D_COMPARE_SET, C10D_GET,       C10D_ADD,        C10D_CHECK,
     C10D_WAIT, C10D_GETNUMKEYS,  C10D_WATCH_KEY, C10D_DELETE_KEY,
 };
 
-static const struct {
-    const char *name;
-    const uint8_t *ops;
-    size_t count;
-} versions[] = {
-    [C10D_LEGACY] = {"c10d-legacy", legacy_ops, sizeof legacy_ops},
-    [C10D_MODERN] = {"c10d-modern", modern_ops, sizeof modern_ops},
-};
+static enum c10d_op op_of_byte(uint8_t byte, enum c10d_version version)
+{
+    if (version == C10D_MODERN)
+        return byte <= C10D_BARRIER ? (enum c10d_op)byte : ABSENT;
+    return byte < sizeof legacy_ops ? (enum c10d_op)legacy_ops[byte] : ABSENT;
+}
 
 static const struct {
     const char *name;
@@ -65,7 +57,7 @@ unsigned c10d_op_parts(enum c10d_op op)
 
 const char *c10d_version_name(enum c10d_version version)
 {
-    return versions[version].name;
+    return version == C10D_MODERN ? "c10d-modern" : "c10d-legacy";
 }
 
 enum parse_result c10d_detect(struct slice in, bool legacy_on, enum c10d_version *out, size_t *size)
@@ -216,7 +208,7 @@ enum parse_result c10d_parse(struct slice in, enum c10d_version version,
         *size = p.r.need;
         return PARSE_MORE;
     }
-    req.op = op < versions[version].count ? versions[version].ops[op] : ABSENT;
+    req.op = op_of_byte(op, version);
     result = parse_body(&p, progress, &req);
     if ((result == PARSE_MORE ? p.r.need : p.r.at) > limits->request_max && result != PARSE_BAD)
         result = over_limit(&p, REQUEST_LIMIT);

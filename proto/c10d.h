@@ -13,7 +13,8 @@ enum c10d_version {
     C10D_MODERN, /* 2.2 on: opens with VALIDATE */
 };
 
-/* One numbering for all versions: the modern one, and the legacy WATCH_KEY behind it. */
+/* One numbering for all versions: the opcodes of the modern one, and the legacy WATCH_KEY behind
+ * them. */
 enum c10d_op {
     C10D_VALIDATE,
     C10D_SET,
@@ -37,6 +38,7 @@ enum c10d_op {
     C10D_WATCH_KEY,
     C10D_OP_COUNT,
 };
+_Static_assert(C10D_SET == 1 && C10D_PING == 13 && C10D_BARRIER == 18, "as on the wire");
 
 /* What stands behind the opcode, in this order. */
 enum c10d_part {

@@ -3,9 +3,6 @@
 
 #define VALIDATE_MAGIC 0x3c85f7ceu
 
-/* Opcodes of the modern version are the numbers of enum c10d_op. */
-_Static_assert(C10D_SET == 1 && C10D_PING == 13 && C10D_BARRIER == 18, "the modern numbering");
-
 static void write_u32(struct writer *w, uint32_t v)
 {
     uint8_t bytes[4];
