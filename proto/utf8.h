@@ -30,7 +30,10 @@ static inline bool utf8_is_text(struct slice s)
     uint32_t point;
 
     for (size_t len; s.len > 0; s = slice_from(s, len)) {
-        len = utf8_decode(s, &point);
+        if (s.len >= 8 && (bytes_get_u64(s.ptr) & UINT64_C(0x8080808080808080)) == 0)
+            len = 8; /* nearly all texts are of ASCII */
+        else
+            len = utf8_decode(s, &point);
         if (len == 0)
             return false;
     }

@@ -143,23 +143,6 @@ bool pickle_bool(struct pickle_reader *r, bool *out)
     return true;
 }
 
-static bool is_pickle_text(struct slice s)
-{
-    size_t at = 0, n;
-    uint32_t point;
-
-    while (at < s.len) {
-        if (s.len - at >= 8 && (bytes_get_u64(s.ptr + at) & UINT64_C(0x8080808080808080)) == 0)
-            n = 8; /* nearly all names are of ASCII */
-        else
-            n = utf8_decode(slice_from(s, at), &point);
-        if (n == 0)
-            return false;
-        at += n;
-    }
-    return true;
-}
-
 /* The length and the bytes of a string whose opcode has been passed. */
 static bool take_string(struct pickle_reader *r, int op, struct slice *out)
 {
@@ -195,8 +178,7 @@ bool pickle_string(struct pickle_reader *r, struct slice *out)
     if (op != PICKLE_SHORT_BINUNICODE && op != PICKLE_BINUNICODE)
         return false;
     place = (uint32_t)r->at++;
-    return take_string(r, op, out) && is_pickle_text(*out) &&
-           pickle_memoize(r, PICKLE_STRING, place);
+    return take_string(r, op, out) && utf8_is_text(*out) && pickle_memoize(r, PICKLE_STRING, place);
 }
 
 static bool make_memo_room(struct pickle_reader *r)
@@ -287,16 +269,6 @@ uint32_t pickle_number(struct pickle_writer *w)
     return w->memoed++;
 }
 
-/* An opcode and the `len` low bytes of v. */
-static void put_opcode_number(struct pickle_writer *w, enum pickle_op op, uint64_t v, size_t len)
-{
-    uint8_t bytes[8];
-
-    bytes_put_u64(bytes, v);
-    pickle_op(w, op);
-    writer_put(&w->out, bytes, len);
-}
-
 /* Bytes that begin with an opcode, as one object. */
 static void put_object(struct pickle_writer *w, const uint8_t *bytes, const uint8_t *end)
 {
@@ -304,12 +276,19 @@ static void put_object(struct pickle_writer *w, const uint8_t *bytes, const uint
     writer_put(&w->out, bytes + 1, (size_t)(end - bytes - 1));
 }
 
+/* A number of one byte behind the opcode for such numbers, or of four bytes behind the other. */
+static void put_number(struct pickle_writer *w, enum pickle_op of_byte, enum pickle_op of_four,
+                       uint32_t v)
+{
+    uint8_t bytes[5] = {(uint8_t)(v <= UINT8_MAX ? of_byte : of_four)};
+
+    bytes_put_u32(bytes + 1, v);
+    put_object(w, bytes, bytes + (v <= UINT8_MAX ? 2 : 5));
+}
+
 void pickle_reference(struct pickle_writer *w, uint32_t number)
 {
-    uint8_t bytes[5] = {number <= UINT8_MAX ? PICKLE_BINGET : PICKLE_LONG_BINGET};
-
-    bytes_put_u32(bytes + 1, number);
-    put_object(w, bytes, bytes + (number <= UINT8_MAX ? 2 : 5));
+    put_number(w, PICKLE_BINGET, PICKLE_LONG_BINGET, number);
 }
 
 void pickle_put_int(struct pickle_writer *w, int64_t v)
@@ -321,11 +300,7 @@ void pickle_put_int(struct pickle_writer *w, int64_t v)
 
 uint32_t pickle_put_string(struct pickle_writer *w, struct slice s)
 {
-    pickle_next_object(w);
-    if (s.len <= UINT8_MAX)
-        put_opcode_number(w, PICKLE_SHORT_BINUNICODE, s.len, 1);
-    else
-        put_opcode_number(w, PICKLE_BINUNICODE, s.len, 4);
-    writer_put(&w->out, s.ptr, s.len);
+    put_number(w, PICKLE_SHORT_BINUNICODE, PICKLE_BINUNICODE, (uint32_t)s.len);
+    writer_slice(&w->out, s);
     return pickle_number(w);
 }

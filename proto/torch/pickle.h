@@ -134,14 +134,6 @@ void pickle_stop(struct pickle_writer *w);
 void pickle_start_frame(struct pickle_writer *w);
 void pickle_end_frame(struct pickle_writer *w);
 
-/* Call this before each object or reference: CPython ends a frame that is long enough only between
- * two objects. */
-static inline void pickle_next_object(struct pickle_writer *w)
-{
-    if (w->frame != 0 && w->out.len - w->frame >= PICKLE_FRAME_ENOUGH)
-        pickle_end_frame(w);
-}
-
 /* What belongs to the opcode goes to w->out behind it. */
 static inline void pickle_op(struct pickle_writer *w, enum pickle_op op)
 {
@@ -153,14 +145,16 @@ static inline void pickle_op(struct pickle_writer *w, enum pickle_op op)
 /* The object that has been written last gets a number, which is returned. */
 uint32_t pickle_number(struct pickle_writer *w);
 
-/* --- Whole objects; pickle_next_object() is called for them. --- */
+/* --- Whole objects, and references to them. CPython ends a frame that is long enough only between
+ * two of these. --- */
 
 void pickle_reference(struct pickle_writer *w, uint32_t number);
 void pickle_put_int(struct pickle_writer *w, int64_t v);
 
 static inline void pickle_put_op(struct pickle_writer *w, enum pickle_op op)
 {
-    pickle_next_object(w);
+    if (w->frame != 0 && w->out.len - w->frame >= PICKLE_FRAME_ENOUGH)
+        pickle_end_frame(w);
     pickle_op(w, op);
 }
 
