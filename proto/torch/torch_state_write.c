@@ -38,10 +38,11 @@ static void write_opcode(struct writing *w, enum pickle_op code)
     pickle_op(&w->pickle, code);
 }
 
-static void write_numbered(struct writing *w, enum pickle_op code)
+/* Returns the number of the object that the opcode makes. */
+static uint32_t write_numbered(struct writing *w, enum pickle_op code)
 {
     pickle_op(&w->pickle, code);
-    pickle_number(&w->pickle);
+    return pickle_number(&w->pickle);
 }
 
 /* A string that is written once; later places refer to it. */
@@ -69,8 +70,7 @@ static void put_class(struct writing *w, enum torch_class which)
     put_attribute(w, ours ? TORCH_NAME_RENDEZVOUS : TORCH_NAME_DATETIME,
                   torch_classes[which].module);
     pickle_put_string(&w->pickle, slice_str(torch_classes[which].name));
-    write_opcode(w, PICKLE_STACK_GLOBAL);
-    w->numbers.classes[which] = pickle_number(&w->pickle);
+    w->numbers.classes[which] = write_numbered(w, PICKLE_STACK_GLOBAL);
 }
 
 /* An object without its attributes; returns its number. */
@@ -80,8 +80,7 @@ static uint32_t begin_written_object(struct writing *w, enum torch_class which)
 
     put_class(w, which);
     pickle_put_op(&w->pickle, PICKLE_EMPTY_TUPLE);
-    write_opcode(w, PICKLE_NEWOBJ);
-    number = pickle_number(&w->pickle);
+    number = write_numbered(w, PICKLE_NEWOBJ);
     pickle_put_op(&w->pickle, PICKLE_EMPTY_DICT);
     pickle_number(&w->pickle);
     write_opcode(w, PICKLE_MARK);
@@ -108,8 +107,7 @@ static void put_utc(struct writing *w)
     write_numbered(w, PICKLE_TUPLE3);
     write_numbered(w, PICKLE_REDUCE);
     write_numbered(w, PICKLE_TUPLE1);
-    write_opcode(w, PICKLE_REDUCE);
-    w->numbers.utc = pickle_number(&w->pickle);
+    w->numbers.utc = write_numbered(w, PICKLE_REDUCE);
 }
 
 static void put_datetime(struct writing *w, int64_t us)

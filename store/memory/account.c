@@ -64,16 +64,20 @@ void *account_refused(void)
     return NULL;
 }
 
+/* Counts the block `p` of `len` bytes in the place of one that counted for `before`. NULL: the old
+ * block stays. */
+static void *account_replaced(enum account_kind kind, size_t before, void *p, size_t len)
+{
+    if (p != NULL)
+        account_left(kind, before);
+    return account_taken(kind, p, len);
+}
+
 void *account_realloc(enum account_kind kind, void *old, size_t old_len, size_t len)
 {
     size_t before = old == NULL ? 0 : account_cost(old_len);
-    void *p = realloc(old, len);
 
-    if (p == NULL)
-        return account_refused();
-    account.bytes[kind] -= before;
-    account.total -= before;
-    return account_taken(kind, p, len);
+    return account_replaced(kind, before, realloc(old, len), len);
 }
 
 void *account_request(enum account_kind kind, enum account_class class, size_t len)
@@ -109,11 +113,7 @@ void *account_heap_realloc(enum account_kind kind, void *old, size_t len)
     size_t before = old == NULL ? 0 : account_cost(malloc_usable_size(old));
     void *p = realloc(old, len == 0 ? 1 : len);
 
-    if (p == NULL)
-        return account_refused();
-    account.bytes[kind] -= before;
-    account.total -= before;
-    return account_taken(kind, p, malloc_usable_size(p));
+    return account_replaced(kind, before, p, malloc_usable_size(p));
 }
 
 void *account_heap_request(enum account_kind kind, enum account_class class, size_t len)
@@ -171,17 +171,12 @@ void *account_resize_pages(enum account_kind kind, void *old, size_t old_len, si
         p = mremap(old, old_len, len, 0);
     else if (account_has_room(ACCOUNT_ORDINARY, len - old_len))
         p = mremap(old, old_len, len, MREMAP_MAYMOVE);
-    if (p == MAP_FAILED)
-        return account_refused();
-    account.bytes[kind] -= account_cost(old_len);
-    account.total -= account_cost(old_len);
-    return account_taken(kind, p, len);
+    return account_replaced(kind, account_cost(old_len), p == MAP_FAILED ? NULL : p, len);
 }
 
 void account_free_pages(enum account_kind kind, void *p, size_t len)
 {
-    account.bytes[kind] -= account_cost(len);
-    account.total -= account_cost(len);
+    account_left(kind, account_cost(len));
     munmap(p, len);
 }
 

@@ -135,6 +135,13 @@ static inline void *account_taken(enum account_kind kind, void *p, size_t len)
     return p;
 }
 
+/* The same of a block that goes, which counted for `size`. */
+static inline void account_left(enum account_kind kind, size_t size)
+{
+    account.bytes[kind] -= size;
+    account.total -= size;
+}
+
 /* As malloc(), realloc() and free(), counted. They never refuse because of the limit: callers are
  * admitted changes, and the daemon's own structures. Free a block with the kind and length that it
  * was allocated with. */
@@ -147,10 +154,7 @@ void *account_realloc(enum account_kind kind, void *old, size_t old_len, size_t 
 
 static inline void account_free(enum account_kind kind, void *p, size_t len)
 {
-    size_t size = p == NULL ? 0 : account_cost(len);
-
-    account.bytes[kind] -= size;
-    account.total -= size;
+    account_left(kind, p == NULL ? 0 : account_cost(len));
     free(p);
 }
 
