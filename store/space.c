@@ -202,12 +202,7 @@ static enum store_status check_drop(const struct space *space, uint64_t id)
                : STORE_OK;
 }
 
-static bool worker_store_exists(const struct space *space, uint64_t id)
-{
-    return id == 0 || worker_stores_find(&space->worker_stores, id) != NULL;
-}
-
-static enum store_status check_run_put(const struct space *space, const struct command *c,
+static enum store_status check_run_put(struct space *space, const struct command *c,
                                        struct change *change)
 {
     change->run_put = (struct run_put){
@@ -218,7 +213,7 @@ static enum store_status check_run_put(const struct space *space, const struct c
         .worker_store = c->worker_store,
         .round = c->number,
     };
-    if (!worker_store_exists(space, c->worker_store))
+    if (space_keys(space, c->worker_store) == NULL)
         return STORE_ABSENT;
     return run_records_have_room(&space->runs, &change->run_put) ? STORE_OK : STORE_FULL;
 }
@@ -271,7 +266,7 @@ static bool can_apply_space(struct space *space, const struct change *change)
     case CHANGE_WORKER_STORE_DROP:
         return check_drop(space, change->store_id) == STORE_OK;
     case CHANGE_RUN_PUT:
-        return worker_store_exists(space, change->run_put.worker_store);
+        return space_keys(space, change->run_put.worker_store) != NULL;
     case CHANGE_RUN_DELETE:
         return run_records_find(&space->runs, change->name) != NULL;
     default:

@@ -98,26 +98,19 @@ bool batch_lookup_add(struct batch_lookup *p, struct slice key)
 }
 
 /* False: memory is short. */
-static bool make_room_for_grouped(struct batch_lookup *p)
+static bool note_grouped(struct batch_lookup *p, struct entry *e, const struct blob *value)
 {
     size_t room = p->grouped_room == 0 ? GROUPED_FIRST : p->grouped_room * 2;
     struct batch_item *more;
 
-    if (p->grouped_count < p->grouped_room)
-        return true;
-    more = account_resize(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, p->grouped,
-                          p->grouped_room * sizeof *more, room * sizeof *more);
-    if (more == NULL)
-        return false;
-    p->grouped = more;
-    p->grouped_room = room;
-    return true;
-}
-
-static bool note_grouped(struct batch_lookup *p, struct entry *e, const struct blob *value)
-{
-    if (!make_room_for_grouped(p))
-        return false;
+    if (p->grouped_count == p->grouped_room) {
+        more = account_resize(ACCOUNT_WAITERS, ACCOUNT_ORDINARY, p->grouped,
+                              p->grouped_room * sizeof *more, room * sizeof *more);
+        if (more == NULL)
+            return false;
+        p->grouped = more;
+        p->grouped_room = room;
+    }
     p->grouped[p->grouped_count++] = (struct batch_item){e, value};
     return true;
 }

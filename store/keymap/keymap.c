@@ -345,17 +345,13 @@ APART static void apply_put_all(struct keymap *m, struct slice pairs)
 
 APART static void apply_pop(struct keymap *m, const struct queue_pop *c, struct store_result *out)
 {
-    struct queue *q = c->found;
+    struct queue *q = c->found != NULL ? c->found : keymap_find_queue(m, c->queue);
 
-    if (q != NULL) {
-        out->count = q->len;
-        out->value = keymap_pop(m, q);
-        return;
-    }
-    q = keymap_find_queue(m, c->queue);
     out->count = q->len;
     out->value = keymap_pop(m, q);
-    blob_leave(m->popped, ACCOUNT_ANSWERS);
+    if (c->found != NULL)
+        return;
+    blob_leave(m->popped, ACCOUNT_ANSWERS); /* the change was decoded */
     m->popped = blob_ref(out->value);
 }
 

@@ -146,7 +146,7 @@ void keymap_moment_pops(struct keymap_moment *k, struct queue *q)
 bool keymap_moment_takes(struct keymap_moment *k, struct entry_list *entries,
                          struct queue_list *queues, size_t bytes)
 {
-    if (k->cow->failed || (k->keys.next == NULL && k->queue == NULL) || !TAILQ_EMPTY(&k->entries) ||
+    if (k->cow->failed || keymap_moment_is_written(k) || !TAILQ_EMPTY(&k->entries) ||
         !TAILQ_EMPTY(&k->queues))
         return false;
     TAILQ_CONCAT(&k->entries, entries, order);
@@ -165,6 +165,5 @@ void keymap_moment_end(struct keymap_moment *k, struct forgotten_keys *forgotten
 {
     forgotten_keys_add(forgotten, &k->entries, &k->queues, k->bytes);
     if (k->map != NULL)
-        k->map->moment = NULL;
-    k->map = NULL;
+        keymap_moment_leaves(k);
 }

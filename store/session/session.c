@@ -48,16 +48,10 @@ struct slice session_barrier(const struct session *session)
                                    : awaited_key(session->arrival->arrival.link.at);
 }
 
-/* NULL: there is no such worker store. */
-static struct keymap *keys_numbered(const struct sessions *s, uint64_t worker_store)
-{
-    return worker_stores_keys(s->worker_stores, s->keys, worker_store);
-}
-
 /* The keys that the session is bound to. */
 static struct keymap *keys_of(const struct sessions *s, const struct session *session)
 {
-    return keys_numbered(s, session->worker_store);
+    return worker_stores_keys(s->worker_stores, s->keys, session->worker_store);
 }
 
 /* --- One moment, in a snapshot. --- */
@@ -91,8 +85,7 @@ static struct change session_state_of(const struct session *session)
                           .is_worker = session->is_worker,
                           .worker_store = session->worker_store,
                           .answer = {session->answer, session->answer_len},
-                          .hint = session->hint != NULL ? blob_slice(session->hint)
-                                                        : (struct slice){0}},
+                          .hint = blob_slice(session->hint)},
     };
 }
 
@@ -338,7 +331,7 @@ enum store_status session_check_bind(const struct sessions *s, const struct sess
 {
     const struct session *session = session_find(s, c->id);
 
-    if (keys_numbered(s, c->worker_store) == NULL)
+    if (worker_stores_keys(s->worker_stores, s->keys, c->worker_store) == NULL)
         return STORE_ABSENT;
     return session != NULL && !session_passed(session) && session->worker_store != c->worker_store
                ? STORE_IN_USE
