@@ -14,6 +14,9 @@
  * invalid UTF-8 as \xNN. Of a longer text, it prints `most` bytes and "...". */
 void text_safe(FILE *out, const char *bytes, size_t len, size_t most);
 
+/* The same of a text; NULL counts as "". */
+void text_put(FILE *out, const char *text, size_t most);
+
 /* True: it is UTF-8 without control characters except tabs and line ends, so it can be printed
  * unchanged. */
 bool text_is_plain(const char *bytes, size_t len);

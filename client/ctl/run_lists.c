@@ -96,6 +96,8 @@ static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *fn)
     else
         code = fn(&view);
     cJSON_Delete(json);
+    if (ctl->watch && ctl->output <= OUTPUT_WIDE)
+        puts("");
     fflush(stdout);
     return code;
 }
@@ -147,9 +149,6 @@ static bool on_status_event(void *arg, const char *event, const char *data)
     shown = ctl_memory(cJSON_Duplicate(w->newest, true));
     add_seconds_left(shown);
     show_all(w->ctl, shown, w->show);
-    if (w->ctl->output <= OUTPUT_WIDE)
-        puts("");
-    fflush(stdout);
     return true;
 }
 
@@ -157,9 +156,9 @@ static bool on_status_event(void *arg, const char *event, const char *data)
 static enum ctl_exit show_again(const struct ctl *ctl, show_fn *fn)
 {
     int64_t interval = ctl->interval_ms >= 0 ? ctl->interval_ms : INTERVAL_MS;
-    enum ctl_exit code = CTL_FINE;
+    enum ctl_exit code;
 
-    while (code <= CTL_MISSING || code == CTL_UNKNOWN) {
+    do {
         char *path = status_path(ctl, false);
         cJSON *json = NULL;
 
@@ -167,13 +166,9 @@ static enum ctl_exit show_again(const struct ctl *ctl, show_fn *fn)
         free(path);
         if (code == CTL_FINE)
             code = show_all(ctl, as_all(json), fn);
-        if (!ctl->watch)
-            break;
-        if (ctl->output <= OUTPUT_WIDE)
-            puts("");
-        fflush(stdout);
-        ctl_pause(interval < 100 ? 100 : interval);
-    }
+        if (ctl->watch)
+            ctl_pause(interval < 100 ? 100 : interval);
+    } while (ctl->watch && (code <= CTL_MISSING || code == CTL_UNKNOWN));
     return code;
 }
 
@@ -659,7 +654,7 @@ enum ctl_exit print_why(const struct ctl_view *view)
     if (print_structured(view->ctl, round))
         return CTL_FINE;
     printf("round %ld ended: ", member_number(round, "round"));
-    text_safe(stdout, why, strlen(why), strlen(why));
+    text_put(stdout, why, SIZE_MAX);
     puts(strstr(why, " ended first") == NULL ? "\nno end of a worker before that is known" : "");
     return CTL_FINE;
 }

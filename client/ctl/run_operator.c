@@ -19,7 +19,7 @@ struct monitoring {
 
 static void print_request(const struct ctl *ctl, const cJSON *request)
 {
-    const char *key = member_text(request, "key"), *time = member_text(request, "time");
+    const char *time = member_text(request, "time");
     const char *clock = strchr(time, 'T'); /* "12:34:56.789012" stands behind it */
 
     if (ctl->output == OUTPUT_JSON) {
@@ -32,7 +32,7 @@ static void print_request(const struct ctl *ctl, const cJSON *request)
     printf("%-15.15s  %-21s  %-10s  %-11s  %7ld  ", clock == NULL ? time : clock + 1,
            member_text(request, "peer"), member_text(request, "space"),
            member_text(request, "operation"), member_number(request, "bytes"));
-    text_safe(stdout, key, strlen(key), strlen(key));
+    text_put(stdout, member_text(request, "key"), SIZE_MAX);
     if (member_number(request, "keys") > 1)
         printf(" and %ld more", member_number(request, "keys") - 1);
     putchar('\n');

@@ -72,11 +72,11 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
     long agents = member_number(run, "agents_waiting");
 
     text_styled(out, STYLE_HEAD, ctl->colour, "RUN ");
-    text_safe(out, member_text(run, "id"), strlen(member_text(run, "id")), 200);
+    text_put(out, member_text(run, "id"), 200);
     fprintf(out, "  %s, round %ld", status_state(run).text, member_number(run, "round"));
     fprintf(out, "%s%s  (%s, space ", age.text[0] != '\0' ? ", for " : "", age.text,
             member_text(run, "backend"));
-    text_safe(out, space, strlen(space), 200);
+    text_put(out, space, 200);
     fputs(")\n  ", out);
     fprintf(out, "%s node%s", nodes.text, strcmp(nodes.text, "1") == 0 ? "" : "s");
     print_range(out, run);
@@ -187,7 +187,7 @@ static void print_workers(FILE *out, const struct ctl *ctl, const cJSON *run, in
             break; /* participants are first, and only they have workers */
         fprintf(out, "%s%ld on ", i == 0 ? " To see each: py-spy dump -s --pid " : ", ",
                 member_number(node, "pid"));
-        text_safe(out, member_text(node, "addr"), strlen(member_text(node, "addr")), 100);
+        text_put(out, member_text(node, "addr"), 100);
     }
     fputc('\n', out);
 }
@@ -221,7 +221,6 @@ void status_print_waits(FILE *out, const struct ctl *ctl, const cJSON *owner, in
 
 static void print_absent(FILE *out, const cJSON *barrier)
 {
-    const cJSON *names = member_item(barrier, "absent_nodes");
     const char *before = "; absent: rank ";
 
     JSON_EACH(rank, member_item(barrier, "absent")) {
@@ -229,11 +228,9 @@ static void print_absent(FILE *out, const cJSON *barrier)
         before = ", ";
     }
     before = " of ";
-    JSON_EACH(node, names) {
-        const char *name = cJSON_GetStringValue(node);
-
+    JSON_EACH(node, member_item(barrier, "absent_nodes")) {
         fputs(before, out);
-        text_safe(out, name == NULL ? "" : name, name == NULL ? 0 : strlen(name), 100);
+        text_put(out, cJSON_GetStringValue(node), 100);
         before = ", ";
     }
 }
@@ -241,10 +238,8 @@ static void print_absent(FILE *out, const cJSON *barrier)
 static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner)
 {
     JSON_EACH(barrier, member_item(owner, "barriers")) {
-        const char *key = member_text(barrier, "key");
-
         text_styled(out, STYLE_HEAD, ctl->colour, "  BARRIER ");
-        text_safe(out, key, strlen(key), 120);
+        text_put(out, member_text(barrier, "key"), 120);
         if (cJSON_HasObjectItem(barrier, "arrived") && cJSON_HasObjectItem(barrier, "size"))
             fprintf(out, ": %ld of %ld are there", member_number(barrier, "arrived"),
                     member_number(barrier, "size"));
@@ -258,11 +253,9 @@ static void print_barriers(FILE *out, const struct ctl *ctl, const cJSON *owner)
 static void print_hints(FILE *out, const struct ctl *ctl, const cJSON *run)
 {
     JSON_EACH(hint, member_item(run, "hints")) {
-        const char *text = cJSON_GetStringValue(hint);
-
         text_styled(out, STYLE_HEAD, ctl->colour, "  HINT");
         fputs(": ", out);
-        text_safe(out, text == NULL ? "" : text, text == NULL ? 0 : strlen(text), 500);
+        text_put(out, cJSON_GetStringValue(hint), 500);
         fputc('\n', out);
     }
 }
@@ -410,21 +403,19 @@ void status_print_orders(FILE *out, const struct ctl *ctl, const cJSON *space, i
         return;
     text_styled(out, STYLE_HEAD, ctl->colour, "ORDERS");
     fputs(" of operators in the space ", out);
-    text_safe(out, member_text(space, "name"), strlen(member_text(space, "name")), 200);
+    text_put(out, member_text(space, "name"), 200);
     fputc('\n', out);
     table_show(out, "  ", columns, orders, NULL, now_us, ctl->colour);
 }
 
 void status_print_rest(FILE *out, const struct ctl *ctl, const cJSON *space)
 {
-    const char *name = member_text(space, "name");
-
     if (cJSON_GetArraySize(member_item(space, "absent_keys")) == 0 &&
         cJSON_GetArraySize(member_item(space, "barriers")) == 0 &&
         cJSON_GetArraySize(member_item(space, "hints")) == 0)
         return;
     text_styled(out, STYLE_HEAD, ctl->colour, "SPACE ");
-    text_safe(out, name, strlen(name), 200);
+    text_put(out, member_text(space, "name"), 200);
     fputs("  clients that belong to no run\n", out);
     status_print_waits(out, ctl, space, 0);
     print_barriers(out, ctl, space);

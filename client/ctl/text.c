@@ -35,6 +35,11 @@ void text_safe(FILE *out, const char *bytes, size_t len, size_t most)
         fputs("...", out);
 }
 
+void text_put(FILE *out, const char *text, size_t most)
+{
+    text_safe(out, text, text == NULL ? 0 : strlen(text), most);
+}
+
 bool text_is_plain(const char *bytes, size_t len)
 {
     const uint8_t *s = (const uint8_t *)bytes;
@@ -165,7 +170,7 @@ static void print_numbers(FILE *out, const struct split *s, size_t count)
 static void print_family(FILE *out, const struct split *s, size_t count)
 {
     if (s[0].number == s[count - 1].number) {
-        text_safe(out, s->name, strlen(s->name), 100);
+        text_put(out, s->name, 100);
         if (count > 1)
             fprintf(out, " (%zu)", count);
         return;
@@ -174,7 +179,7 @@ static void print_family(FILE *out, const struct split *s, size_t count)
     fputc('[', out);
     print_numbers(out, s, count);
     fputc(']', out);
-    text_safe(out, split_tail(s), strlen(split_tail(s)), 100);
+    text_put(out, split_tail(s), 100);
 }
 
 void text_names(FILE *out, const char *const *names, size_t count, size_t most)
