@@ -150,7 +150,6 @@ void link_start(struct link *l)
         try_next(l, 0);
         return;
     }
-    l->list = NULL;
     l->lookup = lookup_start(&l->address, &l->lookup_fd);
     if (l->lookup == NULL || !link_watch(l, l->lookup_fd, EPOLLIN, EPOLL_CTL_ADD)) {
         l->lookup_fd = -1;
@@ -169,7 +168,6 @@ void link_on_lookup(struct link *l)
     error = lookup_finish(l->lookup, &l->list);
     l->lookup = NULL;
     if (error != 0) {
-        l->list = NULL;
         link_fail(l, gai_strerror(error), "is the host name right, and does its Service exist?");
         return;
     }
