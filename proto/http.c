@@ -464,12 +464,11 @@ static enum parse_result finish_head(struct http_parser *p, struct slice in, siz
     return PARSE_DONE;
 }
 
-enum parse_result http_parse_head(struct http_parser *p, struct slice in,
-                                  const struct http_limits *limits, struct http_head *out,
-                                  size_t *size, struct http_refusal *why)
+enum parse_result http_parse_head(struct http_parser *p, struct slice in, size_t head_max,
+                                  struct http_head *out, size_t *size, struct http_refusal *why)
 {
     size_t start = head_start(p, in), end;
-    struct slice head = {in.ptr, in.len < limits->head_max ? in.len : limits->head_max};
+    struct slice head = {in.ptr, in.len < head_max ? in.len : head_max};
 
     if (p->headers == 0 && p->line < start)
         p->line = p->searched = start;
@@ -492,7 +491,7 @@ enum parse_result http_parse_head(struct http_parser *p, struct slice in,
         }
         p->line = p->searched = end;
     }
-    if (in.len >= limits->head_max) {
+    if (in.len >= head_max) {
         refuse_with(why, TEXT_431, "head too long");
         return PARSE_BAD;
     }

@@ -6,13 +6,9 @@
 #include "proto/bytes.h"
 #include "proto/url.h"
 
-#define HTTP_HEAD_MAX       1052672 /* Go's limit: 1 MiB, and 4096 bytes of tolerance */
-#define HTTP_CHUNK_LINE_MAX 4095    /* a chunk's size with extensions and line end */
-#define HTTP_TRAILER_MAX    4096    /* the trailers behind the last chunk, with their empty line */
-
-struct http_limits {
-    size_t head_max; /* bytes of request line and headers, with the empty line */
-};
+#define HTTP_HEAD_MAX       (1u << 20) /* of a server: request line, headers and empty line */
+#define HTTP_CHUNK_LINE_MAX 4095       /* a chunk's size with extensions and line end */
+#define HTTP_TRAILER_MAX    4096 /* the trailers behind the last chunk, with their empty line */
 
 enum http_method {
     HTTP_OTHER, /* see method_text; methods are case sensitive */
@@ -78,16 +74,15 @@ struct http_parser {
     bool after_post; /* and it was a POST, after which Go passes over an empty line */
 };
 
-/* Parses the head that starts at in.ptr[0].
+/* Parses the head that starts at in.ptr[0] and has at most `head_max` bytes.
  * PARSE_DONE: *out is filled, *size is the length of the head with its empty line, *p is ready for
  *   the next head.
  * PARSE_MORE: call again with the same start when `in` has at least *size bytes. Each byte is
  *   read a bounded number of times, however the input is cut.
  * PARSE_BAD: *why. A fault is reported with its line, before the rest arrives.
  * Only PARSE_DONE touches *out, and only PARSE_BAD touches *why. */
-enum parse_result http_parse_head(struct http_parser *p, struct slice in,
-                                  const struct http_limits *limits, struct http_head *out,
-                                  size_t *size, struct http_refusal *why);
+enum parse_result http_parse_head(struct http_parser *p, struct slice in, size_t head_max,
+                                  struct http_head *out, size_t *size, struct http_refusal *why);
 
 /* The reply when the input ends inside a head: `in` is the last input, not empty. */
 void http_refuse_unfinished(const struct http_parser *p, struct slice in, struct http_refusal *why);

@@ -27,8 +27,6 @@
 
 #define EVENTS_AT_A_TIME 256
 
-static const struct http_limits limits = {.head_max = 1u << 20}; /* as etcd's */
-
 struct http_session {
     struct http_parser parser;
     struct http_parser before; /* the parser's state before the present head, to read that head
@@ -618,7 +616,7 @@ static enum request_result http_read_head(struct conn *c, struct slice in, struc
     struct http_refusal refusal;
 
     h->before = (struct http_parser){.later = h->parser.later, .after_post = h->parser.after_post};
-    switch (http_parse_head(&h->parser, in, &limits, head, size, &refusal)) {
+    switch (http_parse_head(&h->parser, in, HTTP_HEAD_MAX, head, size, &refusal)) {
     case PARSE_MORE:
         return REQUEST_MORE;
     case PARSE_BAD:
@@ -653,7 +651,7 @@ static enum request_result http_read_request(struct conn *c, uint8_t *in, size_t
         struct http_refusal refusal;
         size_t head_len;
 
-        http_parse_head(&again, whole, &limits, &head, &head_len, &refusal);
+        http_parse_head(&again, whole, HTTP_HEAD_MAX, &head, &head_len, &refusal);
         head.keep_alive = head.keep_alive && !h->closes;
     }
     if (result == PARSE_BAD) {
@@ -696,7 +694,7 @@ static bool http_eof(struct conn *c)
         refuse_head(c, &refusal);
         return true;
     }
-    if (http_parse_head(&h->before, input_bytes(c), &limits, &head, &head_len, &refusal) !=
+    if (http_parse_head(&h->before, input_bytes(c), HTTP_HEAD_MAX, &head, &head_len, &refusal) !=
         PARSE_DONE)
         return false;
     refuse_form(c, &head, "unexpected EOF");

@@ -14,7 +14,7 @@
 /* One stream: how it is cut, and the result of parsing it. */
 struct reading {
     struct slice stream;
-    struct http_limits limits;
+    size_t head_max;
     struct http_parser parser;
     uint32_t seed;    /* of the cuts; 0 gives everything at once */
     uint64_t digest;  /* of all that was read */
@@ -179,13 +179,13 @@ static bool read_head(struct reading *r, struct http_head *head)
 
         have = more(r, have);
         in = arrive(r, have);
-        result = http_parse_head(&r->parser, in, &r->limits, head, &size, &why);
+        result = http_parse_head(&r->parser, in, r->head_max, head, &size, &why);
         if (result == PARSE_DONE) {
-            CHECK(size > 0 && size <= have && size <= r->limits.head_max);
+            CHECK(size > 0 && size <= have && size <= r->head_max);
             note_head(r, head, (struct slice){in.ptr, size});
             r->end += size;
         } else if (result == PARSE_MORE) {
-            CHECK(size > have && size <= r->limits.head_max);
+            CHECK(size > have && size <= r->head_max);
             http_refuse_unfinished(&r->parser, in, &why);
         }
         free((void *)in.ptr);
@@ -278,7 +278,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2)
         return 0;
     whole.stream = (struct slice){data + 2, size - 2};
-    whole.limits.head_max = head_max[data[0] & 3];
+    whole.head_max = head_max[data[0] & 3];
     whole.parser.later = (data[0] & 4) != 0;
     whole.parser.after_post = (data[0] & 8) != 0;
     parts = whole;
