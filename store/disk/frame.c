@@ -248,12 +248,14 @@ static int frame_file_fetch(struct frame_file *f, uint64_t at, size_t len, struc
     return 0;
 }
 
-int frame_file_header(struct frame_file *f, struct slice *out)
+int frame_file_header(struct frame_file *f, enum file_header_result *result,
+                      struct file_header *out)
 {
-    int error = frame_file_fetch(f, 0, FILE_HEADER_SIZE, out);
+    struct slice bytes;
+    int error = frame_file_fetch(f, 0, FILE_HEADER_SIZE, &bytes);
 
-    if (error == 0 && out->len > FILE_HEADER_SIZE)
-        out->len = FILE_HEADER_SIZE;
+    if (error == 0)
+        *result = file_header_decode(bytes, out);
     return error;
 }
 

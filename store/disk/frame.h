@@ -66,7 +66,7 @@ enum file_header_result {
     FILE_HEADER_BAD,     /* too short, or damaged: *out is untouched */
 };
 
-/* Takes the first FILE_HEADER_SIZE bytes of a file, or fewer. */
+/* Takes the first bytes of a file. */
 enum file_header_result file_header_decode(struct slice in, struct file_header *out);
 
 uint32_t frame_key(enum file_kind kind, uint64_t number, uint64_t id);
@@ -143,8 +143,9 @@ struct frame_file {
 int frame_file_open(struct frame_file *f, struct fs *fs, const char *name);
 void frame_file_close(struct frame_file *f);
 
-/* Returns the first bytes of the file, at most a header. Borrowed until the next call. */
-int frame_file_header(struct frame_file *f, struct slice *out);
+/* Reads the header of the file. 0 and *result, or -errno. */
+int frame_file_header(struct frame_file *f, enum file_header_result *result,
+                      struct file_header *out);
 
 enum frame_file_result {
     FRAME_FILE_FRAME, /* *out; its payload is borrowed until the next call */

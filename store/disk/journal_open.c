@@ -125,14 +125,11 @@ static int read_header(struct fs *fs, const char *name, enum file_header_result 
                        struct file_header *header, uint64_t *replaces)
 {
     struct frame_file f;
-    struct slice bytes = {0};
     int error = frame_file_open(&f, fs, name);
 
     if (error != 0)
         return error;
-    error = frame_file_header(&f, &bytes);
-    if (error == 0)
-        *result = file_header_decode(bytes, header);
+    error = frame_file_header(&f, result, header);
     if (error == 0 && *result == FILE_HEADER_OK && header->kind == FILE_JOURNAL)
         error = read_replaced(&f, header, replaces);
     frame_file_close(&f);
