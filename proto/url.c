@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* What url_write_path() leaves alone: letters, digits and $&+,-./:;=@_~ */
+/* What a path shows without an escape: letters, digits and $&+,-./:;=@_~ */
 static const bool is_path_byte[256] = {
     ['$'] = true,         ['&'] = true, ['+' ... ';'] = true, ['='] = true,
     ['@' ... 'Z'] = true, ['_'] = true, ['a' ... 'z'] = true, ['~'] = true,
@@ -245,8 +245,6 @@ static void write_escape(struct writer *w, uint8_t c, const char *digits)
     writer_u8(w, (uint8_t)digits[c & 15]);
 }
 
-/* path, escaped as the path of a URL: upper-case hex, and only letters, digits and
- * `$&+,/:;=@-_.~` left alone. */
 static void url_write_path(struct writer *w, struct slice path)
 {
     for (size_t i = 0; i < path.len; i++) {
