@@ -100,7 +100,9 @@ void run_records_delete(struct run_records *r, struct slice key)
 void run_records_clear(struct run_records *r, bool all)
 {
     TAILQ_EACH_SAFE(struct run_record, record, &r->list, order) {
-        if (all || !run_record_outlives_reset(record))
+        bool is_order = slice_starts_with(record->node.key, slice_str(RUN_ORDER_KEY));
+
+        if (all || !(is_order || run_record_is_ended(record)))
             record_remove(r, record);
     }
 }

@@ -42,13 +42,6 @@ static inline bool run_record_is_ended(const struct run_record *record)
     return slice_starts_with(record->node.key, slice_str(RUN_ENDED_KEY));
 }
 
-/* It stays when the space is emptied. */
-static inline bool run_record_outlives_reset(const struct run_record *record)
-{
-    return run_record_is_ended(record) ||
-           slice_starts_with(record->node.key, slice_str(RUN_ORDER_KEY));
-}
-
 TAILQ_HEAD(run_record_list, run_record);
 
 /* Those of one space. */
@@ -82,5 +75,5 @@ void run_records_put(struct run_records *r, const struct run_put *c);
 
 /* Deletes one that there is. */
 void run_records_delete(struct run_records *r, struct slice key);
-/* Deletes all, or all except those that outlive a reset. */
+/* Deletes all, or all except the reports of ended runs and the orders of operators. */
 void run_records_clear(struct run_records *r, bool all);

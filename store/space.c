@@ -148,7 +148,8 @@ static bool can_apply_session(struct space *space, const struct change *change)
         return session_check_bind(s, &change->bind) == STORE_OK &&
                session_hold_memory(s, session_find(s, change->bind.id) == NULL, NULL);
     case CHANGE_SESSION_HINT:
-        return session_can_have_hint(s, &change->hint);
+        return change->hint.bytes.len <= SESSION_HINT_MAX &&
+               session_find(s, change->hint.id) != NULL;
     case CHANGE_SESSION_END:
         return session_find(s, change->session) != NULL;
     default:

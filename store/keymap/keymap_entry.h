@@ -63,9 +63,6 @@ static inline struct entry *keymap_look_up(const struct keymap *m, struct slice 
  * that `must` succeed. NULL: memory is short. */
 struct entry *keymap_get_or_create(struct keymap *m, struct slice key, bool must);
 
-/* For keymap_count_groups(). */
-size_t keymap_count_named(const struct keymap *m, struct slice key);
-
 /* Of an entry with groups: prepares its links, once it has its key; it has a value from now on; it
  * has none any more. */
 void keymap_name_links(const struct keymap *m, struct entry *e);
@@ -77,11 +74,12 @@ void keymap_remove_links(struct keymap *m, struct entry *e);
 static inline size_t keymap_count_groups(const struct keymap *m, struct slice key)
 {
     const struct key_groups *g = m->groups_of;
+    size_t lengths[KEY_GROUPS_MAX];
 
     if (g == NULL || key.len < g->prefix.len ||
         (g->prefix.len != 0 && key.ptr[g->prefix.len - 1] != g->prefix.ptr[g->prefix.len - 1]))
         return 0;
-    return slice_starts_with(key, g->prefix) ? keymap_count_named(m, key) : 0;
+    return slice_starts_with(key, g->prefix) ? g->name(key, lengths) : 0;
 }
 
 /* What a new key counts for in the limit of bytes, without its value. */

@@ -6,13 +6,6 @@
  * keys get their values at one moment. */
 #include "store/keymap/keymap_entry.h"
 
-size_t keymap_count_named(const struct keymap *m, struct slice key)
-{
-    size_t lengths[KEY_GROUPS_MAX];
-
-    return m->groups_of->name(key, lengths);
-}
-
 void keymap_name_links(const struct keymap *m, struct entry *e)
 {
     size_t lengths[KEY_GROUPS_MAX];
@@ -68,17 +61,6 @@ void keymap_remove_links(struct keymap *m, struct entry *e)
     }
 }
 
-static void make_first(struct keymap *m, struct key_link *link)
-{
-    struct key_link *first = find_first(m, link);
-
-    if (first == link)
-        return;
-    first->is_first = false;
-    table_remove(&m->groups, (struct table_node *)&first->node);
-    put_first(m, link);
-}
-
 void keymap_walk_group(const struct keymap *m, struct slice prefix, struct key_walk *walk)
 {
     walk->next = (struct key_link *)table_find(&m->groups, prefix); /* node is the first member */
@@ -107,6 +89,11 @@ struct entry *keymap_walk_piece(struct key_walk *walk, uint32_t number)
 /* The ring begins where the walk goes on; what comes meanwhile gets in behind what was walked. */
 void keymap_walk_pause(struct keymap *m, const struct key_walk *walk)
 {
-    if (walk->next != NULL)
-        make_first(m, walk->next);
+    struct key_link *link = walk->next, *first = link == NULL ? NULL : find_first(m, link);
+
+    if (first == link)
+        return;
+    first->is_first = false;
+    table_remove(&m->groups, (struct table_node *)&first->node);
+    put_first(m, link);
 }

@@ -15,7 +15,7 @@
  * WAKE_ENDED, and its links count but wake no client. */
 #include <assert.h>
 
-#include "proto/c10d.h"
+#include "proto/c10d_client.h"
 #include "store/keymap/keymap_entry.h"
 
 /* The lazy free ends the registrations of a larger waiter in slices. */
@@ -154,13 +154,8 @@ static struct blob *watch_bytes(enum keymap_change type, const struct slice part
         return NULL;
     out = (struct writer){.ptr = b->bytes, .cap = b->len};
     writer_u8(&out, (uint8_t)type);
-    for (int i = 0; i < 3; i++) {
-        uint8_t len[8];
-
-        bytes_put_u64(len, parts[i].len);
-        writer_put(&out, len, sizeof len);
-        writer_slice(&out, parts[i]);
-    }
+    for (int i = 0; i < 3; i++)
+        c10d_write_blob(&out, parts[i]);
     return b;
 }
 

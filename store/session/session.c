@@ -349,11 +349,6 @@ void session_bind(struct sessions *s, const struct session_bind *c)
     count_use(s, session, true);
 }
 
-bool session_can_have_hint(const struct sessions *s, const struct session_hint *c)
-{
-    return c->bytes.len <= SESSION_HINT_MAX && session_find(s, c->id) != NULL;
-}
-
 bool session_hint_fits(const struct sessions *s, const struct session_hint *c)
 {
     const struct session *session = session_find(s, c->id);

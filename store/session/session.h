@@ -143,8 +143,6 @@ void session_do(struct sessions *s, const struct session_done *c);
 enum store_status session_check_bind(const struct sessions *s, const struct session_bind *c);
 void session_bind(struct sessions *s, const struct session_bind *c);
 
-/* True if the session exists and the hint is short enough. */
-bool session_can_have_hint(const struct sessions *s, const struct session_hint *c);
 void session_set_hint(struct sessions *s, const struct session_hint *c);
 
 /* Ends a session of this space. */

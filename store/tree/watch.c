@@ -388,18 +388,13 @@ bool watch_has_room(const struct watch_hub *h, struct slice key)
     return quota_may_wait(h->quota, watch_cost(key));
 }
 
-static void *watch_alloc(size_t len)
-{
-    return account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, len);
-}
-
 /* False: memory is short. */
 static bool point_register(struct watch_hub *h, struct slice key, struct watch *w)
 {
     struct watch_point *point = (struct watch_point *)table_find(&h->points, key);
 
     if (point == NULL) {
-        point = watch_alloc(sizeof *point + key.len);
+        point = account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *point + key.len);
         if (point == NULL)
             return false;
         point->node.key = slice_copy(point->path, key);
@@ -424,7 +419,7 @@ enum etcd_code watch_open(struct watch_hub *h, struct slice key, bool recursive,
     if (since < h->oldest)
         return ETCD_INDEX_CLEARED;
     past = find_past(h, key, recursive, since);
-    w = watch_alloc(sizeof *w);
+    w = account_request_zeroed(ACCOUNT_WATCHES, ACCOUNT_ORDINARY, sizeof *w);
     if (w == NULL)
         return ETCD_INTERNAL;
     subscription_init(&w->subscription, owner);
