@@ -36,7 +36,7 @@ void net_init(struct net *n, struct event_base *base, struct engine *engine,
     n->latency = (struct latency){.clock = engine->options.clock, .stats = &engine->stats};
     budget_begin_iteration(&n->budget, false);
     out_pool_init(&n->pool);
-    n->recv_buf = xmalloc(NET_RECV_SIZE);
+    n->recv_buf = xcalloc(1, NET_RECV_SIZE);
     n->descriptors_max = descriptors_max();
 }
 

@@ -14,15 +14,6 @@ static inline void *xcalloc(size_t count, size_t size)
     return p;
 }
 
-static inline void *xmalloc(size_t size)
-{
-    void *p = malloc(size);
-
-    if (p == NULL)
-        abort();
-    return p;
-}
-
 static inline void *xrealloc(void *old, size_t size)
 {
     void *p = realloc(old, size);
