@@ -30,11 +30,8 @@ void store_fini(struct store *s)
 
 struct space *store_find_space(const struct store *s, struct slice name)
 {
-    TAILQ_EACH(struct space, space, &s->spaces, entry) {
-        if (slice_is(name, space->name))
-            return space;
-    }
-    return NULL;
+    return (struct space *)FIND(space, TAILQ_EACH(struct space, space, &s->spaces, entry),
+                                slice_is(name, space->name));
 }
 
 struct space *store_space(struct store *s, struct slice name)

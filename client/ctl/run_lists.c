@@ -285,10 +285,9 @@ static enum ctl_exit are_all_fine(const struct ctl_view *view, const struct show
 {
     enum ctl_exit code = CTL_FINE;
 
-    JSON_EACH(space, view->spaces) {
-        if (view->ctl->arg_count == 0 && waits_too_long(space, view->now_us))
-            return CTL_MISSING;
-    }
+    if (view->ctl->arg_count == 0 &&
+        ANY(JSON_EACH(space, view->spaces), waits_too_long(space, view->now_us)))
+        return CTL_MISSING;
     for (size_t i = 0; i < count; i++) {
         if (is_in_trouble(runs[i].run) || waits_too_long(runs[i].run, view->now_us))
             return CTL_MISSING;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/queue.h"
 #include "store/disk/crc32c.h"
 
 #define MAGIC_SIZE       8
@@ -269,10 +270,8 @@ static int rest_is_zero(struct frame_file *f)
         error = frame_file_fetch(f, at, 1, &bytes);
         if (error != 0 || bytes.len == 0)
             return error;
-        for (size_t i = 0; i < bytes.len; i++) {
-            if (bytes.ptr[i] != 0)
-                return 0;
-        }
+        if (ANY(for (size_t i = 0; i < bytes.len; i++), bytes.ptr[i] != 0))
+            return 0;
     }
     return 1;
 }

@@ -271,13 +271,10 @@ bool tree_check(struct tree *t, const struct command *c, struct change *change,
 
 bool tree_is_path(struct slice path)
 {
-    if (path.len < 2 || path.ptr[0] != '/' || path.ptr[path.len - 1] == '/')
-        return false;
-    for (size_t i = 1; i < path.len; i++) {
-        if (path.ptr[i] == '/' && path.ptr[i - 1] == '/')
-            return false;
-    }
-    return tree_path_fits(path);
+    return path.len >= 2 && path.ptr[0] == '/' && path.ptr[path.len - 1] != '/' &&
+           tree_path_fits(path) &&
+           !ANY(for (size_t i = 1; i < path.len; i++),
+                path.ptr[i] == '/' && path.ptr[i - 1] == '/');
 }
 
 static bool can_put(const struct tree *t, const struct tree_put *c)

@@ -152,11 +152,8 @@ static bool is_hidden(struct slice watched, struct slice key)
 {
     size_t from = watched.len == 1 ? 0 : watched.len; /* the root's path is "/" */
 
-    for (size_t i = from; i + 1 < key.len; i++) {
-        if (key.ptr[i] == '/' && key.ptr[i + 1] == '_')
-            return true;
-    }
-    return false;
+    return ANY(for (size_t i = from; i + 1 < key.len; i++),
+               key.ptr[i] == '/' && key.ptr[i + 1] == '_');
 }
 
 /* If memory is short, the subscription is lost. The first subscription pays for the JSON. */
