@@ -286,12 +286,12 @@ static size_t list_size(const struct asked_list *l)
     return sizeof *l + l->len;
 }
 
-/* Frees it once no client waits for it and the keymap has forgotten it. */
-static void list_release(struct asked_list *l)
+void asked_list_release(struct awaited *members)
 {
+    struct asked_list *l = (struct asked_list *)members;
     struct keymap *m = l->map;
 
-    if (l == m->asked || l->members.waiting != NULL)
+    if (l == m->asked || members->waiting != NULL)
         return;
     keymap_wait_bytes(m, 0, list_size(l));
     keymap_cancel(m, l->waiter);
@@ -306,18 +306,13 @@ void asked_list_forget(struct keymap *m)
 
     m->asked = NULL;
     if (l != NULL)
-        list_release(l);
+        asked_list_release(&l->members);
 }
 
 void asked_list_trim(struct keymap *m)
 {
     if (m->asked != NULL && m->asked->members.waiting == NULL)
         asked_list_forget(m);
-}
-
-void asked_list_release(struct awaited *members)
-{
-    list_release((struct asked_list *)members);
 }
 
 const struct awaited *waiter_next_key(const struct waiter *w, uint64_t *i)

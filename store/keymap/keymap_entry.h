@@ -154,7 +154,7 @@ static inline bool awaited_is_list(const struct awaited *a)
     return a->node.near == 0;
 }
 
-/* Frees the list if it is not the last that was asked for. */
+/* Frees the list once no client waits for it and the keymap has forgotten it. */
 void asked_list_release(struct awaited *members);
 
 /* Later requests do not share the list m->asked any more; asked_list_trim(): only if no client

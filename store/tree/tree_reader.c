@@ -318,12 +318,8 @@ static void close_directory(struct tree_reader *r)
 
 static const struct node *next_unsorted(struct tree_reader *r, int64_t *work)
 {
-    struct level *l = r->level;
     const struct node *n;
 
-    if (!l->begun)
-        tree_snapshot_walk(&r->snapshot, l->dir, l->at);
-    l->begun = true;
     do {
         n = tree_snapshot_next(&r->snapshot, work);
         *work -= NODE_COST_NS / 4;
@@ -335,9 +331,6 @@ static const struct node *next_sorted(struct tree_reader *r, int64_t *work)
 {
     struct level *l = r->level;
 
-    if (!l->begun)
-        tree_snapshot_walk(&r->snapshot, l->dir, NULL);
-    l->begun = true;
     if (!l->sort.is_ready) /* opens no subdirectory until the children are collected */
         r->failed = !tree_sort_run(&l->sort, &r->snapshot, work);
     return l->sort.is_ready ? tree_sort_next(&l->sort, work) : NULL;
@@ -347,9 +340,13 @@ static const struct node *next_sorted(struct tree_reader *r, int64_t *work)
 static void reader_step(struct tree_reader *r, int64_t *work)
 {
     struct level *l = r->level;
-    const struct node *n = r->sorted ? next_sorted(r, work) : next_unsorted(r, work);
+    const struct node *n;
     bool first = l->at == NULL;
 
+    if (!l->begun)
+        tree_snapshot_walk(&r->snapshot, l->dir, l->at);
+    l->begun = true;
+    n = r->sorted ? next_sorted(r, work) : next_unsorted(r, work);
     if (r->failed || (n == NULL && *work <= 0))
         return; /* the slice is used up: the next call goes on here */
     *work -= NODE_COST_NS;
