@@ -598,7 +598,7 @@ void keymap_clear(struct keymap *m)
     if (old.buckets == &m->keys.first)
         old.buckets = &old.first;
     table_init(&m->keys, old.kind, old.seed, old.reserve);
-    table_keep_still(&old, true);
+    old.still = true;
     delete_watched_and_pinned(m, &old);
     table_fini(&old);
     table_fini(&m->queues);

@@ -31,7 +31,7 @@ struct table {
     size_t moved; /* so many buckets of `old` are empty now */
     size_t count;
     size_t few; /* with fewer nodes, the table has far too many buckets */
-    bool still; /* see table_keep_still() */
+    bool still; /* set by the owner: removing a node moves no other node */
     enum account_kind kind;
     uint64_t seed; /* secret from peers: a peer that can guess hashes can make one long chain */
     const struct reserve *reserve;
@@ -75,14 +75,8 @@ struct table_node *table_find_like(const struct table *t, const struct table_nod
  * one, when there is memory for that, to which a few nodes move at a time. */
 void table_remove(struct table *t, struct table_node *node);
 
-/* While the table is still, removing a node moves no other node. */
-static inline void table_keep_still(struct table *t, bool still)
-{
-    t->still = still;
-}
-
 /* Together the buckets hold all nodes. Adding a node may move others to other buckets; removing a
- * node does so unless the table is kept still. */
+ * node does so unless the table is still. */
 size_t table_bucket_count(const struct table *t);
 struct table_node *table_bucket(const struct table *t, size_t i);
 

@@ -33,8 +33,7 @@ struct tree_event *tree_event_new(struct reserve *reserve, enum etcd_action acti
 
 struct tree_event *tree_event_ref(struct tree_event *e)
 {
-    if (e != NULL)
-        e->refs++;
+    e->refs++;
     return e;
 }
 
@@ -198,7 +197,7 @@ bool watch_next_path(struct watch_hub *h, struct watch_walk *walk, struct slice 
 
     while (walk->next == NULL && walk->bucket < table_bucket_count(points))
         walk->next = table_bucket(points, walk->bucket++);
-    table_keep_still(points, walk->next != NULL);
+    points->still = walk->next != NULL;
     if (walk->next == NULL)
         return false;
     *path = walk->next->key;

@@ -250,7 +250,7 @@ static void an_empty_table_is_small_again(void **state)
     for (size_t i = 0; i < COUNT; i++)
         table_add(&t, &nodes[i]);
     assert_int_equal(t.mask + 1, buckets);
-    table_keep_still(&t, true);
+    t.still = true;
     for (size_t i = 0; i < COUNT; i++)
         table_remove(&t, &nodes[i]);
     assert_int_equal(t.mask + 1, buckets);
