@@ -64,7 +64,7 @@ static char *copy_bytes(struct rdzv_bytes b)
     return s;
 }
 
-/* One whose answer is a value. */
+/* A call whose answer is a value. */
 static enum rdzv_status call_value(struct rdzv_client *c, const struct rdzv_op *op, char **value,
                                    size_t *len)
 {
@@ -85,7 +85,7 @@ static enum rdzv_status call_value(struct rdzv_client *c, const struct rdzv_op *
     return RDZV_OK;
 }
 
-/* One whose answer is a number. */
+/* A call whose answer is a number. */
 static enum rdzv_status call_number(struct rdzv_client *c, const struct rdzv_op *op,
                                     int64_t *number)
 {
@@ -97,7 +97,7 @@ static enum rdzv_status call_number(struct rdzv_client *c, const struct rdzv_op 
     return status;
 }
 
-/* One of many keys. */
+/* A call about many keys. */
 static enum rdzv_status call_keys(struct rdzv_client *c, struct rdzv_op *op,
                                   const char *const *keys, const struct rdzv_result **result)
 {

@@ -334,7 +334,7 @@ static const char *describe_timeout(const struct rdzv_client *c, const struct rd
     return text;
 }
 
-/* It has ended before its answer came. */
+/* The request has ended before its answer came. */
 static void client_abandon(struct rdzv_client *c, struct rdzv_request *r)
 {
     if (r->sent == 0)

@@ -82,8 +82,8 @@ static void link_fail(struct link *l, const char *what, const char *hint)
 /* --- Connecting. --- */
 
 /* Small requests leave at once, and a store that has vanished is noticed after the same time
- * whether the connection is idle or a request is under way. A kernel without one of the options
- * does without it. */
+ * whether the connection is idle or a request is under way. Options that the kernel lacks are
+ * left out. */
 static void set_socket_options(int fd)
 {
     const struct {

@@ -151,7 +151,7 @@ static bool refuse_unknown(struct parse *p, const char *what, const char *dashes
                  near->found);
 }
 
-/* Of other programs. */
+/* Commands of other programs, and ours. */
 static const char *const foreign_commands[][2] = {
     {"list", "runs"},      {"ls", "runs"},        {"jobs", "runs"},   {"nodes", "status"},
     {"agents", "status"},  {"show", "status"},    {"info", "status"}, {"describe", "status"},
@@ -176,7 +176,7 @@ static bool take_command_word(struct parse *p, const char *word)
     return true;
 }
 
-/* Which one `word` is, "--name", "--name=value" or "-n"; -1: none. */
+/* The option that `word` names: "--name", "--name=value" or "-n"; -1: none. */
 static int option_by_word(const char *word, size_t len)
 {
     for (int id = 0; id < OPTION_COUNT_OF_ALL; id++) {

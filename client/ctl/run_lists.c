@@ -581,7 +581,7 @@ static cJSON *ranked_nodes(const cJSON *run)
     return list;
 }
 
-/* Says of each node whose next one is in another domain in which. Returns how many there are. */
+/* Marks each node whose successor in the ring is in another domain. Returns how many it marks. */
 static int mark_edges(cJSON *nodes)
 {
     int edges = 0;

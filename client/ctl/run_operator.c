@@ -158,8 +158,8 @@ static bool is_in_space(const struct ctl *ctl, const cJSON *space, const char *k
     return found;
 }
 
-/* Without --space: the one space that has it, else the only one that this client sees, or default.
- * Asks the person, too. The caller frees the name. */
+/* Finds the space of the run or node: --space, or the only space that has it, or the only space
+ * that this client sees, or "default". Then asks the person. The caller frees the name. */
 static enum ctl_exit confirm_space(const struct ctl *ctl, const char *kind, char **name)
 {
     const cJSON *found = NULL;

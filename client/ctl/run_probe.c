@@ -318,7 +318,7 @@ static bool try_once(const struct ctl *ctl, struct preflight *p)
     return passed;
 }
 
-/* Of the step that has failed. */
+/* The text of the step that has failed. */
 static const char *preflight_failure(const struct preflight *p)
 {
     int step = 0;

@@ -57,7 +57,7 @@ static bool write_keys(struct keymap_moment *k, struct batch *out, size_t bytes)
     return true;
 }
 
-/* Behind this element of the queue. */
+/* The walk goes on behind this element of the queue. */
 static void pass_element(struct keymap_moment *k, struct element *element)
 {
     k->first = STAILQ_NEXT(element, entry);

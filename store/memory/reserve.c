@@ -38,7 +38,7 @@ bool reserve_grow_little(struct reserve *r, size_t need)
     return reserve_take(r, need + RESERVE_SLACK);
 }
 
-/* malloc() has none. */
+/* malloc() has no memory left: the held block goes back to it. */
 void *reserve_give(struct reserve *r, enum account_kind kind, size_t len)
 {
     void *p = NULL;
