@@ -233,21 +233,11 @@ static bool keep_value(struct rdzv_request *r, struct slice value)
     return true;
 }
 
-/* Keys without the prefix are not of the caller's world. */
-static bool request_take_prefix(const struct rdzv_request *r, struct slice *key)
-{
-    if (r->kind != RDZV_LIST_KEYS)
-        return true;
-    if (!slice_starts_with(*key, r->prefix))
-        return false;
-    *key = slice_from(*key, r->prefix.len);
-    return true;
-}
-
-/* A NUL behind each value goes where the length of the next one was, once all have been found. */
+/* Leaves out keys without the prefix: they are not of the caller's world. A NUL behind each value
+ * goes where the length of the next one was, once all have been found. */
 static bool keep_values(struct rdzv_request *r, const struct c10d_reply *reply)
 {
-    struct slice rest, item;
+    struct slice prefix = r->kind == RDZV_LIST_KEYS ? r->prefix : (struct slice){0}, rest, item;
     size_t count = 0;
 
     if (!keep_value(r, reply->items))
@@ -258,8 +248,8 @@ static bool keep_values(struct rdzv_request *r, const struct c10d_reply *reply)
         return false;
     rest = (struct slice){r->data, reply->items.len};
     while (c10d_next_blob(&rest, &item)) {
-        if (request_take_prefix(r, &item))
-            r->values[count++] = (struct rdzv_bytes){item.ptr, item.len};
+        if (slice_starts_with(item, prefix))
+            r->values[count++] = (struct rdzv_bytes){item.ptr + prefix.len, item.len - prefix.len};
     }
     for (size_t i = 0; i < count; i++)
         r->data[(size_t)((const uint8_t *)r->values[i].ptr - r->data) + r->values[i].len] = '\0';

@@ -136,11 +136,10 @@ enum ctl_exit run_keys(const struct ctl *ctl, struct rdzv_client *c)
 {
     const struct rdzv_op op = {.kind = RDZV_LIST_KEYS};
     const struct rdzv_result *result;
+    enum rdzv_status status = rdzv_call(c, &op, &result);
     struct rdzv_bytes *keys;
-    enum rdzv_status status;
     size_t count;
 
-    status = rdzv_call(c, &op, &result);
     if (status == RDZV_OK) {
         keys = filter_keys(result, ctl->arg_count > 0 ? ctl->args[0] : "", &count);
         if (ctl->output == OUTPUT_TABLE || ctl->output == OUTPUT_NAME) {

@@ -21,15 +21,9 @@ typedef enum ctl_exit show_fn(const struct ctl_view *view);
 /* The caller frees it. */
 static char *status_path(const struct ctl *ctl, bool streamed)
 {
-    const char *query = streamed ? "?watch=true" : "";
-    char *tail, *path;
-
     if (ctl->space == NULL)
-        return http_path("/rdzv/v1/status", NULL, query);
-    tail = http_path("/status", NULL, query);
-    path = http_path("/rdzv/v1/spaces/", ctl->space, tail);
-    free(tail);
-    return path;
+        return http_path("/rdzv/v1/status", NULL, streamed ? "?watch=true" : NULL);
+    return http_path("/rdzv/v1/spaces/", ctl->space, streamed ? "/status?watch=true" : "/status");
 }
 
 /* Turns the answer of one space into the form of all: {"now", "spaces": [json]}. Takes `json`. */

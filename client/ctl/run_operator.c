@@ -90,9 +90,8 @@ static bool on_monitor_event(void *arg, const char *event, const char *data)
 enum ctl_exit run_monitor(const struct ctl *ctl)
 {
     struct monitoring m = {.ctl = ctl, .left = ctl->count > 0 ? ctl->count : -1};
-    enum ctl_exit code;
+    enum ctl_exit code = http_stream(ctl, "/rdzv/v1/monitor", on_monitor_event, &m);
 
-    code = http_stream(ctl, "/rdzv/v1/monitor", on_monitor_event, &m);
     say_more(&m, true);
     return code;
 }

@@ -233,7 +233,6 @@ static void compare_clocks(const struct ctl *ctl, struct preflight *p)
     struct http_failure failure;
     double unsure;
 
-    p->clock_s = NAN;
     if (!http_try(ctl, "GET", "/livez", patience_ms(ctl, p, 1), &answer, &failure)) {
         preflight_note(p, STEP_CLOCK, WARNS,
                        "not known: no answer over HTTP; is it torch's own store?");
