@@ -50,7 +50,7 @@ void check_elastic_policy_field(struct check *c, const struct kube_object *o)
 
 void check_elastic_range(struct check *c, const struct job_run *r)
 {
-    if (r->settings[TORCHRUN_NNODES].node != NULL && r->nodes_max >= 0 &&
+    if (r->settings[TORCHRUN_NNODES].written.node != NULL && r->nodes_max >= 0 &&
         (r->nodes_min > r->nodes_max || r->nodes_min == 0))
         check_report(c, check_at_setting(r, TORCHRUN_NNODES), "`%s` is not a valid range of nodes",
                      job_text(r, TORCHRUN_NNODES));

@@ -50,7 +50,8 @@ void check_option_env_conflict(struct check *c, const struct job_run *r)
         check_report(c, check_at_setting(r, o), "--%s is %s here, but %s sets %s=%s",
                      torchrun_option_name(o), *s->value.text == '\0' ? "(empty)" : s->value.text,
                      weaker->from == JOB_FROM_ENV ? "the container's env"
-                     : weaker->node != NULL && weaker->node == r->container->pods->injected
+                     : weaker->written.node != NULL &&
+                             weaker->written.node == r->container->pods->injected
                          ? "the policy of the label rdzv.dev/inject"
                      : weaker->from == JOB_FROM_OPERATOR ? "the operator"
                                                          : "the script",
@@ -175,8 +176,8 @@ void check_env_not_expanded(struct check *c, const struct job_run *r)
         const struct job_setting *s =
             r->settings[o].from == JOB_FROM_ENV ? &r->settings[o] : r->settings[o].weaker;
 
-        if (s != NULL && s->from == JOB_FROM_ENV && yaml_text(s->node) != NULL)
-            look_at_text(c, r, s->node->text, check_at(s->node),
+        if (s != NULL && s->from == JOB_FROM_ENV && s->written.text != NULL)
+            look_at_text(c, r, s->written.text, check_at(s->written.node),
                          "in a value Kubernetes replaces only $(NAME)");
     }
 }

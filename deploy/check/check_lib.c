@@ -22,10 +22,11 @@ bool check_lists_port(const struct kube_container *container, long port)
 
 const char *check_written(struct check *c, const struct job_setting *s)
 {
-    if (s->node == NULL || s->node->kind != YAML_SCALAR || s->end > s->node->len ||
-        s->start > s->end)
+    const struct arg_word *word = &s->written;
+
+    if (yaml_text(word->node) == NULL || word->end > word->node->len || word->start > word->end)
         return s->value.text;
-    return arena_copy(&c->bundle.arena, s->node->text + s->start, s->end - s->start);
+    return arena_copy(&c->bundle.arena, word->node->text + word->start, word->end - word->start);
 }
 
 bool check_is_opaque(const struct job_run *r)

@@ -260,7 +260,7 @@ void check_backend_unknown(struct check *c, const struct job_run *r)
 void check_is_host(struct check *c, const struct job_run *r)
 {
     const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
-    enum torchrun_option at = conf->node != NULL ? TORCHRUN_RDZV_CONF : TORCHRUN_RDZV_ENDPOINT;
+    enum torchrun_option at = conf->written.node != NULL ? TORCHRUN_RDZV_CONF : TORCHRUN_RDZV_ENDPOINT;
     const char *text = conf->value.text;
     struct rdzv_conf_entry e;
 
@@ -294,7 +294,7 @@ void check_host_no_pod(struct check *c, const struct job_run *r)
 
 void check_hosted_by_worker(struct check *c, const struct job_run *r)
 {
-    enum torchrun_option at = r->settings[TORCHRUN_RDZV_ENDPOINT].node != NULL
+    enum torchrun_option at = r->settings[TORCHRUN_RDZV_ENDPOINT].written.node != NULL
                                   ? TORCHRUN_RDZV_ENDPOINT
                                   : TORCHRUN_RDZV_BACKEND;
 
@@ -313,16 +313,14 @@ static struct check_position at_entry(struct check *c, const struct job_run *r, 
                                       const struct rdzv_conf_entry *e)
 {
     const struct job_setting *s = &r->settings[TORCHRUN_RDZV_CONF];
+    const struct yaml_node *node = s->written.node;
     struct check_position at = check_at_setting(r, TORCHRUN_RDZV_CONF);
-    const char *written = check_written(c, s);
 
-    if (s->node == NULL)
-        return at;
-    YAML_FOREACH(entry, s->node) {
+    YAML_FOREACH(entry, node) {
         if (kube_is(entry, "key", name))
             return check_at(kube_get(entry, "key"));
     }
-    if (s->node->kind == YAML_SCALAR && strcmp(written, s->value.text) == 0)
+    if (yaml_text(node) != NULL && strcmp(check_written(c, s), s->value.text) == 0)
         at.at += e->start;
     return at;
 }
@@ -504,7 +502,7 @@ void check_nodes_too_many(struct check *c, const struct job_run *r)
     long pods = job_training_pods(&c->jobs, o);
 
     if (o->type != KUBE_POD && o->type != KUBE_RUNTIME && pods > 0 && r->nodes_min > pods &&
-        r->settings[TORCHRUN_NNODES].node != NULL)
+        r->settings[TORCHRUN_NNODES].written.node != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
                      "torchrun waits for at least %ld nodes, but there %s %ld pod%s", r->nodes_min,
                      pods == 1 ? "is" : "are", pods, pods == 1 ? "" : "s");
@@ -534,7 +532,7 @@ void check_nodes_too_few(struct check *c, const struct kube_object *o)
         return;
     JOB_FOREACH(r, job_runs_of(&c->jobs, o)) {
         if (!job_is_dynamic(r) || r->nodes_max < 2 || r->nodes_min > r->nodes_max ||
-            pods <= r->nodes_max || r->settings[TORCHRUN_NNODES].node == NULL || !meets_alone(c, o))
+            pods <= r->nodes_max || r->settings[TORCHRUN_NNODES].written.node == NULL || !meets_alone(c, o))
             continue;
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
                      "%ld pods start torchrun, but at most %ld nodes can take part", pods,
@@ -548,7 +546,7 @@ void check_nodes_world_size(struct check *c, const struct job_run *r)
     const struct job_setting *s = &r->settings[TORCHRUN_NNODES];
     long per_node = kube_int(job_run_object(r)->spec, "nprocPerNode", 1);
 
-    if (job_run_object(r)->type == KUBE_PYTORCHJOB && per_node > 1 && s->node != NULL &&
+    if (job_run_object(r)->type == KUBE_PYTORCHJOB && per_node > 1 && s->written.node != NULL &&
         strstr(check_written(c, s), "WORLD_SIZE") != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
                      "WORLD_SIZE counts processes (%ld in each pod), not nodes", per_node);

@@ -165,7 +165,7 @@ void check_relay_space(struct check *c, const struct job_store *relay)
     named = u.store == NULL ? NULL : listener_space(c, u.store, u.port);
     if (named != NULL && space.value.known && strcmp(named, space.value.text) != 0)
         check_report(
-            c, check_at_option(relay, space.node != NULL ? &space : &u.setting),
+            c, check_at_option(relay, space.written.node != NULL ? &space : &u.setting),
             "at port %ld the store takes only relays of the space %s, and this one uses %s", u.port,
             named, space.value.text);
 }

@@ -42,15 +42,15 @@ struct check_position check_at_run(const struct job_run *r)
 
 struct check_position check_at_setting(const struct job_run *r, enum torchrun_option option)
 {
-    const struct job_setting *s = &r->settings[option];
+    const struct arg_word *word = &r->settings[option].written;
 
-    return s->node == NULL ? check_at_run(r) : (struct check_position){s->node, s->start};
+    return word->node == NULL ? check_at_run(r) : check_at_text(word);
 }
 
 struct check_position check_at_option(const struct job_store *s, const struct job_setting *setting)
 {
-    return setting->node == NULL ? check_at_first(s->container->node, "name")
-                                 : (struct check_position){setting->node, setting->start};
+    return setting->written.node == NULL ? check_at_first(s->container->node, "name")
+                                         : check_at_text(&setting->written);
 }
 
 struct check_position check_at_store(const struct job_store *s)

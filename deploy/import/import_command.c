@@ -203,7 +203,7 @@ static void refuse_assignments(struct importer *m)
 
         for (; s != NULL; s = s->weaker) {
             if (s->from == JOB_FROM_SCRIPT && import_is_of_rendezvous(o))
-                import_error(m, s->node,
+                import_error(m, s->written.node,
                              "the script sets %s, and would undo what emit sets: remove that from "
                              "the script first",
                              torchrun_option_variable(o));
@@ -251,7 +251,7 @@ bool import_command(struct importer *m)
     put_words(m, "args", text, rest);
     if (m->run->settings[TORCHRUN_NNODES].from == JOB_FROM_FLAG)
         import_note(
-            m, m->run->settings[TORCHRUN_NNODES].node,
+            m, m->run->settings[TORCHRUN_NNODES].written.node,
             "this command and its --nnodes stay unchanged: change it where you change numPods");
     return false;
 }

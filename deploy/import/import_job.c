@@ -67,7 +67,7 @@ const struct job_run *import_workers_run(const struct job_view *jobs, const stru
 static bool is_part_of_id(struct importer *m, const char *variable)
 {
     const struct job_setting *s = &m->run->settings[TORCHRUN_RDZV_ID];
-    const char *text = s->written.text != NULL ? s->written.text : yaml_text(s->node);
+    const char *text = s->written.text != NULL ? s->written.text : yaml_text(s->written.node);
     const struct job_variable *v = job_variable(&m->jobs, m->container, variable);
 
     return text != NULL && v != NULL && kube_get(v->source, "fieldRef") != NULL &&
@@ -88,7 +88,7 @@ static const struct yaml_node *import_place(const struct importer *m, enum torch
 {
     const struct job_setting *s = &m->run->settings[option];
 
-    return s->node != NULL ? s->node : m->job->node;
+    return s->written.node != NULL ? s->written.node : m->job->node;
 }
 
 /* What the conf says to c10d, in `conf`, and all of its keys; is_host is emit's. */
@@ -147,7 +147,7 @@ struct yaml_node *import_run_facts(struct importer *m, const struct job_run *r)
         import_put_plain(m, option, "value", s->value.known ? s->value.text : NULL);
         import_put_truth(m, option, "known", s->value.known);
         import_put_truth(m, option, "fields", s->value.field_count > 0);
-        import_put(m, option, "node", s->node);
+        import_put(m, option, "node", s->written.node);
         import_put(m, option, "place", import_place(m, o));
     }
     return run;

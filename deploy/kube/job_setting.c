@@ -33,12 +33,10 @@ static void set_from_env(struct job_view *v, struct job_run *r)
 
         if (option == TORCHRUN_UNKNOWN)
             continue;
-        s.node = list[i].value != NULL    ? list[i].value
-                 : list[i].source != NULL ? list[i].source
-                                          : list[i].node;
-        s.end = list[i].value != NULL ? list[i].value->len : 0;
         if (list[i].value != NULL)
-            s.written = arg_word_of(s.node);
+            s.written = arg_word_of(list[i].value);
+        else
+            s.written.node = list[i].source != NULL ? list[i].source : list[i].node;
         s.value = job_variable_value(v, r->container, &list[i]);
         set(v, r, option, s);
     }
@@ -53,8 +51,8 @@ static void set_from_text(struct job_view *v, struct job_run *r, enum torchrun_o
     set(v, r, option,
         (struct job_setting){
             .from = JOB_FROM_OPERATOR,
-            .node = node,
-            .end = node != NULL && node->kind == YAML_SCALAR ? node->len : 0,
+            .written = {.node = node,
+                        .end = node != NULL && node->kind == YAML_SCALAR ? node->len : 0},
             .value = {.text = text, .known = !placeholder},
         });
 }
@@ -171,9 +169,6 @@ static void set_from_script(struct job_scope *scope, struct job_run *r)
         if (option != TORCHRUN_UNKNOWN)
             set(scope->view, r, option,
                 (struct job_setting){.from = JOB_FROM_SCRIPT,
-                                     .node = text->node,
-                                     .start = text->start,
-                                     .end = text->end,
                                      .written = *text,
                                      .value = job_scope_value(scope, text)});
     }
@@ -182,20 +177,18 @@ static void set_from_script(struct job_scope *scope, struct job_run *r)
 static void set_from_flags(struct job_scope *scope, struct job_run *r)
 {
     JOB_FOREACH_FLAG(f, r) {
-        const struct arg_word *text = f->value.text == NULL ? &f->flag : &f->value;
-        struct job_setting s = {.from = JOB_FROM_FLAG,
-                                .node = text->node,
-                                .start = text->start,
-                                .end = text->end,
-                                .written = f->value,
-                                .flag = f};
+        struct job_setting s = {.from = JOB_FROM_FLAG, .written = f->value, .flag = f};
 
         if (f->option >= TORCHRUN_OPTIONS)
             continue;
-        s.value = f->value.text != NULL
-                      ? job_scope_value(scope, text)
-                      : (struct job_value){.text = f->option == TORCHRUN_STANDALONE ? "1" : "",
-                                           .known = true};
+        if (f->value.text != NULL) {
+            s.value = job_scope_value(scope, &f->value);
+        } else {
+            s.value.text = f->option == TORCHRUN_STANDALONE ? "1" : "";
+            s.value.known = true;
+            s.written = f->flag;
+            s.written.text = NULL;
+        }
         set(scope->view, r, f->option, s);
     }
 }

@@ -236,14 +236,11 @@ static struct job_setting store_setting(struct job_view *v, const struct kube_co
                                         struct arg_word text, bool empty)
 {
     struct job_scope scope = {.view = v, .container = c};
-    struct job_setting s = {
-        .from = JOB_FROM_FLAG, .node = text.node, .start = text.start, .end = text.end};
+    struct job_value none = {.text = "", .known = true};
 
-    if (empty)
-        s.value = (struct job_value){.text = "", .known = true};
-    else
-        s.value = job_scope_value(&scope, &text);
-    return s;
+    return (struct job_setting){.from = JOB_FROM_FLAG,
+                                .written = text,
+                                .value = empty ? none : job_scope_value(&scope, &text)};
 }
 
 /* RDZVD_DATA_DIR of data-dir. */
@@ -285,8 +282,8 @@ bool job_store_nth_option(struct job_view *v, const struct kube_container *c, co
         return false;
     *out = (struct job_setting){
         .from = JOB_FROM_ENV,
-        .node = found->value != NULL ? found->value : found->node,
-        .end = found->value != NULL ? found->value->len : 0,
+        .written = found->value != NULL ? arg_word_of(found->value)
+                                        : (struct arg_word){.node = found->node},
         .value = job_variable_value(v, c, found),
     };
     return true;

@@ -31,10 +31,9 @@ struct job_value {
 
 struct job_setting {
     enum job_from from;
-    const struct yaml_node
-        *node;         /* the scalar (or `valueFrom`) that sets it; NULL: nothing is written */
-    size_t start, end; /* its bytes in the scalar's text */
-    struct arg_word written;          /* the same as it is written; text NULL: none */
+    struct arg_word written; /* the word that sets it; node NULL: nothing is written. Without a
+                                text, the node is a field of an operator, a `valueFrom`, or the word
+                                of an option that has no value */
     const struct torchrun_flag *flag; /* in a torchrun command: the option whose value it is */
     struct job_value value;           /* text "" if nothing is set */
     const struct job_setting *weaker; /* the next source that sets it, or NULL */

@@ -241,7 +241,7 @@ static void move_accelerate(struct rewrite *w, const struct job_run *r, const ch
         return;
     }
     if (w->options->relay)
-        rewrite_error(w, address->node,
+        rewrite_error(w, address->written.node,
                       "%s: accelerate launch refuses a port that something at its localhost uses, "
                       "so its pods can have no relays: leave out --rdzv=relay",
                       job_run_object(r)->title);

@@ -34,13 +34,13 @@ static bool has_partner_that_moves(const struct rewrite_job *j, const struct job
 static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e)
 {
     JOB_FOREACH(r, j->runs) {
-        const struct yaml_node *at = r->settings[TORCHRUN_RDZV_ENDPOINT].node;
+        const struct yaml_node *at = r->settings[TORCHRUN_RDZV_ENDPOINT].written.node;
 
         if (!job_is_dynamic(r) || !job_is_multi_node(r) || moves(r, e) || r->hosted || r->found ||
             r->store != NULL || !has_partner_that_moves(j, r, e))
             continue;
         if (at == NULL)
-            at = r->settings[TORCHRUN_RDZV_BACKEND].node;
+            at = r->settings[TORCHRUN_RDZV_BACKEND].written.node;
         rewrite_error(w, at == NULL ? r->container->node : at,
                       "%s: %s the store of its other runs, and rewrite cannot tell whether this "
                       "one meets there, too: give it their endpoint%s",

@@ -38,24 +38,25 @@ void setting_write(struct rewrite *w, const struct job_run *r, const struct job_
                    const char *value)
 {
     const struct job_variable *variable = s->flag == NULL ? NULL : variable_of(w, r, s);
+    const struct arg_word *word = &s->written;
 
     if (variable != NULL)
         edit_value(w, variable->value, value);
-    else if (s->written.at == NULL && s->start == 0 && s->end == s->node->len)
-        edit_value(w, s->node, value);
+    else if (word->at == NULL && word->start == 0 && word->end == word->node->len)
+        edit_value(w, word->node, value);
     else
-        edit_part(w, s->node, s->start, s->end, value);
+        edit_part(w, word->node, word->start, word->end, value);
 }
 
 static size_t part_start(const struct job_setting *s, size_t from)
 {
-    return s->written.at == NULL ? s->start + from : s->written.at[from];
+    return s->written.at == NULL ? s->written.start + from : s->written.at[from];
 }
 
 static size_t part_end(const struct job_setting *s, size_t from, size_t to)
 {
     return to == from              ? part_start(s, from)
-           : s->written.at == NULL ? s->start + to
+           : s->written.at == NULL ? s->written.start + to
                                    : s->written.at[to - 1] + 1;
 }
 
@@ -70,7 +71,7 @@ bool setting_write_part(struct rewrite *w, const struct job_setting *s, size_t f
 {
     if (!setting_has_part(s, from, to))
         return false;
-    edit_part(w, s->node, part_start(s, from), part_end(s, from, to), value);
+    edit_part(w, s->written.node, part_start(s, from), part_end(s, from, to), value);
     return true;
 }
 
@@ -153,7 +154,7 @@ static void add_variable(struct rewrite *w, const struct job_run *r,
 
     value = scalar_text(&w->arena, value);
     for (size_t i = 0; i < 2; i++) {
-        size_t index = index_in(lists[i], beside->node);
+        size_t index = index_in(lists[i], beside->written.node);
 
         if (index == yaml_length(lists[i]))
             continue;
@@ -165,7 +166,7 @@ static void add_variable(struct rewrite *w, const struct job_run *r,
         const struct yaml_node *data = kube_get(w->bundle.objects[i]->node, "data");
 
         YAML_FOREACH_PAIR(entry, data) {
-            if (entry->value == beside->node)
+            if (entry->value == beside->written.node)
                 edit_add_pair(w, data, entry, false,
                               arena_text(&w->arena, "%s: %s\n", name, value));
         }
@@ -180,10 +181,11 @@ void setting_add(struct rewrite *w, const struct job_run *r, const struct job_se
     if (beside->flag != NULL) {
         add_flag(w, r, beside->flag, option, value);
     } else if (beside->from == JOB_FROM_SCRIPT) {
-        const char *behind = beside->node->text + beside->end;
-        size_t end = beside->end + (*behind == '"' || *behind == '\'');
+        const struct arg_word *word = &beside->written;
+        const char *behind = word->node->text + word->end;
+        size_t end = word->end + (*behind == '"' || *behind == '\'');
 
-        edit_part(w, beside->node, end, end, arena_text(&w->arena, " %s=%s", name, value));
+        edit_part(w, word->node, end, end, arena_text(&w->arena, " %s=%s", name, value));
     } else {
         add_variable(w, r, beside, name, value);
     }
@@ -297,10 +299,10 @@ void conf_move(struct rewrite *w, const struct job_run *r, const struct job_sett
 {
     const char *conf = s->written.text, *all = s->value.text;
     int old = rdzv_conf_backend(r->backend);
-    struct conf_plan p = plan_conf(w, s->node, conf, all, old), behind;
+    struct conf_plan p = plan_conf(w, s->written.node, conf, all, old), behind;
 
     if (!p.changes && strcmp(conf, all) != 0) {
-        behind = plan_conf(w, s->node, all, all, old);
+        behind = plan_conf(w, s->written.node, all, all, old);
         if (behind.changes) { /* an entry comes with a variable */
             setting_write(w, r, s, conf_after(w, all, &behind));
             return;

@@ -200,8 +200,8 @@ static void values_have_their_bytes(void **state)
 {
     const struct job_run *r =
         run_of("[sh, -c, 'torchrun --rdzv-id \"a b\" --rdzv-conf=k=v t.py']", "[]");
-    const struct job_setting *id = &r->settings[TORCHRUN_RDZV_ID];
-    const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
+    const struct arg_word *id = &r->settings[TORCHRUN_RDZV_ID].written;
+    const struct arg_word *conf = &r->settings[TORCHRUN_RDZV_CONF].written;
 
     (void)state;
     assert_memory_equal(id->node->text + id->start, "\"a b\"", id->end - id->start);
@@ -292,13 +292,14 @@ static void values_are_where_they_can_be_replaced(void **state)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct job_setting *s = &run_of(cases[i].command, "[]")->settings[TORCHRUN_RDZV_ID];
+        const struct job_run *r = run_of(cases[i].command, "[]");
+        const struct arg_word *s = &r->settings[TORCHRUN_RDZV_ID].written;
 
         if (s->end - s->start != strlen(cases[i].bytes) ||
             strncmp(s->node->text + s->start, cases[i].bytes, s->end - s->start) != 0)
             fail_msg("%s: %.*s", cases[i].command, (int)(s->end - s->start),
                      s->node->text + s->start);
-        assert_string_equal(s->written.text, "x");
+        assert_string_equal(s->text, "x");
         end(state);
     }
 }
