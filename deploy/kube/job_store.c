@@ -294,11 +294,8 @@ const char *job_store_option(struct job_view *v, const struct kube_container *c,
 {
     struct job_setting found;
 
-    if (!job_store_nth_option(v, c, name, 0, &found))
-        return NULL;
-    if (out != NULL)
-        *out = found;
-    return found.value.text;
+    out = out == NULL ? &found : out;
+    return job_store_nth_option(v, c, name, 0, out) ? out->value.text : NULL;
 }
 
 /* --- Versions. --- */
@@ -375,15 +372,6 @@ static void add_listeners(struct arena *a, struct job_listeners *l, const struct
 
 struct job_listeners job_store_listeners(struct job_view *v, const struct job_store *s, bool peers)
 {
-    static const struct {
-        const char *option;
-        bool peer;
-    } sources[] = {
-        {"listen", false},
-        {"listen-client-urls", false},
-        {"listen-peer-urls", true},
-        {"listen-metrics-urls", true},
-    };
     struct job_listeners l = {.count = 0};
     struct job_setting found;
 
@@ -391,14 +379,15 @@ struct job_listeners job_store_listeners(struct job_view *v, const struct job_st
         job_store_option(v, s->container, "config-file", NULL) != NULL)
         return l;
     l.all = true;
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
-        for (size_t n = 0; (peers || !sources[i].peer) && n < JOB_LISTENERS_MAX; n++) {
-            if (!job_store_nth_option(v, s->container, sources[i].option, n, &found))
-                break;
+    FOREACH_WORD(option, "listen", "listen-client-urls", "listen-peer-urls",
+                 "listen-metrics-urls") {
+        if (!peers && text_is(option, "listen-peer-urls", "listen-metrics-urls"))
+            continue;
+        for (size_t n = 0; n < JOB_LISTENERS_MAX &&
+                           job_store_nth_option(v, s->container, option, n, &found);
+             n++) {
             l.all = l.all && found.value.known;
-            add_listeners(&v->bundle->arena, &l, &found, sources[i].option);
-            if (found.from != JOB_FROM_FLAG)
-                break;
+            add_listeners(&v->bundle->arena, &l, &found, option);
         }
     }
     return l;
