@@ -79,18 +79,15 @@ static bool is_harmless(struct check *c, const struct kube_container *container,
 
 void check_env_overwritten(struct check *c, const struct kube_container *container)
 {
-    const struct job_variable *list;
-    size_t count;
-
     if (container->init || container->pods->object->type != KUBE_PYTORCHJOB)
         return;
-    list = job_variables(&c->jobs, container, &count);
-    for (size_t i = 0; i < count; i++) {
-        const char *source = job_made_by(container, list[i].name);
+    JOB_FOREACH_VARIABLE(v, &c->jobs, container)
+    {
+        const char *source = job_made_by(container, v->name);
 
-        if (source != NULL && !is_harmless(c, container, &list[i]))
-            check_report(c, check_at_first(list[i].node, "name"),
-                         "%s has no effect: %s appends its own value", list[i].name, source);
+        if (source != NULL && !is_harmless(c, container, v))
+            check_report(c, check_at_first(v->node, "name"),
+                         "%s has no effect: %s appends its own value", v->name, source);
     }
 }
 

@@ -24,20 +24,18 @@ static void set(struct job_view *v, struct job_run *r, enum torchrun_option opti
 
 static void set_from_env(struct job_view *v, struct job_run *r)
 {
-    size_t count;
-    const struct job_variable *list = job_variables(v, r->container, &count);
-
-    for (size_t i = 0; i < count; i++) {
-        enum torchrun_option option = torchrun_option_of_variable(list[i].name);
+    JOB_FOREACH_VARIABLE(variable, v, r->container)
+    {
+        enum torchrun_option option = torchrun_option_of_variable(variable->name);
         struct job_setting s = {.from = JOB_FROM_ENV};
 
         if (option == TORCHRUN_UNKNOWN)
             continue;
-        if (list[i].value != NULL)
-            s.written = arg_word_of(list[i].value);
+        if (variable->value != NULL)
+            s.written = arg_word_of(variable->value);
         else
-            s.written.node = list[i].source != NULL ? list[i].source : list[i].node;
-        s.value = job_variable_value(v, r->container, &list[i]);
+            s.written.node = variable->source != NULL ? variable->source : variable->node;
+        s.value = job_variable_value(v, r->container, variable);
         set(v, r, option, s);
     }
 }

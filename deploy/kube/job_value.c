@@ -60,8 +60,7 @@ static void add_env_from(struct job_view *v, const struct kube_container *c)
 /* So many variables are found sooner without an index. */
 #define FEW 16
 
-const struct job_variable *job_variables(struct job_view *v, const struct kube_container *c,
-                                         size_t *count)
+const struct job_variable *job_variables(struct job_view *v, const struct kube_container *c)
 {
     if (v->variables_of != c) {
         v->variables_of = c;
@@ -74,15 +73,13 @@ const struct job_variable *job_variables(struct job_view *v, const struct kube_c
         for (size_t i = 0; v->variable_count > FEW && i < v->variable_count; i++)
             kube_index_add(&v->bundle->arena, &v->variable_names, "", v->variables[i].name, i);
     }
-    *count = v->variable_count;
     return v->variables;
 }
 
 const struct job_variable *job_variable(struct job_view *v, const struct kube_container *c,
                                         const char *name)
 {
-    size_t count;
-    const struct job_variable *list = job_variables(v, c, &count);
+    const struct job_variable *list = job_variables(v, c), *found = NULL;
     struct job_variable made, *copy;
 
     if (job_made_variable(v, c, name, &made)) {
@@ -90,16 +87,14 @@ const struct job_variable *job_variable(struct job_view *v, const struct kube_co
         *copy = made;
         return copy;
     }
-    if (count > FEW) {
+    if (v->variable_count > FEW) {
         struct kube_hits hits = kube_index_find(&v->variable_names, "", name);
 
         return hits.count == 0 ? NULL : &list[hits.list[hits.count - 1]];
     }
-    while (count > 0) {
-        if (strcmp(list[--count].name, name) == 0)
-            return &list[count];
-    }
-    return NULL;
+    FOREACH(const struct job_variable, one, list, v->variable_count)
+        found = strcmp(one->name, name) == 0 ? one : found;
+    return found;
 }
 
 /* --- Replacing. --- */

@@ -134,10 +134,11 @@ void job_find(struct job_view *v, struct kube_bundle *bundle);
 const struct arg_word *job_words(struct arena *a, const struct kube_container *c, size_t *count,
                                  size_t *script);
 
-/* The variables that are written for a container, in the order in which they are set; of one name,
- * the last wins. */
-const struct job_variable *job_variables(struct job_view *v, const struct kube_container *c,
-                                         size_t *count);
+/* Loops over the variables that are written for a container, in the order in which they are set;
+ * of one name, the last wins. */
+#define JOB_FOREACH_VARIABLE(variable, v, c) \
+    FOREACH(const struct job_variable, variable, job_variables(v, c), (v)->variable_count)
+const struct job_variable *job_variables(struct job_view *v, const struct kube_container *c);
 /* The one that wins, or NULL: what a controller sets wins over what is written. */
 const struct job_variable *job_variable(struct job_view *v, const struct kube_container *c,
                                         const char *name);
