@@ -160,20 +160,23 @@ static const char *made_value(struct arena *a, const struct kube_bundle *b,
 
 /* --- Asking. --- */
 
-static struct job_variable made(const char *name, const char *value)
+static const struct job_variable *made(struct job_view *v, const char *name, const char *value)
 {
-    return (struct job_variable){.name = name, .is_made = true, .made = value};
+    struct job_variable *variable = arena_alloc(&v->bundle->arena, sizeof *variable);
+
+    *variable = (struct job_variable){.name = name, .is_made = true, .made = value};
+    return variable;
 }
 
 /* VC_<TASK>_NUM and VC_<TASK>_HOSTS of the svc plugin. */
-static bool find_task_variable(struct job_view *v, const struct kube_container *c, const char *name,
-                               struct job_variable *out)
+static const struct job_variable *
+find_task_variable(struct job_view *v, const struct kube_container *c, const char *name)
 {
     struct arena *a = &v->bundle->arena;
     const struct kube_object *o = c->pods->object;
 
     if (o->type != KUBE_VOLCANO_JOB || strncmp(name, "VC_", 3) != 0 || !kube_has_plugin(o, "svc"))
-        return false;
+        return NULL;
     KUBE_FOREACH_PODS_OF(p, v->bundle, o) {
         char *task = arena_copy(a, p->role, strlen(p->role));
         bool count;
@@ -181,23 +184,19 @@ static bool find_task_variable(struct job_view *v, const struct kube_container *
         for (char *at = task; *at != '\0'; at++)
             *at = (char)(*at == '-' ? '_' : *at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
         count = strcmp(name, arena_text(a, "VC_%s_NUM", task)) == 0;
-        if (!count && strcmp(name, arena_text(a, "VC_%s_HOSTS", task)) != 0)
-            continue;
-        *out = made(name, count ? number(a, p->replicas) : NULL);
-        return true;
+        if (count || strcmp(name, arena_text(a, "VC_%s_HOSTS", task)) == 0)
+            return made(v, name, count ? number(a, p->replicas) : NULL);
     }
-    return false;
+    return NULL;
 }
 
-bool job_made_variable(struct job_view *v, const struct kube_container *c, const char *name,
-                       struct job_variable *out)
+const struct job_variable *job_made_variable(struct job_view *v, const struct kube_container *c,
+                                             const char *name)
 {
     const struct made_row *row = find_row(c, name);
 
-    if (row == NULL)
-        return find_task_variable(v, c, name, out);
-    *out = made(name, made_value(&v->bundle->arena, v->bundle, row, c, name));
-    return true;
+    return row == NULL ? find_task_variable(v, c, name)
+                       : made(v, name, made_value(&v->bundle->arena, v->bundle, row, c, name));
 }
 
 const char *job_made_by(const struct kube_container *c, const char *name)

@@ -65,9 +65,9 @@ struct made_row {
 extern const struct made_row made_rows[];
 extern const size_t made_row_count;
 
-/* Whether the controller of the container's object sets the variable. */
-bool job_made_variable(struct job_view *v, const struct kube_container *c, const char *name,
-                       struct job_variable *out);
+/* The variable as the controller of the container's object sets it, or NULL. */
+const struct job_variable *job_made_variable(struct job_view *v, const struct kube_container *c,
+                                             const char *name);
 
 /* Reads all settings of a run, and derives the backend, the number of nodes and the endpoint. */
 void job_read_settings(struct job_scope *scope, struct job_run *r);

@@ -79,14 +79,10 @@ const struct job_variable *job_variables(struct job_view *v, const struct kube_c
 const struct job_variable *job_variable(struct job_view *v, const struct kube_container *c,
                                         const char *name)
 {
-    const struct job_variable *list = job_variables(v, c), *found = NULL;
-    struct job_variable made, *copy;
+    const struct job_variable *list = job_variables(v, c), *found = job_made_variable(v, c, name);
 
-    if (job_made_variable(v, c, name, &made)) {
-        copy = arena_alloc(&v->bundle->arena, sizeof *copy);
-        *copy = made;
-        return copy;
-    }
+    if (found != NULL)
+        return found;
     if (v->variable_count > FEW) {
         struct kube_hits hits = kube_index_find(&v->variable_names, "", name);
 
