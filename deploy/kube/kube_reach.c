@@ -156,42 +156,34 @@ const struct kube_pods *kube_first_selected(const struct kube_bundle *b,
 
 /* --- Names. --- */
 
-/* The namespace in a host name; len 0: there is none. */
-struct host_namespace {
-    const char *text;
-    size_t len;
-};
-
-static struct host_namespace namespace_at(const char *text)
-{
-    return (struct host_namespace){text, strcspn(text, ".")};
-}
-
-/* Compares `name`, `name.namespace` or `name.namespace.svc...` with a name. */
-static bool name_matches(const char *host, const char *name, struct host_namespace *namespace)
+/* Compares `name`, `name.namespace` or `name.namespace.svc...` with a name. *namespace ends at a dot
+ * or with the host; "": there is none. */
+static bool name_matches(const char *host, const char *name, const char **namespace)
 {
     size_t len = strlen(name);
 
-    *namespace = namespace_at("");
+    *namespace = "";
     if (len == 0 || strncmp(host, name, len) != 0)
         return false;
     host += len;
     if (*host != '.')
         return *host == '\0';
-    *namespace = namespace_at(host + 1);
-    host += 1 + namespace->len;
+    *namespace = host + 1;
+    host += 1 + strcspn(host + 1, ".");
     return *host == '\0' || strncmp(host, ".svc", 4) == 0;
 }
 
 /* Whether the host name, with its namespace or without one, leads to the namespace of the
  * object. */
 static bool namespace_matches(const struct kube_object *o, const struct kube_object *from,
-                              struct host_namespace namespace, enum kube_reach *reach)
+                              const char *namespace, enum kube_reach *reach)
 {
+    size_t len = strcspn(namespace, ".");
+
     *reach = KUBE_REACHED;
-    if (namespace.len > 0)
-        return *o->namespace == '\0' || (strlen(o->namespace) == namespace.len &&
-                                         strncmp(o->namespace, namespace.text, namespace.len) == 0);
+    if (len > 0)
+        return *o->namespace == '\0' ||
+               (strlen(o->namespace) == len && strncmp(o->namespace, namespace, len) == 0);
     if (!kube_same_namespace(o, from))
         *reach =
             *o->namespace == '\0' || *from->namespace == '\0' ? KUBE_UNDECIDED : KUBE_ELSEWHERE;
@@ -199,8 +191,7 @@ static bool namespace_matches(const struct kube_object *o, const struct kube_obj
 }
 
 /* prefix, digits, then "." and domain. */
-static bool pod_matches(const struct kube_pods *p, const char *host,
-                        struct host_namespace *namespace)
+static bool pod_matches(const struct kube_pods *p, const char *host, const char **namespace)
 {
     size_t len = p->host_prefix == NULL ? 0 : strlen(p->host_prefix);
 
@@ -215,7 +206,7 @@ static bool pod_matches(const struct kube_pods *p, const char *host,
         host += digits;
     }
     if (*p->host_domain == '\0') {
-        *namespace = namespace_at(*host == '.' ? host + 1 : "");
+        *namespace = *host == '.' ? host + 1 : "";
         return *host == '.' || *host == '\0';
     }
     return *host == '.' && name_matches(host + 1, p->host_domain, namespace);
@@ -224,7 +215,7 @@ static bool pod_matches(const struct kube_pods *p, const char *host,
 /* POD.SERVICE of a headless Service, if the pods have the name POD and no more is known of their
  * names: a Pod that becomes a StatefulSet. */
 static bool is_pod_behind(const struct kube_bundle *b, const struct kube_object *service,
-                          const char *host, struct host_namespace *namespace)
+                          const char *host, const char **namespace)
 {
     const char *dot = strchr(host, '.');
     const struct kube_pods *p;
@@ -284,7 +275,7 @@ static void try_hits(struct host_search *s, struct kube_hits hits, bool services
         struct kube_target t = {.service = services ? s->bundle->objects[hits.list[i]] : NULL,
                                 .pods = services ? NULL : s->bundle->pods[hits.list[i]]};
         const struct kube_object *o = services ? t.service : t.pods->object;
-        struct host_namespace namespace;
+        const char *namespace;
         bool matches = services ? name_matches(s->host, o->name, &namespace) ||
                                       is_pod_behind(s->bundle, o, s->host, &namespace)
                                 : pod_matches(t.pods, s->host, &namespace);
