@@ -125,18 +125,15 @@ struct check_selected *check_selected(struct check *c, const struct kube_object 
     const char *text = kube_print(a, selector);
     struct kube_hits hits = kube_index_find(&c->selectors, o->namespace, text);
     size_t index = c->selectors.count;
-    struct kube_selection pods;
-    const struct kube_pods *p;
     struct check_selected *s;
 
     if (hits.count > 0)
         return c->selected[hits.list[0]];
     c->selected = arena_room(a, c->selected, index, &c->selected_cap, sizeof *c->selected);
     s = c->selected[index] = arena_alloc(a, sizeof *s);
-    pods = kube_select_by(&c->bundle, o, selector);
-    while ((p = kube_select_next(&pods)) != NULL) {
-        arena_push(a, s->list, s->count, s->cap) = p;
-        s->on_host += p->host_network;
+    KUBE_FOREACH_SELECTED(one, kube_select_by(&c->bundle, o, selector)) {
+        arena_push(a, s->list, s->count, s->cap) = one.pods;
+        s->on_host += one.pods->host_network;
     }
     kube_index_add(a, &c->selectors, o->namespace, text, index);
     return s;

@@ -145,18 +145,16 @@ static void look_at_service(struct check *c, const struct endpoint *e,
     const char *port = *e->port == '\0'  ? e->direct
                        : *target == '\0' ? kube_text(named, "port")
                                          : target;
-    struct kube_selection pods;
-    const struct kube_pods *p;
 
     if ((*e->port != '\0' && named == NULL) ||
         !is_first(c, service->namespace, port,
                   kube_print(&c->bundle.arena, kube_get(service->spec, "selector"))))
         return;
-    pods = kube_select(&c->bundle, NULL, service);
-    while ((p = kube_select_next(&pods)) != NULL) {
-        struct scrape s = {p, port, e->monitor->title};
+    KUBE_FOREACH_SELECTED(one, kube_select(&c->bundle, NULL, service))
+    {
+        struct scrape s = {one.pods, port, e->monitor->title};
 
-        if (job_store_in(&c->jobs, p) != NULL)
+        if (job_store_in(&c->jobs, one.pods) != NULL)
             report_closed_scrape(c, &s);
     }
 }

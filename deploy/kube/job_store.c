@@ -202,22 +202,16 @@ const struct job_store *job_server_at(const struct job_view *v, const struct kub
 /* Services that have the same selector, as those of one store may, select the same. */
 static void find_selected(struct job_view *v)
 {
-    const struct kube_bundle *b = v->bundle;
+    struct arena *a = &v->bundle->arena;
     struct kube_index known = {0};
 
-    KUBE_FOREACH(o, b) {
-        const struct kube_pods *some;
-        struct kube_selection servers;
-        const char *selector;
-
-        if (o->type != KUBE_SERVICE)
+    KUBE_FOREACH(o, v->bundle) {
+        if (o->type != KUBE_SERVICE ||
+            !kube_index_is_new(a, &known, o->namespace,
+                               kube_print(a, kube_get(o->spec, "selector"))))
             continue;
-        selector = kube_print(&v->bundle->arena, kube_get(o->spec, "selector"));
-        if (!kube_index_is_new(&v->bundle->arena, &known, o->namespace, selector))
-            continue;
-        servers = kube_select(b, &v->servers, o);
-        while ((some = kube_select_next(&servers)) != NULL)
-            v->selected[some->index] = true;
+        KUBE_FOREACH_SELECTED(one, kube_select(v->bundle, &v->servers, o))
+            v->selected[one.pods->index] = true;
     }
 }
 

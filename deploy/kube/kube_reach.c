@@ -138,10 +138,9 @@ struct kube_selection kube_select_by(const struct kube_bundle *b, const struct k
 const struct kube_pods *kube_select_next(struct kube_selection *s)
 {
     while (s->at < s->candidates.count) {
-        const struct kube_pods *p = s->bundle->pods[s->candidates.list[s->at++]];
-
-        if (selects(s->labels, s->expressions, p))
-            return p;
+        s->pods = s->bundle->pods[s->candidates.list[s->at++]];
+        if (selects(s->labels, s->expressions, s->pods))
+            return s->pods;
     }
     return NULL;
 }
@@ -218,20 +217,12 @@ static bool is_pod_behind(const struct kube_bundle *b, const struct kube_object 
                           const char *host, const char **namespace)
 {
     const char *dot = strchr(host, '.');
-    const struct kube_pods *p;
-    struct kube_selection behind;
 
-    if (dot == NULL || !name_matches(dot + 1, service->name, namespace) ||
-        !kube_is_headless(service))
-        return false;
-    behind = kube_select(b, NULL, service);
-    while ((p = kube_select_next(&behind)) != NULL) {
-        size_t len = strlen(p->object->name);
-
-        if (p->host_prefix == NULL && len > 0 && strncmp(host, p->object->name, len) == 0)
-            return true;
-    }
-    return false;
+    return dot != NULL && name_matches(dot + 1, service->name, namespace) &&
+           kube_is_headless(service) &&
+           ANY(KUBE_FOREACH_SELECTED(one, kube_select(b, NULL, service)),
+               one.pods->host_prefix == NULL && *one.pods->object->name != '\0' &&
+                   text_begins(host, one.pods->object->name));
 }
 
 /* --- Looking for a host name. --- */

@@ -220,6 +220,7 @@ struct kube_selection {
     const struct yaml_node *labels, *expressions;
     struct kube_hits candidates;
     size_t at; /* among these */
+    const struct kube_pods *pods; /* that were found last */
 };
 
 /* The pods that a Service selects, of those that kube_index_labels() has added to `labelled`; NULL:
@@ -232,6 +233,9 @@ struct kube_selection kube_select_by(const struct kube_bundle *b, const struct k
                                      const struct yaml_node *selector);
 /* The next one, or NULL. */
 const struct kube_pods *kube_select_next(struct kube_selection *s);
+/* Loops over them: each is one.pods. */
+#define KUBE_FOREACH_SELECTED(one, selection) \
+    for (struct kube_selection one = selection; kube_select_next(&one) != NULL;)
 
 /* The first one that a Service selects, or NULL. */
 const struct kube_pods *kube_first_selected(const struct kube_bundle *b,
