@@ -381,14 +381,11 @@ static bool make_documents(struct job_maker *m)
 
 static bool load_data(struct job_maker *m)
 {
-    const struct yaml_node *parts;
-
     m->known = embedded_load(&m->job->data, "", "settings", NULL, m->diag);
     m->model = embedded_load(&m->job->data, "", "model", NULL, m->diag);
-    parts = embedded_load(&m->job->data, "", "parts", NULL, m->diag);
-    if (m->known == NULL || m->model == NULL || parts == NULL)
+    m->template.parts = embedded_load(&m->job->data, "", "parts", NULL, m->diag);
+    if (m->known == NULL || m->model == NULL || m->template.parts == NULL)
         return false;
-    m->template.parts = (struct yaml_node *)parts;
     m->absent = (struct scope){input_format_nulls(m->arena, m->known), NULL};
     m->given = (struct scope){m->settings, &m->absent};
     return true;
@@ -418,28 +415,6 @@ static void add_suffix(struct job_maker *m)
     yaml_put(m->arena, m->settings, "jobName", longer);
 }
 
-static bool make_job(struct job_maker *m)
-{
-    const struct emit_options *o = m->options;
-
-    if (!load_data(m))
-        return false;
-    set_option(m, "--platform", "platform", o->platform);
-    set_option(m, "--rdzv", "rdzv.placement", o->placement);
-    set_option(m, "--backend", "rdzv.protocol", o->protocol);
-    set_option(m, "--release", "release", o->release);
-    set_option(m, "--suffix", "nameSuffix", o->suffix);
-    if (!translate(m) || !apply_profiles(m))
-        return false;
-    m->absent.vars = input_format_nulls(m->arena, m->known);
-    if (!choose_platform(m) || !check_settings(m, m->known, m->known))
-        return false;
-    note_unused(m);
-    add_suffix(m);
-    return make_variables(m) && run_all_checks(m, "checks", DIAG_ERROR) && make_documents(m) &&
-           run_all_checks(m, "notes", DIAG_NOTE);
-}
-
 static struct job_maker *new_maker(struct emit_job *job, struct yaml_node *settings,
                                    const char *file, struct diag *d)
 {
@@ -462,7 +437,22 @@ bool emit_job_make(struct emit_job *job, const struct userfile *u, const struct 
     struct job_maker *m = new_maker(job, u->settings, u->first, d);
 
     m->options = o;
-    return make_job(m) && d->errors == 0;
+    if (!load_data(m))
+        return false;
+    set_option(m, "--platform", "platform", o->platform);
+    set_option(m, "--rdzv", "rdzv.placement", o->placement);
+    set_option(m, "--backend", "rdzv.protocol", o->protocol);
+    set_option(m, "--release", "release", o->release);
+    set_option(m, "--suffix", "nameSuffix", o->suffix);
+    if (!translate(m) || !apply_profiles(m))
+        return false;
+    m->absent.vars = input_format_nulls(m->arena, m->known);
+    if (!choose_platform(m) || !check_settings(m, m->known, m->known))
+        return false;
+    note_unused(m);
+    add_suffix(m);
+    return make_variables(m) && run_all_checks(m, "checks", DIAG_ERROR) && make_documents(m) &&
+           run_all_checks(m, "notes", DIAG_NOTE);
 }
 
 bool emit_job_open(struct emit_job *job, struct yaml_node *settings, const struct yaml_node *found,
