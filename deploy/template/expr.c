@@ -58,6 +58,15 @@ static bool expr_take(struct expr_reader *w, const char *text)
     return true;
 }
 
+/* The name that comes next, which does not go on behind the expression; "": there is none. */
+static const char *take_name(struct expr_reader *w)
+{
+    const char *name = w->p;
+
+    w->p += strspn(name, NAME);
+    return arena_copy(w->t->arena, name, (size_t)(w->p - name));
+}
+
 /* --- The grammar, from the tightest binding to the loosest. --- */
 
 static struct yaml_node *read_string(struct expr_reader *w)
@@ -85,7 +94,7 @@ static struct yaml_node *read_list_of_values(struct expr_reader *w)
     return expr_take(w, "]") ? list : bad(w, "a list does not end in ]");
 }
 
-static struct yaml_node *read_call(struct expr_reader *w, const char *name, size_t len)
+static struct yaml_node *read_call(struct expr_reader *w, const char *name)
 {
     struct yaml_node *args[ARGS_MAX] = {NULL};
     size_t count = 0;
@@ -99,9 +108,7 @@ static struct yaml_node *read_call(struct expr_reader *w, const char *name, size
         if (!expr_take(w, ")"))
             return bad(w, "the arguments do not end in )");
     }
-    if (w->t->failed)
-        return NULL;
-    return function_call(w->t, w->at, name, len, args, count);
+    return w->t->failed ? NULL : function_call(w->t, w->at, name, args, count);
 }
 
 /* `.key` and `[index]` after a value. */
@@ -109,17 +116,8 @@ static struct yaml_node *read_parts(struct expr_reader *w, struct yaml_node *val
 {
     for (;;) {
         if (w->p < w->end && *w->p == '.' && w->p + 1 < w->end && is_name_char(w->p[1])) {
-            char key[128];
-            size_t len;
-
             w->p++;
-            len = strspn(w->p, NAME);
-            if (len >= sizeof key)
-                return bad(w, "a name is too long");
-            memcpy(key, w->p, len);
-            key[len] = '\0';
-            w->p += len;
-            value = yaml_get(value, key);
+            value = yaml_get(value, take_name(w));
         } else if (w->p < w->end && *w->p == '[') {
             const struct yaml_node *index;
             int64_t number;
@@ -138,40 +136,27 @@ static struct yaml_node *read_parts(struct expr_reader *w, struct yaml_node *val
     }
 }
 
-/* NULL: the variable is not defined. */
-static struct yaml_node *scope_get(const struct scope *s, const char *name, size_t len)
-{
-    for (; s != NULL; s = s->up) {
-        YAML_FOREACH_PAIR(pair, s->vars) {
-            if (pair->key->len == len && memcmp(pair->key->text, name, len) == 0)
-                return pair->value;
-        }
-    }
-    return NULL;
-}
-
 static struct yaml_node *read_named_value(struct expr_reader *w)
 {
-    const char *name = w->p;
-    size_t len = strspn(name, NAME); /* no name goes on behind the expression */
-    struct yaml_node *value;
+    const char *name = take_name(w);
+    struct yaml_node *value = NULL;
 
-    if (len == 0)
+    if (*name == '\0')
         return bad(w, "a value is expected");
-    w->p += len;
     if (*name >= '0' && *name <= '9')
-        return yaml_new_plain(w->t->arena, arena_copy(w->t->arena, name, len));
+        return yaml_new_plain(w->t->arena, name);
     if (w->p < w->end && *w->p == '(') {
         w->p++;
-        return read_parts(w, read_call(w, name, len));
+        return read_parts(w, read_call(w, name));
     }
-    if ((len == 4 && memcmp(name, "true", 4) == 0) || (len == 5 && memcmp(name, "false", 5) == 0))
-        return truth(w, len == 4);
-    if (len == 4 && memcmp(name, "null", 4) == 0)
+    if (text_is(name, "true", "false"))
+        return truth(w, *name == 't');
+    if (strcmp(name, "null") == 0)
         return NULL;
-    value = scope_get(w->scope, name, len);
+    for (const struct scope *s = w->scope; s != NULL && value == NULL; s = s->up)
+        value = yaml_get(s->vars, name);
     if (value == NULL)
-        return template_error(w->t, w->at, "%.*s is not defined", (int)len, name);
+        return template_error(w->t, w->at, "%s is not defined", name);
     return read_parts(w, value);
 }
 

@@ -307,11 +307,11 @@ static struct yaml_node *fn_repeated(const struct call *c)
 {
     struct yaml_node *list = yaml_new(c->arena, YAML_SEQUENCE);
 
-    for (size_t i = 0, j; i < yaml_length(c->args[0]); i++) {
-        for (j = 0; j < i && !expr_equal(c->args[0]->items[i], c->args[0]->items[j]); j++)
-            ;
-        if (j < i)
-            yaml_append(c->arena, list, c->args[0]->items[i]);
+    for (size_t i = 0; i < yaml_length(c->args[0]); i++) {
+        struct yaml_node *const *items = c->args[0]->items;
+
+        if (ANY(for (size_t j = 0; j < i; j++), expr_equal(items[i], items[j])))
+            yaml_append(c->arena, list, items[i]);
     }
     return list;
 }
@@ -420,15 +420,15 @@ static const struct function {
 const size_t function_count = sizeof functions / sizeof *functions;
 
 struct yaml_node *function_call(struct template_state *t, const struct yaml_node *at,
-                                const char *name, size_t len, struct yaml_node **args, size_t count)
+                                const char *name, struct yaml_node **args, size_t count)
 {
     struct call c = {t, t->arena, at, args, count};
     const struct function *f =
         FIND(one, FOREACH(const struct function, one, functions, function_count),
-             strlen(one->name) == len && memcmp(one->name, name, len) == 0);
+             strcmp(one->name, name) == 0);
 
     if (f == NULL)
-        return template_error(t, at, "there is no function %.*s()", (int)len, name);
+        return template_error(t, at, "there is no function %s()", name);
     if (count < f->min || count > f->max)
         return template_error(t, at, "%s() takes %zu to %zu arguments", f->name, f->min, f->max);
     return f->run(&c);

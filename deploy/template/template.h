@@ -57,8 +57,7 @@ bool expr_equal(const struct yaml_node *a, const struct yaml_node *b);
 
 /* Returns NULL for null and after an error. Arguments that are null are NULL. */
 struct yaml_node *function_call(struct template_state *t, const struct yaml_node *at,
-                                const char *name, size_t len, struct yaml_node **args,
-                                size_t count);
+                                const char *name, struct yaml_node **args, size_t count);
 
 extern const size_t function_count;
 
