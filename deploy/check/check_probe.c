@@ -130,13 +130,9 @@ static bool has_path(const struct job_store *s, const char *path, bool metrics)
     if (metrics)
         return text_is(path, "/metrics") ||
                (s->kind != JOB_STORE_RELAY && text_is(path, "/health"));
-    FOREACH_WORD(above, "/rdzv/v1/spaces", "/v2/auth", "/v2/keys", "/v2/members") {
-        size_t len = strlen(above);
-
-        if (strncmp(path, above, len) == 0 && strchr("/", path[len]) != NULL)
-            return true;
-    }
-    return text_is(path, "/", "/config/local/log", "/debug/vars", "/health", "/livez", "/metrics",
+    return ANY(FOREACH_WORD(above, "/rdzv/v1/spaces", "/v2/auth", "/v2/keys", "/v2/members"),
+               text_begins(path, above) && strchr("/", path[strlen(above)]) != NULL) ||
+           text_is(path, "/", "/config/local/log", "/debug/vars", "/health", "/livez", "/metrics",
                    "/rdzv/v1/monitor", "/rdzv/v1/status", "/readyz", "/startz", "/v2/machines",
                    "/v2/stats/leader", "/v2/stats/self", "/v2/stats/store", "/version");
 }

@@ -106,9 +106,9 @@ const char *rdzv_conf_near(const char *key, int backends)
 
 int rdzv_conf_readers(const char *key, size_t len)
 {
-    for (size_t i = 0; i < rdzv_conf_key_count; i++) {
-        if (strlen(rdzv_conf_keys[i].key) == len && memcmp(rdzv_conf_keys[i].key, key, len) == 0)
-            return rdzv_conf_keys[i].backends;
-    }
-    return 0;
+    const struct rdzv_conf_key *found =
+        FIND(k, FOREACH(const struct rdzv_conf_key, k, rdzv_conf_keys, rdzv_conf_key_count),
+             strlen(k->key) == len && memcmp(k->key, key, len) == 0);
+
+    return found == NULL ? 0 : found->backends;
 }

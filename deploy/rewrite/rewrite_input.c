@@ -124,11 +124,8 @@ void rewrite_free(struct rewrite *w)
 
 struct rewrite_file *rewrite_file_of(const struct rewrite *w, const struct yaml_node *n)
 {
-    for (size_t i = 0; i < w->file_count; i++) {
-        if (w->files[i].yaml.name == n->file)
-            return &w->files[i];
-    }
-    return NULL;
+    return (struct rewrite_file *)FIND(f, FOREACH(struct rewrite_file, f, w->files, w->file_count),
+                                       f->yaml.name == n->file);
 }
 
 bool rewrite_changed(const struct rewrite_file *f)

@@ -9,13 +9,8 @@
 
 struct yaml_pair *yaml_get_pair(const struct yaml_node *mapping, const char *key)
 {
-    size_t len = strlen(key);
-
-    YAML_FOREACH_PAIR(pair, mapping) {
-        if (pair->key->len == len && memcmp(pair->key->text, key, len) == 0)
-            return pair;
-    }
-    return NULL;
+    return (struct yaml_pair *)FIND(pair, YAML_FOREACH_PAIR(pair, mapping),
+                                    strcmp(pair->key->text, key) == 0);
 }
 
 struct yaml_node *yaml_get(const struct yaml_node *mapping, const char *key)

@@ -15,21 +15,21 @@ static bool is_decimal(char c)
 }
 
 /* Words that some reader takes for a boolean or for null, in lower or upper case. */
-static bool is_reserved_word(const char *text, size_t len)
+static bool is_reserved_word(const char *text)
 {
     return ANY(FOREACH_WORD(word, "y", "n", "yes", "no", "true", "false", "on", "off", "null",
                             ".inf", ".nan"),
-               strlen(word) == len && strncasecmp(text, word, len) == 0);
+               strcasecmp(text, word) == 0);
 }
 
 /* Whether it looks like a number, date, time, base-60 number or version (1.2.3): it begins like a
  * number and has only characters of numbers. Too many quotes do no harm. */
-static bool is_like_number(const char *text, size_t len)
+static bool is_like_number(const char *text)
 {
     const char *p = text + (*text == '-' || *text == '+');
 
     if (!is_decimal(*p) && !(*p == '.' && (is_decimal(p[1]) || p[1] == '\0')))
-        return is_reserved_word(p, len - (size_t)(p - text)) && *p == '.';
+        return is_reserved_word(p) && *p == '.';
     if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X'))
         return strspn(p + 2, "0123456789abcdefABCDEF_") == strlen(p + 2);
     if (p[0] == '0' && (p[1] == 'o' || p[1] == 'O' || p[1] == 'b' || p[1] == 'B'))
@@ -55,34 +55,25 @@ static bool is_marked(const char *text)
 }
 
 /* Whether all readers take the plain text, in a block, for this text. Outside ASCII, readers
- * differ. A NUL follows the text. */
-static bool may_be_plain(const char *text, size_t len)
+ * differ. */
+static bool may_be_plain(const char *text)
 {
-    if (len == 0 || is_marked(text))
+    if (*text == '\0' || is_marked(text) || is_reserved_word(text) || is_like_number(text))
         return false;
-    if (is_reserved_word(text, len) || is_like_number(text, len))
+    if (text[0] == ' ' || text_ends_with(text, " ") || text_ends_with(text, ":"))
         return false;
-    if (text[0] == ' ' || text[len - 1] == ' ' || text[len - 1] == ':')
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[i];
-
-        if (c < 0x20 || c >= 0x7f)
-            return false;
-        if ((c == ':' && text[i + 1] == ' ') || (c == ' ' && text[i + 1] == '#'))
-            return false;
-    }
-    return true;
+    return !ANY(for (const char *p = text; *p != '\0'; p++), *p < 0x20 || *p >= 0x7f) &&
+           !text_has(text, ": ", " #");
 }
 
 /* Whether a text needs no quotes in flow style. Stricter than YAML, since other programs also read
  * edited files. */
-static bool may_be_plain_in_flow(const char *text, size_t len)
+static bool may_be_plain_in_flow(const char *text)
 {
     static const char chars[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:=+$@%";
 
-    return may_be_plain(text, len) && strspn(text, chars) == len &&
+    return may_be_plain(text) && text[strspn(text, chars)] == '\0' &&
            strchr("-.:=+@%", *text) == NULL;
 }
 
@@ -129,7 +120,7 @@ const char *scalar_text(struct arena *a, const char *text)
 {
     struct buf out = {.arena = a};
 
-    if (may_be_plain_in_flow(text, strlen(text)))
+    if (may_be_plain_in_flow(text))
         return text;
     scalar_add_string(&out, text);
     return out.text;
@@ -144,7 +135,7 @@ static void write_scalar(struct buf *out, const struct yaml_node *scalar)
 {
     if (is_number_or_word(scalar))
         buf_put(out, scalar->len > 0 ? scalar->text : "null");
-    else if (may_be_plain(scalar->text, scalar->len))
+    else if (may_be_plain(scalar->text))
         buf_put(out, scalar->text);
     else
         scalar_add_string(out, scalar->text);
@@ -159,11 +150,8 @@ static bool may_be_literal(const struct yaml_node *n)
         return false;
     if (strspn(n->text, " \n") == n->len) /* blanks only: no line shows the indentation */
         return false;
-    for (size_t i = 0, len; i < n->len; i += len) {
-        if (!is_printable(n->text + i, &len, &code) && strchr("\n\t", n->text[i]) == NULL)
-            return false;
-    }
-    return true;
+    return !ANY(for (size_t i = 0, len; i < n->len; i += len),
+                !is_printable(n->text + i, &len, &code) && strchr("\n\t", n->text[i]) == NULL);
 }
 
 static void write_indent(struct buf *out, unsigned depth)
@@ -223,7 +211,7 @@ static void write_mapping(struct buf *out, const struct yaml_node *n, unsigned d
             write_comment(out, value->comment, depth);
             write_indent(out, depth);
         }
-        if (key.len > (may_be_plain(key.text, key.len) ? 10 * LONG_KEY : LONG_KEY)) {
+        if (key.len > (may_be_plain(key.text) ? 10 * LONG_KEY : LONG_KEY)) {
             buf_put(out, "? ");
             write_scalar(out, &key);
             buf_put(out, "\n");
@@ -365,7 +353,7 @@ static void flow_print_scalar(struct buf *out, const struct yaml_node *n, struct
 {
     if (yaml_type(n) != YAML_STRING)
         buf_put(out, n->len == 0 ? "null" : n->text);
-    else if (n->style == YAML_PLAIN && !style.json && may_be_plain_in_flow(n->text, n->len))
+    else if (n->style == YAML_PLAIN && !style.json && may_be_plain_in_flow(n->text))
         buf_add(out, n->text, n->len);
     else
         scalar_add_string(out, n->text);
