@@ -70,7 +70,8 @@ void check_sidecar_never_ready(struct check *c, const struct kube_container *con
 
 /* --- Native sidecars. --- */
 
-static const struct {
+/* The releases that know native sidecars. */
+static const struct sidecar_release {
     enum kube_type type;
     enum check_target_name target;
     int major, minor;
@@ -92,16 +93,16 @@ void check_sidecar_too_old(struct check *c, const struct kube_container *contain
                      container->name);
         return;
     }
-    for (size_t i = 0;
-         i < (container->injected ? 0 : sizeof sidecar_releases / sizeof *sidecar_releases); i++) {
-        int major = sidecar_releases[i].major, minor = sidecar_releases[i].minor;
-
-        if (container->pods->object->type == sidecar_releases[i].type &&
-            check_is_before(c, sidecar_releases[i].target, major, minor))
+    if (container->injected)
+        return;
+    FOREACH(const struct sidecar_release, r, sidecar_releases,
+            sizeof sidecar_releases / sizeof *sidecar_releases) {
+        if (container->pods->object->type == r->type &&
+            check_is_before(c, r->target, r->major, r->minor))
             check_report(c, at,
                          "%s before %d.%d drops this field, and %s becomes an init container that "
                          "never ends",
-                         sidecar_releases[i].what, major, minor, container->name);
+                         r->what, r->major, r->minor, container->name);
     }
 }
 

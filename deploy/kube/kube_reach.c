@@ -155,8 +155,8 @@ const struct kube_pods *kube_first_selected(const struct kube_bundle *b,
 
 /* --- Names. --- */
 
-/* Compares `name`, `name.namespace` or `name.namespace.svc...` with a name. *namespace ends at a dot
- * or with the host; "": there is none. */
+/* Compares `name`, `name.namespace` or `name.namespace.svc...` with a name. *namespace ends at a
+ * dot or with the host; "": there is none. */
 static bool name_matches(const char *host, const char *name, const char **namespace)
 {
     size_t len = strlen(name);
@@ -342,13 +342,11 @@ long kube_port_number(const struct yaml_node *port, const struct kube_pods *p,
         return -1;
     if (yaml_to_int(port, &number))
         return number > 0 && number < 65536 ? (long)number : -1;
-    for (size_t i = 0; i < p->count; i++) {
-        if (only != NULL && &p->containers[i] != only)
-            continue;
-        YAML_FOREACH(item, kube_get(p->containers[i].node, "ports")) {
-            if (kube_is(item, "name", text))
-                return kube_int(item, "containerPort", -1);
-        }
+    KUBE_FOREACH_CONTAINER(c, p) {
+        const struct yaml_node *named = kube_item(kube_get(c->node, "ports"), "name", text);
+
+        if (named != NULL && (only == NULL || only == c))
+            return kube_int(named, "containerPort", -1);
     }
     return -1;
 }

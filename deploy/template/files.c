@@ -301,7 +301,6 @@ struct yaml_node *embedded_load(struct embedded *data, const char *kind, const c
     struct yaml_file *f = &data->files[data->count];
     bool own = strchr(name, '/') != NULL || text_ends_with(name, ".yaml");
     const struct embedded_file *built_in = own ? NULL : embedded_find(kind, name);
-    bool ok;
 
     if (data->count == sizeof data->files / sizeof *data->files)
         return options_error(d, "too many files: give fewer profiles");
@@ -309,15 +308,12 @@ struct yaml_node *embedded_load(struct embedded *data, const char *kind, const c
         return yaml_error(
             d, at, "there is no %.*s %s: choose one of %s; or name a file, such as ./mine.yaml",
             (int)strlen(kind) - 1, kind, name, embedded_names(&d->arena, kind));
-    ok = own ? yaml_file_read(f, name, YAML_USER_MAX, d)
-             : yaml_file_parse(f, built_in->path, built_in->bytes, built_in->len, d);
-    if (ok && yaml_refuse_twice(f, 0, f->len, d)) {
-        yaml_file_free(f);
-        ok = false;
-    }
-    if (!ok)
+    if (!(own ? yaml_file_read(f, name, YAML_USER_MAX, d)
+              : yaml_file_parse(f, built_in->path, built_in->bytes, built_in->len, d)))
         return NULL;
-    data->count++;
+    data->count++; /* embedded_free() frees it, whatever is wrong with it */
+    if (yaml_refuse_twice(f, 0, f->len, d))
+        return NULL;
     if (f->count != 1 || f->docs[0].root == NULL || f->docs[0].root->kind != YAML_MAPPING)
         return diag_error(d, f->name, (struct yaml_mark){0, 1, 1},
                           "a mapping is expected: see deploy/data/%s for examples", kind);
