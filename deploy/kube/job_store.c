@@ -254,12 +254,13 @@ bool job_store_nth_option(struct job_view *v, const struct kube_container *c, co
 {
     struct store_words w = find_words(&v->bundle->arena, c);
     const struct job_variable *found = NULL;
+    size_t given = 0;
 
     for (size_t i = 0; i < w.count; i++) {
         const char *rest = behind_name(w.words[i].text, name);
         bool next = i + 1 < w.count && w.words[i + 1].text[0] != '-';
 
-        if (rest == NULL || index-- > 0)
+        if (rest == NULL || given++ < index)
             continue;
         if (*rest == '=')
             *out = store_setting(
@@ -268,7 +269,7 @@ bool job_store_nth_option(struct job_view *v, const struct kube_container *c, co
             *out = store_setting(v, c, arg_word_from(&w.words[next ? i + 1 : i], 0), !next);
         return true;
     }
-    if (index == 0)
+    if (index == 0) /* and no word has it, which would win */
         found = option_variable(v, c, "RDZVD_", name);
     if (index == 0 && found == NULL)
         found = option_variable(v, c, "ETCD_", name);
