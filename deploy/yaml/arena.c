@@ -41,7 +41,8 @@ void *arena_alloc(struct arena *a, size_t size)
     return p;
 }
 
-void *arena_grow(struct arena *a, const void *old, size_t old_size, size_t new_size)
+/* Returns a larger copy of an array that is full. The old array stays where it is. */
+static void *arena_grow(struct arena *a, const void *old, size_t old_size, size_t new_size)
 {
     void *p = arena_alloc(a, new_size);
 

@@ -18,9 +18,6 @@ struct arena {
 /* The memory is zeroed, and aligned for any type. */
 void *arena_alloc(struct arena *a, size_t size);
 
-/* Returns a larger copy of an array that is full. The old array stays where it is. */
-void *arena_grow(struct arena *a, const void *old, size_t old_size, size_t new_size);
-
 /* The list with room for one more item: itself, or a larger copy. *cap is how many it has room
  * for. */
 void *arena_room(struct arena *a, void *list, size_t count, size_t *cap, size_t item_size);

@@ -42,15 +42,14 @@ struct shell_reader {
     size_t len, pos;
     struct shell_script *out;
     struct shell_command command; /* the current one */
-    char *word;                   /* the current word, and where its bytes come from */
-    size_t *at;
+    size_t *at;                   /* the bytes of the current word: where they come from */
     size_t word_len, word_cap, word_start;
     bool in_word, expands;
-    bool ran_out;        /* the text ended before a quote or substitution */
-    bool drop_next;      /* the next word is the target of a redirection */
-    bool writes_next;    /* which is `>` or `>>` */
-    bool reads_next;     /* which is `<<<` */
-    const char *heredoc; /* the word that ends the text after the current line, or NULL */
+    bool ran_out;              /* the text ended before a quote or substitution */
+    struct arg_word *redirect; /* where the next word goes, as the target of a redirection; NULL: it
+                                  is a word of the command */
+    struct arg_word dropped;   /* for a redirection that no caller asks for */
+    const char *heredoc;       /* the word that ends the text after the current line, or NULL */
     size_t heredoc_len, heredoc_of; /* and the index of the command that gets the text */
     bool heredoc_tabs, heredoc_quoted;
 };
@@ -69,15 +68,7 @@ static char peek_byte(const struct shell_reader *r, size_t ahead)
 
 static void put_byte(struct shell_reader *r, size_t from)
 {
-    if (r->word_len + 1 >= r->word_cap) {
-        size_t cap = r->word_cap == 0 ? 64 : r->word_cap * 2;
-
-        r->word = arena_grow(r->arena, r->word, r->word_len, cap);
-        r->at = arena_grow(r->arena, r->at, r->word_len * sizeof *r->at, cap * sizeof *r->at);
-        r->word_cap = cap;
-    }
-    r->word[r->word_len] = r->text[from];
-    r->at[r->word_len++] = from;
+    arena_push(r->arena, r->at, r->word_len, r->word_cap) = from;
 }
 
 static void put_range(struct shell_reader *r, size_t from, size_t to)
@@ -116,12 +107,15 @@ static size_t place_of(const struct shell_reader *r, size_t i)
 static struct arg_word make_word(struct shell_reader *r, size_t start, size_t end)
 {
     size_t *at = arena_alloc(r->arena, (r->word_len + 1) * sizeof *at);
+    char *text = arena_alloc(r->arena, r->word_len + 1);
 
-    for (size_t i = 0; i < r->word_len; i++)
+    for (size_t i = 0; i < r->word_len; i++) {
+        text[i] = r->text[r->at[i]];
         at[i] = place_of(r, r->at[i]);
+    }
     at[r->word_len] = place_of(r, end - 1) + 1;
     return (struct arg_word){
-        .text = arena_copy(r->arena, r->word, r->word_len),
+        .text = text,
         .len = r->word_len,
         .node = r->script->node,
         .at = at,
@@ -135,19 +129,17 @@ static struct arg_word make_word(struct shell_reader *r, size_t start, size_t en
 static void end_word(struct shell_reader *r)
 {
     struct shell_command *c = &r->command;
+    struct arg_word word;
 
     if (!r->in_word)
         return;
     r->in_word = false;
-    if (r->drop_next) {
-        r->drop_next = false;
-        if (r->reads_next)
-            c->heredoc = make_word(r, r->word_start, word_end(r));
-        else if (r->writes_next)
-            c->target = make_word(r, r->word_start, word_end(r));
-        return;
-    }
-    arena_push(r->arena, c->words, c->count, c->cap) = make_word(r, r->word_start, word_end(r));
+    word = make_word(r, r->word_start, word_end(r));
+    if (r->redirect != NULL)
+        *r->redirect = word;
+    else
+        arena_push(r->arena, c->words, c->count, c->cap) = word;
+    r->redirect = NULL;
 }
 
 /* At an operator, a newline, or the end of the text. */
@@ -156,7 +148,7 @@ static void end_command(struct shell_reader *r)
     struct shell_script *s = r->out;
 
     end_word(r);
-    r->drop_next = false;
+    r->redirect = NULL;
     r->command.pipes = peek_byte(r, 0) == '|' && peek_byte(r, 1) != '|';
     if (r->command.count == 0)
         return;
@@ -364,7 +356,11 @@ static void read_heredoc(struct shell_reader *r)
 /* At < or >. The next word is not a word of the command, and neither is the number in front. */
 static void read_redirection(struct shell_reader *r)
 {
-    if (r->in_word && r->word_len > 0 && strspn(r->word, "0123456789") >= r->word_len)
+    bool writes, reads;
+
+    if (r->in_word && r->word_len > 0 &&
+        !ANY(FOREACH(const size_t, at, r->at, r->word_len),
+             strchr("0123456789", r->text[*at]) == NULL))
         r->in_word = false;
     end_word(r);
     if (peek_byte(r, 1) == '(') { /* <(command): a word with an unknown value */
@@ -378,14 +374,14 @@ static void read_redirection(struct shell_reader *r)
         read_heredoc_mark(r);
         return;
     }
-    r->writes_next = peek_byte(r, 0) == '>';
-    r->reads_next = peek_byte(r, 0) == '<' && peek_byte(r, 1) == '<';
+    writes = peek_byte(r, 0) == '>';
+    reads = peek_byte(r, 0) == '<' && peek_byte(r, 1) == '<';
     while (peek_byte(r, 0) == '<' || peek_byte(r, 0) == '>')
         r->pos++;
-    r->writes_next = r->writes_next && peek_byte(r, 0) != '&';
+    writes = writes && peek_byte(r, 0) != '&';
     if (peek_byte(r, 0) == '&' || peek_byte(r, 0) == '|')
         r->pos++;
-    r->drop_next = true;
+    r->redirect = writes ? &r->command.target : reads ? &r->command.heredoc : &r->dropped;
 }
 
 static void read_newline(struct shell_reader *r)
@@ -451,7 +447,7 @@ static void read_one(struct shell_reader *r)
             end_command_or_redirect(r);
         break;
     case '(':
-        if (r->in_word && r->word_len > 1 && r->word[r->word_len - 1] == '=') {
+        if (r->in_word && r->word_len > 1 && r->text[r->at[r->word_len - 1]] == '=') {
             size_t end = skip_group(r, r->pos + 1, ')', 1, false);
 
             put_range(r, r->pos, end); /* NAME=(...): an array */
