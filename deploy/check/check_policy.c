@@ -5,7 +5,6 @@
 #include "deploy/check/check.h"
 
 #include <arpa/inet.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Policies of many pods would take the square of the file; beyond this the rules are silent. */
@@ -158,19 +157,12 @@ static bool admits_pods(const struct kube_object *policy, const struct yaml_node
 static bool is_within(const char *host, const char *cidr)
 {
     char network[64] = "";
-    const char *slash = strchr(cidr, '/');
-    size_t len = slash == NULL ? strlen(cidr) : (size_t)(slash - cidr);
-    long bits = slash == NULL ? 32 : strtol(slash + 1, NULL, 10);
+    int bits = 32;
     struct in_addr a, n;
-    uint32_t mask;
 
-    if (len >= sizeof network || bits < 0 || bits > 32)
-        return true;
-    memcpy(network, cidr, len);
-    if (inet_pton(AF_INET, host, &a) != 1 || inet_pton(AF_INET, network, &n) != 1)
-        return true;
-    mask = bits == 0 ? 0 : ~(uint32_t)0 << (32 - bits);
-    return ((ntohl(a.s_addr) ^ ntohl(n.s_addr)) & mask) == 0;
+    sscanf(cidr, "%63[^/]/%2d", network, &bits);
+    return inet_pton(AF_INET, host, &a) != 1 || inet_pton(AF_INET, network, &n) != 1 || bits <= 0 ||
+           bits > 32 || (ntohl(a.s_addr) ^ ntohl(n.s_addr)) >> (32 - bits) == 0;
 }
 
 /* The namespace of a name, NAME.NAMESPACE[.svc...] or POD.NAME.NAMESPACE.svc..., or of the pod that
