@@ -144,7 +144,7 @@ static const char *cut_script(struct importer *m, const struct yaml_node *script
                 continue;
             }
             c = cut_of(script, f);
-            text_edits_add(&cuts, &m->arena, c.from, c.to - c.from, "", 0);
+            text_edits_add(&cuts, &m->arena, c.from, c.to - c.from, "");
         }
     }
     return text_edits_apply(&cuts, &m->arena, script->text, script->len, &out, &where)

@@ -14,7 +14,7 @@ static bool edit_is_space(char c)
 static void edit_bytes(struct rewrite *w, struct rewrite_file *f, size_t at, size_t len,
                        const char *text)
 {
-    text_edits_add(&f->edits, &w->arena, at, len, text, strlen(text));
+    text_edits_add(&f->edits, &w->arena, at, len, text);
 }
 
 /* --- Where lines begin and end. --- */

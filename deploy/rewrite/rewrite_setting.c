@@ -216,7 +216,7 @@ static enum fate fate_of(const char *key, size_t len, int old, bool has_join_tim
 static void plan_change(struct rewrite *w, struct conf_plan *p, size_t from, size_t to,
                         const char *text)
 {
-    text_edits_add(&p->edits, &w->arena, from, to - from, text, strlen(text));
+    text_edits_add(&p->edits, &w->arena, from, to - from, text);
 }
 
 static void note_removed(struct rewrite *w, const struct yaml_node *at, const char *key, size_t len)
@@ -262,7 +262,7 @@ static struct conf_plan plan_conf(struct rewrite *w, const struct yaml_node *at,
     if (gap)
         plan_change(w, &p, kept, strlen(conf), "");
     if (lacks_host && kept == 0)
-        p.edits.list[0].text_len--; /* no comma: nothing else is left */
+        p.edits.list[0].text = "is_host=0"; /* no comma: nothing else is left */
     if (w->options->relay && !rdzv_conf_find(all, "read_timeout", &e))
         plan_change(w, &p, strlen(conf), strlen(conf), "," RELAYED_CONF);
     return p;
@@ -285,8 +285,7 @@ static bool write_conf(struct rewrite *w, const struct job_setting *s, const str
             !setting_has_part(s, e->at, e->at + e->len)))
         return false;
     FOREACH(const struct text_edit, e, p->edits.list, p->edits.count)
-        setting_write_part(w, s, e->at, e->at + e->len,
-                           arena_copy(&w->arena, e->text, e->text_len));
+        setting_write_part(w, s, e->at, e->at + e->len, e->text);
     return true;
 }
 

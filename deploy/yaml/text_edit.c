@@ -4,12 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len, const char *text,
-                    size_t text_len)
+void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len, const char *text)
 {
-    struct text_edit edit = {.at = at, .len = len, .text_len = text_len, .order = e->count};
+    struct text_edit edit = {at, len, arena_copy(a, text, strlen(text)), e->count};
 
-    edit.text = arena_copy(a, text, text_len);
     arena_push(a, e->list, e->count, e->cap) = edit;
 }
 
@@ -30,8 +28,7 @@ static bool has_edit(const struct text_edits *e, size_t kept, const struct text_
     for (; kept > 0 && e->list[kept - 1].at == edit->at; kept--) {
         const struct text_edit *old = &e->list[kept - 1];
 
-        if (old->len == edit->len && old->text_len == edit->text_len &&
-            memcmp(old->text, edit->text, edit->text_len) == 0)
+        if (old->len == edit->len && strcmp(old->text, edit->text) == 0)
             return true;
     }
     return false;
@@ -68,11 +65,11 @@ bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, 
         return false;
     *out = (struct buf){.arena = a, .cap = len + 1};
     FOREACH(const struct text_edit, edit, e->list, e->count)
-        out->cap += edit->text_len; /* more than enough: removed bytes are not subtracted */
+        out->cap += strlen(edit->text); /* more than enough: removed bytes are not subtracted */
     out->text = arena_alloc(a, out->cap);
     FOREACH(const struct text_edit, edit, e->list, e->count) {
         buf_add(out, bytes + from, edit->at - from);
-        buf_add(out, edit->text, edit->text_len);
+        buf_put(out, edit->text);
         from = edit->at + edit->len;
     }
     buf_add(out, bytes + from, len - from);

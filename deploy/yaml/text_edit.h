@@ -11,7 +11,6 @@
 struct text_edit {
     size_t at, len; /* the bytes of the old text to remove; len 0 inserts before `at` */
     const char *text;
-    size_t text_len;
     size_t order; /* insertions at one place keep their order */
 };
 
@@ -21,8 +20,7 @@ struct text_edits {
 };
 
 /* The text is copied. An edit that is in the list already is not made twice. */
-void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len, const char *text,
-                    size_t text_len);
+void text_edits_add(struct text_edits *e, struct arena *a, size_t at, size_t len, const char *text);
 
 /* Applies the edits, sorting the list and dropping repetitions; *out lies in the arena. False: two
  * edits change the same bytes, at *where. */

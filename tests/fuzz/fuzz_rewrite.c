@@ -33,9 +33,9 @@ static void check_rest(const struct rewrite_file *f)
         CHECK(memcmp(f->yaml.bytes + old_at, f->result.text + new_at, between) == 0);
         new_at += between;
         if (e != NULL) {
-            CHECK(memcmp(f->result.text + new_at, e->text, e->text_len) == 0);
+            CHECK(strncmp(f->result.text + new_at, e->text, strlen(e->text)) == 0);
             old_at = e->at + e->len;
-            new_at += e->text_len;
+            new_at += strlen(e->text);
         }
     }
     CHECK(new_at == f->result.len);

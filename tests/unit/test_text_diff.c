@@ -60,7 +60,7 @@ static void edits_become_hunks(void **state)
 
         for (size_t j = 0; j < 2 && cases[i].edits[j].text != NULL; j++)
             text_edits_add(&edits, &arena, cases[i].edits[j].at, cases[i].edits[j].len,
-                           cases[i].edits[j].text, strlen(cases[i].edits[j].text));
+                           cases[i].edits[j].text);
         assert_true(text_edits_apply(&edits, &arena, cases[i].old, len, &result, &where));
         text = diff_of(cases[i].old, len, &result);
         assert_string_equal(text + (*text == '\0' ? 0 : strlen("--- a\n+++ a\n")), cases[i].hunks);
@@ -131,8 +131,9 @@ static void diffs_give_the_new_text_back(void **state)
 
             for (size_t i = 0; i < come; i++)
                 text[i] = "ab\n\n"[rand() % 4];
+            text[come] = '\0';
             gone = at + gone > len ? len - at : gone;
-            text_edits_add(&edits, &arena, at, gone, text, come);
+            text_edits_add(&edits, &arena, at, gone, text);
             at += gone;
         }
         assert_true(text_edits_apply(&edits, &arena, old, len, &result, &where));
