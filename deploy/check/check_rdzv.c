@@ -260,7 +260,8 @@ void check_backend_unknown(struct check *c, const struct job_run *r)
 void check_is_host(struct check *c, const struct job_run *r)
 {
     const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
-    enum torchrun_option at = conf->written.node != NULL ? TORCHRUN_RDZV_CONF : TORCHRUN_RDZV_ENDPOINT;
+    enum torchrun_option at =
+        conf->written.node != NULL ? TORCHRUN_RDZV_CONF : TORCHRUN_RDZV_ENDPOINT;
     const char *text = conf->value.text;
     struct rdzv_conf_entry e;
 
@@ -346,7 +347,7 @@ void check_conf_unknown(struct check *c, const struct job_run *r)
     size_t at = 0;
 
     while ((key = next_key(c, r, &at, &e)) != NULL) {
-        int readers = rdzv_conf_readers(key, strlen(key));
+        int readers = rdzv_conf_readers(key);
         const char *near = rdzv_conf_near(key, reader);
 
         if (readers != 0 && (reader == 0 || (readers & reader) != 0))
@@ -532,7 +533,8 @@ void check_nodes_too_few(struct check *c, const struct kube_object *o)
         return;
     JOB_FOREACH(r, job_runs_of(&c->jobs, o)) {
         if (!job_is_dynamic(r) || r->nodes_max < 2 || r->nodes_min > r->nodes_max ||
-            pods <= r->nodes_max || r->settings[TORCHRUN_NNODES].written.node == NULL || !meets_alone(c, o))
+            pods <= r->nodes_max || r->settings[TORCHRUN_NNODES].written.node == NULL ||
+            !meets_alone(c, o))
             continue;
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
                      "%ld pods start torchrun, but at most %ld nodes can take part", pods,

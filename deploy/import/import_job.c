@@ -103,14 +103,13 @@ static void find_conf(struct importer *m)
     int readers;
 
     while (rdzv_conf_next(conf, &at, &e)) {
-        size_t len = e.key_end - e.start;
-        const char *key = arena_copy(&m->arena, conf + e.start, len);
+        const char *key = arena_copy(&m->arena, conf + e.start, e.key_end - e.start);
         const char *value = arena_copy(&m->arena, conf + e.value_start, e.end - e.value_start);
 
         import_put_text(m, keys, key, value);
-        if (strcmp(key, "timeout") == 0 && (rdzv_conf_readers(key, len) & backend) != 0)
+        if (strcmp(key, "timeout") == 0 && (rdzv_conf_readers(key) & backend) != 0)
             key = "join_timeout"; /* as c10d calls it */
-        readers = rdzv_conf_readers(key, strlen(key));
+        readers = rdzv_conf_readers(key);
         if (strcmp(key, "is_host") == 0 || *value == '\0' || strpbrk(conf, "$`") != NULL)
             continue;
         if (readers == 0 || (readers & RDZV_CONF_C10D) != 0)

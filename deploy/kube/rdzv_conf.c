@@ -104,11 +104,11 @@ const char *rdzv_conf_near(const char *key, int backends)
     return strcmp(key, "heartbeat") == 0 ? "heartbeat_timeout" : n.found;
 }
 
-int rdzv_conf_readers(const char *key, size_t len)
+int rdzv_conf_readers(const char *key)
 {
     const struct rdzv_conf_key *found =
         FIND(k, FOREACH(const struct rdzv_conf_key, k, rdzv_conf_keys, rdzv_conf_key_count),
-             strlen(k->key) == len && memcmp(k->key, key, len) == 0);
+             strcmp(k->key, key) == 0);
 
     return found == NULL ? 0 : found->backends;
 }

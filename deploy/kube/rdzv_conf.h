@@ -43,7 +43,7 @@ extern const size_t rdzv_conf_key_count;
 int rdzv_conf_backend(const char *name);
 
 /* The bits of the backends that read a key; 0: none does. */
-int rdzv_conf_readers(const char *key, size_t len);
+int rdzv_conf_readers(const char *key);
 
 /* The key of these backends (0: of any) that was probably meant, or NULL. */
 const char *rdzv_conf_near(const char *key, int backends);

@@ -204,13 +204,13 @@ enum fate { STAYS, IS_RENAMED, IS_REMOVED };
 
 /* c10d waits for `join_timeout` seconds, where etcd and static have `timeout`. Keys that the old
  * backend did not read either are the user's mistake, and stay for check to find. */
-static enum fate fate_of(const char *key, size_t len, int old, bool has_join_timeout)
+static enum fate fate_of(const char *key, int old, bool has_join_timeout)
 {
-    int readers = rdzv_conf_readers(key, len);
+    int readers = rdzv_conf_readers(key);
 
     if ((readers & old) == 0 || (readers & RDZV_CONF_C10D) != 0)
         return STAYS;
-    return strncmp(key, "timeout", len) == 0 && !has_join_timeout ? IS_RENAMED : IS_REMOVED;
+    return strcmp(key, "timeout") == 0 && !has_join_timeout ? IS_RENAMED : IS_REMOVED;
 }
 
 static void plan_change(struct rewrite *w, struct conf_plan *p, size_t from, size_t to,
@@ -219,10 +219,9 @@ static void plan_change(struct rewrite *w, struct conf_plan *p, size_t from, siz
     text_edits_add(&p->edits, &w->arena, from, to - from, text);
 }
 
-static void note_removed(struct rewrite *w, const struct yaml_node *at, const char *key, size_t len)
+static void note_removed(struct rewrite *w, const struct yaml_node *at, const char *key)
 {
-    rewrite_note(w, at, "c10d does not read the conf key `%.*s`: rewrite removes it", (int)len,
-                 key);
+    rewrite_note(w, at, "c10d does not read the conf key `%s`: rewrite removes it", key);
 }
 
 /* `all` is the conf with the values of variables. */
@@ -238,12 +237,11 @@ static struct conf_plan plan_conf(struct rewrite *w, const struct yaml_node *at,
     if (lacks_host)
         plan_change(w, &p, 0, 0, "is_host=0,");
     while (rdzv_conf_next(conf, &i, &e)) {
-        const char *key = conf + e.start;
-        size_t len = e.key_end - e.start;
-        enum fate fate = fate_of(key, len, old, join);
+        const char *key = arena_copy(&w->arena, conf + e.start, e.key_end - e.start);
+        enum fate fate = fate_of(key, old, join);
 
         if (fate == IS_REMOVED) {
-            note_removed(w, at, key, len);
+            note_removed(w, at, key);
             p.changes = gap = true;
             continue;
         }
@@ -254,7 +252,7 @@ static struct conf_plan plan_conf(struct rewrite *w, const struct yaml_node *at,
         if (fate == IS_RENAMED) {
             p.changes = true;
             plan_change(w, &p, e.start, e.key_end, "join_timeout");
-        } else if (len == 7 && memcmp(key, "is_host", 7) == 0 && !rdzv_conf_is_false(conf, &e)) {
+        } else if (strcmp(key, "is_host") == 0 && !rdzv_conf_is_false(conf, &e)) {
             p.changes = true;
             plan_change(w, &p, e.start, e.end, "is_host=0");
         }
@@ -319,12 +317,12 @@ static void move_entry(struct rewrite *w, const struct yaml_node *conf, size_t i
     const struct yaml_node *key = yaml_get(conf->items[i], "key");
     const struct yaml_node *value = yaml_get(conf->items[i], "value");
     const char *name = yaml_text(key) == NULL ? "" : key->text;
-    enum fate fate = fate_of(name, strlen(name), old, has_join_timeout);
+    enum fate fate = fate_of(name, old, has_join_timeout);
 
     if (fate == IS_RENAMED) {
         edit_value(w, key, "join_timeout");
     } else if (fate == IS_REMOVED) {
-        note_removed(w, key, name, strlen(name));
+        note_removed(w, key, name);
         edit_remove_item(w, conf, i);
     } else if (strcmp(name, "is_host") == 0 && yaml_text(value) != NULL &&
                !rdzv_conf_is_false(value->text, &(struct rdzv_conf_entry){.end = value->len})) {

@@ -204,13 +204,12 @@ static bool build_items(struct yaml_builder *r, struct yaml_node *n, unsigned de
     }
 }
 
-/* In the order of tsearch(): by length, then by bytes. */
+/* For tsearch(). */
 static int compare_keys(const void *left, const void *right)
 {
     const struct yaml_node *a = left, *b = right;
 
-    return a->len != b->len ? (a->len > b->len) - (a->len < b->len)
-                            : memcmp(a->text, b->text, a->len);
+    return strcmp(a->text, b->text);
 }
 
 static void keep_key(void *key)
