@@ -126,6 +126,7 @@ struct check {
     /* What leads where, found before the first rule runs: */
     bool *is_endpoint;            /* by index of objects: a run, or a relay, dials this Service */
     bool *is_behind_relay;        /* by number of a store: a relay leads to it */
+    bool *is_selected;            /* by index of pods with a store: a Service selects them */
     const struct job_run **users; /* by number of a store: the first run that meets there, or behind
                                      a relay of it */
     const struct job_run **users_on_host; /* by index of pods: the same, on the host network */

@@ -105,15 +105,26 @@ static void link_relay(struct check *c, const struct job_store *relay)
 void check_find_links(struct check *c)
 {
     struct arena *a = &c->bundle.arena;
+    struct kube_index selectors = {0};
 
     c->is_endpoint = arena_alloc(a, c->bundle.count + 1);
     c->is_behind_relay = arena_alloc(a, c->jobs.store_count + 1);
+    c->is_selected = arena_alloc(a, c->bundle.pod_count + 1);
     c->users = arena_alloc(a, (c->jobs.store_count + 1) * sizeof *c->users);
     c->users_on_host = arena_alloc(a, (c->bundle.pod_count + 1) * sizeof *c->users_on_host);
     for (size_t i = 0; i < c->jobs.count; i++)
         link_run(c, c->jobs.runs[i]);
     for (size_t i = 0; i < c->jobs.store_count; i++)
         link_relay(c, &c->jobs.stores[i]);
+    /* Services that have the same selector, as those of one store may, select the same. */
+    KUBE_FOREACH(o, &c->bundle) {
+        if (o->type != KUBE_SERVICE ||
+            !kube_index_is_new(a, &selectors, o->namespace,
+                               kube_print(a, kube_get(o->spec, "selector"))))
+            continue;
+        KUBE_FOREACH_SELECTED(one, kube_select(&c->bundle, &c->jobs.servers, o))
+        c->is_selected[one.pods->index] = true;
+    }
 }
 
 /* --- Selections, by the text of their selector. --- */
@@ -131,7 +142,8 @@ struct check_selected *check_selected(struct check *c, const struct kube_object 
         return c->selected[hits.list[0]];
     c->selected = arena_room(a, c->selected, index, &c->selected_cap, sizeof *c->selected);
     s = c->selected[index] = arena_alloc(a, sizeof *s);
-    KUBE_FOREACH_SELECTED(one, kube_select_by(&c->bundle, o, selector)) {
+    KUBE_FOREACH_SELECTED(one, kube_select_by(&c->bundle, o, selector))
+    {
         arena_push(a, s->list, s->count, s->cap) = one.pods;
         s->on_host += one.pods->host_network;
     }

@@ -52,7 +52,7 @@ void check_store_listens_locally(struct check *c, const struct job_store *s)
     struct job_listeners l = job_store_listeners(&c->jobs, s, false);
 
     if (s->kind != JOB_STORE_RELAY && l.all && !ANY(JOB_FOREACH_LISTENER(at, &l), !at->local) &&
-        (ANY(JOB_FOREACH(r, s->runs), !r->local) || job_is_selected(&c->jobs, s->container->pods)))
+        (ANY(JOB_FOREACH(r, s->runs), !r->local) || c->is_selected[s->container->pods->index]))
         check_report(c, l.count > 0 ? check_at_option(s, &l.list[0].setting) : check_at_store(s),
                      l.count > 0 ? "%s listens on loopback only"
                                  : "%s has no address to listen on, and its default is loopback",

@@ -41,8 +41,6 @@ void job_find_runs(struct job_view *v, const struct kube_container *c);
 /* Adds those in scripts of a ConfigMap; the containers come first. */
 void job_find_scripts(struct job_view *v, const struct kube_object *map);
 void job_find_stores(struct job_view *v);
-/* The store behind each relay. */
-void job_find_behind(struct job_view *v);
 
 /* Which of the controller's containers get a variable; as deploy/data/variables.yaml has it. */
 enum made_when {

@@ -199,31 +199,6 @@ const struct job_store *job_server_at(const struct job_view *v, const struct kub
                                 : job_server_behind(v, target->service);
 }
 
-/* Services that have the same selector, as those of one store may, select the same. */
-static void find_selected(struct job_view *v)
-{
-    struct arena *a = &v->bundle->arena;
-    struct kube_index known = {0};
-
-    KUBE_FOREACH(o, v->bundle) {
-        if (o->type != KUBE_SERVICE ||
-            !kube_index_is_new(a, &known, o->namespace,
-                               kube_print(a, kube_get(o->spec, "selector"))))
-            continue;
-        KUBE_FOREACH_SELECTED(one, kube_select(v->bundle, &v->servers, o))
-            v->selected[one.pods->index] = true;
-    }
-}
-
-bool job_is_selected(struct job_view *v, const struct kube_pods *p)
-{
-    if (v->selected == NULL) {
-        v->selected = arena_alloc(&v->bundle->arena, v->bundle->pod_count + 1);
-        find_selected(v);
-    }
-    return v->selected[p->index];
-}
-
 /* --- Options. --- */
 
 static struct job_setting store_setting(struct job_view *v, const struct kube_container *c,
@@ -378,8 +353,8 @@ struct job_listeners job_store_listeners(struct job_view *v, const struct job_st
                  "listen-metrics-urls") {
         if (!peers && text_is(option, "listen-peer-urls", "listen-metrics-urls"))
             continue;
-        for (size_t n = 0; n < JOB_LISTENERS_MAX &&
-                           job_store_nth_option(v, s->container, option, n, &found);
+        for (size_t n = 0;
+             n < JOB_LISTENERS_MAX && job_store_nth_option(v, s->container, option, n, &found);
              n++) {
             l.all = l.all && found.value.known;
             add_listeners(&v->bundle->arena, &l, &found, option);
@@ -430,16 +405,6 @@ bool job_relay_upstream(struct job_view *v, const struct job_store *relay, size_
     if (out->found)
         out->store = job_server_at(v, &out->target);
     return true;
-}
-
-void job_find_behind(struct job_view *v)
-{
-    struct job_upstream u;
-
-    FOREACH(struct job_store, s, v->stores, v->store_count) {
-        for (size_t n = 0; s->behind == NULL && job_relay_upstream(v, s, n, &u); n++)
-            s->behind = u.store;
-    }
 }
 
 const struct job_store *job_store_behind(const struct job_store *s)

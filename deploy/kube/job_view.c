@@ -315,6 +315,8 @@ const struct job_run *job_parted_from(const struct job_view *v, const struct job
 
 void job_find(struct job_view *v, struct kube_bundle *bundle)
 {
+    struct job_upstream u;
+
     *v = (struct job_view){.bundle = bundle};
     kube_find_pods(bundle);
     job_find_stores(v);
@@ -336,7 +338,10 @@ void job_find(struct job_view *v, struct kube_bundle *bundle)
     find_masters(v);
     group_by_pods(v);
     group_by_store(v);
-    job_find_behind(v);
+    FOREACH(struct job_store, s, v->stores, v->store_count) {
+        for (size_t n = 0; s->behind == NULL && job_relay_upstream(v, s, n, &u); n++)
+            s->behind = u.store;
+    }
 }
 
 /* --- The view of a bundle as JSON. --- */

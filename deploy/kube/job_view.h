@@ -118,7 +118,6 @@ struct job_view {
     size_t *first_store;       /* by index of pods: their first store, counted from 1; 0: none */
     struct kube_index servers; /* the pods with a store that is no relay, by label */
     struct job_view_runs *of_pods; /* by index of pods: their runs in containers */
-    bool *selected;                /* by index of pods: see job_is_selected() */
     /* The variables of the last container. */
     const struct kube_container *variables_of;
     struct job_variable *variables;
@@ -200,9 +199,6 @@ long job_training_pods(const struct job_view *v, const struct kube_object *o);
 /* The first store in these pods except relays, or NULL. A relay listens on loopback, so other pods
  * cannot reach it. */
 const struct job_store *job_server_in(const struct job_view *v, const struct kube_pods *p);
-
-/* Whether a Service selects these pods, which have such a store. */
-bool job_is_selected(struct job_view *v, const struct kube_pods *p);
 
 /* The first such store behind a Service, or NULL. */
 const struct job_store *job_server_behind(const struct job_view *v,

@@ -61,14 +61,6 @@ const struct yaml_node *kube_item(const struct yaml_node *list, const char *path
     return FIND(item, YAML_FOREACH(item, list), yaml_is(kube_get(item, path), text));
 }
 
-void kube_add_variable(struct arena *a, struct yaml_node *env, const char *name, const char *value)
-{
-    struct yaml_node *item = yaml_put_new(a, env, NULL, YAML_MAPPING);
-
-    yaml_put_text(a, item, "name", name);
-    yaml_put_text(a, item, "value", value);
-}
-
 const struct yaml_node *kube_field(const struct kube_container *c, const char *key)
 {
     const struct yaml_node *over = kube_get(c->over, key);

@@ -184,9 +184,6 @@ bool kube_true(const struct yaml_node *node, const char *path);
  * says the same. */
 const char *kube_print(struct arena *a, const struct yaml_node *node);
 
-/* Appends a variable to a list like `env`. */
-void kube_add_variable(struct arena *a, struct yaml_node *env, const char *name, const char *value);
-
 /* The first item of a list that has the text at the path, or NULL. */
 const struct yaml_node *kube_item(const struct yaml_node *list, const char *path, const char *text);
 
@@ -219,7 +216,7 @@ struct kube_selection {
     const struct kube_bundle *bundle;
     const struct yaml_node *labels, *expressions;
     struct kube_hits candidates;
-    size_t at; /* among these */
+    size_t at;                    /* among these */
     const struct kube_pods *pods; /* that were found last */
 };
 

@@ -82,7 +82,7 @@ static void print_policy(struct rewrite *w, const char *api)
             add_run_id(w, &jobs[i], cases);
     }
     if (w->diag->errors == 0) {
-        emit_job_set(last, "api", yaml_new_text(&w->arena, api, strlen(api)));
+        emit_job_set(last, "api", yaml_new_string(&w->arena, api));
         emit_job_set(last, "runIdCases", cases);
         documents = emit_job_part(last, "injection");
         write_expressions(w, yaml_at(documents, 0));

@@ -249,8 +249,9 @@ static void move_accelerate(struct rewrite *w, const struct job_run *r, const ch
     setting_write(w, r, port, arena_text(&w->arena, "%d", C10D_PORT));
     if (r->settings[TORCHRUN_RDZV_CONF].flag == NULL)
         setting_add(w, r, port, TORCHRUN_RDZV_CONF, conf_of_c10d(w));
-    kube_add_variable(&w->arena, env, torchrun_option_variable(TORCHRUN_RDZV_ID),
-                      job_run_object(r)->name);
+    YAML_PUT_TEXTS(&w->arena, yaml_put_new(&w->arena, env, NULL, YAML_MAPPING),
+                   {"name", torchrun_option_variable(TORCHRUN_RDZV_ID)},
+                   {"value", job_run_object(r)->name});
     rewrite_add_variables(w, r->container, r, env); /* of torchrun's own: it has no such option */
 }
 

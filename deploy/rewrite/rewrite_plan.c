@@ -533,8 +533,9 @@ static struct yaml_node *variables_of(struct rewrite *w, struct emit_job *job,
         return own;
     }
     if (rewrite_restarts_of(w, r) == RESTARTS_ADDED)
-        kube_add_variable(&w->arena, env, torchrun_option_variable(TORCHRUN_MAX_RESTARTS),
-                          JOB_USUAL_RESTARTS);
+        YAML_PUT_TEXTS(&w->arena, yaml_put_new(&w->arena, env, NULL, YAML_MAPPING),
+                       {"name", torchrun_option_variable(TORCHRUN_MAX_RESTARTS)},
+                       {"value", JOB_USUAL_RESTARTS});
     return env;
 }
 
