@@ -18,25 +18,24 @@ static void add_injected(struct arena *a, struct kube_pods *p)
     const struct yaml_node *label = kube_get(p->meta, KUBE_INJECT_LABEL);
     const char *space = p->object->namespace;
     struct yaml_node *node = yaml_new(a, YAML_MAPPING), *args;
-    struct kube_container *c;
 
     if (yaml_text(label) == NULL || text_is(label->text, "", "false", "true") || p->host_network ||
         kube_item(kube_get(p->spec, "initContainers"), "name", "rdzvd-relay") != NULL)
         return;
     p->injected = label;
-    c = &p->containers[p->count++];
     node->file = label->file;
     node->start = label->start;
     args = yaml_put_new(a, node, "args", YAML_SEQUENCE);
     space = arena_text(a, "--space=%s%s%s", space, *space == '\0' ? "" : ".", label->text);
-    yaml_append(a, args, yaml_new_text(a, "--upstream=$(STORE)", 19));
-    yaml_append(a, args, yaml_new_text(a, space, strlen(space)));
-    yaml_append(a, args, yaml_new_text(a, "--listen=localhost:29400", 24));
-    c->pods = p;
-    c->node = node;
-    c->name = "rdzvd-relay";
-    c->image = "rdzvd";
-    c->init = c->sidecar = c->injected = true;
+    FOREACH_WORD(word, "--upstream=$(STORE)", space, "--listen=localhost:29400")
+        yaml_append(a, args, yaml_new_string(a, word));
+    p->containers[p->count++] = (struct kube_container){.pods = p,
+                                                        .node = node,
+                                                        .name = "rdzvd-relay",
+                                                        .image = "rdzvd",
+                                                        .init = true,
+                                                        .sidecar = true,
+                                                        .injected = true};
 }
 
 static void add_containers(struct arena *a, struct kube_pods *p, const struct yaml_node *over)
@@ -57,9 +56,7 @@ static void add_containers(struct arena *a, struct kube_pods *p, const struct ya
             c->name = kube_text(c->node, "name");
             if (!init && strcmp(c->name, "node") == 0)
                 c->over = over;
-            c->image = kube_text(c->node, "image");
-            if (kube_get(c->over, "image") != NULL)
-                c->image = kube_text(c->over, "image");
+            c->image = kube_text(kube_field(c, "image"), "");
             c->sidecar = init && kube_is(c->node, "restartPolicy", "Always");
             p->count++;
         }

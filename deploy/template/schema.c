@@ -242,13 +242,11 @@ static struct yaml_node *check_any(struct schema *s, const struct yaml_node *val
     struct yaml_node *n;
 
     if (value->kind == YAML_SCALAR) {
-        enum yaml_type type = yaml_type(value);
         int64_t number;
-        bool flag;
 
-        if (type == YAML_INT && yaml_to_int(value, &number))
+        if (yaml_to_int(value, &number))
             return check_int(s, NULL, value, at);
-        if (type == YAML_BOOL && yaml_to_bool(value, &flag))
+        if (yaml_type(value) == YAML_BOOL)
             return check_bool(s, value, at);
         return copy_marks(yaml_new_text(s->arena, value->text, value->len), value);
     }
@@ -272,14 +270,13 @@ static bool is_of_kind(const struct yaml_node *schema, const struct yaml_node *v
 {
     const char *type = yaml_text(yaml_get(schema, "type"));
     int64_t number;
-    bool flag;
 
     if (strcmp(type, "list") == 0)
         return value->kind == YAML_SEQUENCE;
     if (text_is(type, "mapping", "map"))
         return value->kind == YAML_MAPPING;
     if (strcmp(type, "bool") == 0)
-        return yaml_to_bool(value, &flag);
+        return yaml_type(value) == YAML_BOOL;
     if (strcmp(type, "int") == 0)
         return yaml_to_int(value, &number);
     return value->kind == YAML_SCALAR;
