@@ -151,13 +151,14 @@ static bool check_relay_settings(struct parse *p)
     const struct config *c = &p->config;
     const struct setting *restarts = config_last_setting(p, "exit-on-restart");
     const struct setting *space = config_last_setting(p, "space");
-    const struct setting *only = restarts != NULL ? restarts : config_last_setting(p, "node-label");
+    const struct setting *only =
+        c->exit_on_restart != 0 ? restarts : config_last_setting(p, "node-label");
 
     if (!config_is_relay(c) && space != NULL)
         return config_fail(p, space,
                            "is a setting of relays (--upstream without --journal); name a store's "
                            "spaces with --listen=ADDR:PORT/SPACE");
-    if (only != NULL && (c->exit_on_restart != 0 || only != restarts) && !config_is_relay(c))
+    if (only != NULL && !config_is_relay(c))
         return config_fail(p, only, "is a setting of relays (--upstream without --journal)");
     if (c->exit_on_restart != 0 && c->elastic.expected_nodes == 0)
         return config_fail(p, restarts, "add --expect=N, the number of relays of the run");

@@ -119,6 +119,9 @@ static const struct {
      2,
      "--space: is a setting of relays (--upstream without --journal); name a store's spaces with "
      "--listen=ADDR:PORT/SPACE"},
+    {{.words = {"--node-label=index=3", "--exit-on-restart=off"}},
+     2,
+     "--node-label: is a setting of relays (--upstream without --journal)"},
     {{.words = {"--journal=etcd://a:1/n", "--upstream=a"}},
      2,
      "--upstream: \"a\": write HOST:PORT[,HOST:PORT...], such as job-rdzv.default.svc:29400 or "
