@@ -566,7 +566,6 @@ static enum parse_result http_read_body(struct conn *c, uint8_t *in, size_t len,
                                         const char **why)
 {
     struct http_session *h = http_session_of(c);
-    enum parse_result result = PARSE_DONE;
 
     if (h->is_whole)
         return PARSE_DONE;
@@ -575,10 +574,8 @@ static enum parse_result http_read_body(struct conn *c, uint8_t *in, size_t len,
         h->body_len = (size_t)h->length;
         return len < h->raw_at ? PARSE_MORE : PARSE_DONE;
     }
-    if (h->body == HTTP_BODY_CHUNKED)
-        result = read_chunks(c, in, len, why);
     *size = len + 1;
-    return result;
+    return read_chunks(c, in, len, why);
 }
 
 /* Handles a whole request. False: it must wait for a slice. */
