@@ -344,19 +344,17 @@ void relay_answer_cancel(struct relay_client *s)
     s->relay->calls->answer(s->client, (struct slice){&canceled, 1});
 }
 
-static struct relay_request *add_cancel(struct relay_client *s)
+/* False: memory is short. */
+static bool add_cancel(struct relay_client *s)
 {
     static const uint8_t cancel = 12; /* of the one version that has BARRIERs */
     const struct c10d_request req = {.op = C10D_CANCEL_WAIT};
     struct relay_request *q = add_request(s, &req, &cancel, 1);
 
     if (q == NULL)
-        return NULL;
+        return false;
     q->wanted = false;
-    if (copy_some(s->relay, q, &cancel))
-        return q;
-    drop_last(s, q);
-    return NULL;
+    return fill_request(s, q, &cancel) == RELAY_TAKEN;
 }
 
 /* Whether those behind it may take its number. The store must not find the number of a WAIT that it
@@ -422,7 +420,7 @@ bool relay_give_up(struct relay_client *s, struct relay_request *waits)
         give_up_silently(s, waits);
         return true;
     }
-    if (TAILQ_NEXT(waits, entry) == NULL && add_cancel(s) == NULL)
+    if (TAILQ_NEXT(waits, entry) == NULL && !add_cancel(s))
         return false;
     waits->wanted = false;
     if (s->asked == waits)
