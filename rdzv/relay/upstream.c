@@ -204,14 +204,14 @@ int upstream_dial(const struct upstream *u)
     return net_fail(fd, errno);
 }
 
-/* Connects to the address at which the list stands, in UPSTREAM_CONNECTS. A failure leads to the
- * next address, the next name or a wait: the state may be another one when this returns. The buffer
- * may use the memory that is kept for connections which watch the daemon, since a relay without its
- * link is of no use. */
+/* Connects to the address at which the list stands. A failure leads to the next address, the next
+ * name or a wait: the state may be another one when this returns. The buffer may use the memory
+ * that is kept for those who watch the daemon, since a relay without its link is of no use. */
 static void upstream_connect(struct upstream *u)
 {
     const struct peer peer = peer_of(&u->addresses[u->at].any);
 
+    upstream_enter(u, UPSTREAM_CONNECTS);
     snprintf(u->where, sizeof u->where, "%s", PEER_TEXT(&peer));
     u->sockets++;
     u->in = account_request(ACCOUNT_SESSIONS, ACCOUNT_WATCHING, IN_SIZE);
@@ -238,7 +238,6 @@ static void upstream_on_resolved(void *arg, const union resolve_address *address
     }
     memcpy(u->addresses, addresses, count * sizeof *addresses);
     u->count = count;
-    upstream_enter(u, UPSTREAM_CONNECTS);
     upstream_connect(u);
 }
 
@@ -261,7 +260,6 @@ static void next_try(struct upstream *u)
 {
     if (u->at + 1 < u->count) {
         u->at++;
-        upstream_enter(u, UPSTREAM_CONNECTS);
         upstream_connect(u);
         return;
     }
