@@ -111,27 +111,21 @@ void backoff_failed(struct backoff *b, const struct peer *peer, uint64_t now_ms)
 
 /* --- Operators and readers. --- */
 
-static void warn_of_file(const char *path, const char *setting, int error)
-{
-    log_limited(LOG_WARN, "token_unreadable", log_str("setting", setting), log_str("file", path),
-                log_errno("reason", error),
-                log_str("hint",
-                        "write the token into that file, readable for rdzvd; rdzvd reads it again "
-                        "for each request"));
-}
-
 /* Whose the token is that a request has sent. */
 enum bearer { BEARER_NOBODY, BEARER_READER, BEARER_OPERATOR };
 
 /* A setting that is not given matches no token. */
-static enum token_result token_compare(const struct http_request *r, const char *path,
+static enum token_result token_compare(struct slice authorization, const char *path,
                                        const char *setting)
 {
-    enum token_result result =
-        path == NULL ? TOKEN_WRONG : token_check(path, r->head->authorization);
+    enum token_result result = path == NULL ? TOKEN_WRONG : token_check(path, authorization);
 
     if (result == TOKEN_UNREADABLE)
-        warn_of_file(path, setting, errno);
+        log_limited(LOG_WARN, "token_unreadable", log_str("setting", setting),
+                    log_str("file", path), log_errno("reason", errno),
+                    log_str("hint",
+                            "write the token into that file, readable for rdzvd; rdzvd reads it "
+                            "again for each request"));
     return result;
 }
 
@@ -157,10 +151,10 @@ static enum bearer find_bearer(const struct http_request *r, const char **why)
         refusal_note(&e->stats, REFUSAL_BACKOFF, &r->conn->peer, (struct slice){0});
         return BEARER_NOBODY;
     }
-    admin = token_compare(r, config->admin_token_file, "--admin-token-file");
+    admin = token_compare(r->head->authorization, config->admin_token_file, "--admin-token-file");
     if (admin == TOKEN_RIGHT)
         return BEARER_OPERATOR;
-    reader = token_compare(r, config->read_token_file, "--read-token-file");
+    reader = token_compare(r->head->authorization, config->read_token_file, "--read-token-file");
     if (reader == TOKEN_RIGHT)
         return BEARER_READER;
     *why = "A token's file cannot be read; rdzvd's log says which, and why";
@@ -254,16 +248,10 @@ bool http_may_read(const struct http_request *r)
 
 /* --- At the start. --- */
 
-static void check_file(const char *path, const char *setting)
-{
-    if (path != NULL && token_check(path, slice_str(scheme)) == TOKEN_UNREADABLE)
-        warn_of_file(path, setting, errno);
-}
-
 void http_check_token_files(const struct config *config)
 {
-    check_file(config->admin_token_file, "--admin-token-file");
-    check_file(config->read_token_file, "--read-token-file");
+    token_compare(slice_str(scheme), config->admin_token_file, "--admin-token-file");
+    token_compare(slice_str(scheme), config->read_token_file, "--read-token-file");
 }
 
 /* --- The daemon as a whole. --- */
