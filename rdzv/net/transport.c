@@ -438,11 +438,11 @@ static void run_fast(struct net *n, uint64_t limit_ns)
         input_run_deferred(TAILQ_FIRST(&n->deferred));
 }
 
-static void run_slow(struct net *n, uint64_t limit_ns)
+static void run_slow(struct net *n)
 {
     size_t count = n->deferred_count;
 
-    budget_begin_part(&n->budget, limit_ns);
+    budget_begin_part(&n->budget, BUDGET_SLOW_NS);
     for (; count > 0 && !budget_slow_is_over(&n->budget) && !TAILQ_EMPTY(&n->slow); count--) {
         struct conn *c = TAILQ_FIRST(&n->slow);
 
@@ -472,7 +472,7 @@ void transport_run_deferred(struct net *n)
     flush_list(n, &n->queued, 0);
     run_fast(n, BUDGET_DEFERRED_NS / part);
     if (n->cut_off % part == 0) /* one slice may take as long as all reading */
-        run_slow(n, BUDGET_SLOW_NS);
+        run_slow(n);
 }
 
 void transport_drop_stalled(struct net *n, uint64_t deadline_ms)

@@ -64,8 +64,7 @@ static void free_conn(struct store_conn *c)
     if (c->user != NULL)
         c->user->conn = NULL;
     drop_rest(c);
-    if (c->mask != 0)
-        event_del(&c->event);
+    event_del(&c->event);
     tls_free(c->tls);
     close(store_conn_fd(c));
     account_free(ACCOUNT_SESSIONS, c, sizeof *c);
@@ -91,8 +90,7 @@ static bool store_conn_watch(struct store_conn *c)
 
     if (mask == c->mask)
         return true;
-    if (c->mask != 0)
-        event_del(&c->event);
+    event_del(&c->event);
     c->mask = 0;
     event_assign(&c->event, c->relay->options.net->base, fd, (short)(mask | EV_PERSIST),
                  event_get_callback(&c->event), c);
