@@ -448,6 +448,19 @@ static void hint_awaited(const struct run_facts *f, struct hints *h)
             unclaimed - f->agents_unnamed, (unsigned long long)(f->awaited_ms + 999) / 1000);
 }
 
+/* With MIN nodes, torch completes a round or sets its deadline; a rule of the run may wait for
+ * more. */
+#define STANDS_STILL_US INT64_C(15000000)
+
+static bool stands_still(const struct run_facts *f, const struct run_survey *survey)
+{
+    int64_t since_us = run_status_since_us(f);
+
+    return f->history->min != 0 && survey->participants >= f->history->min && since_us != 0 &&
+           f->now_us - since_us >= STANDS_STILL_US && !f->view->state.has_deadline &&
+           (f->run == NULL || !(f->run->is_shut || f->run->lacks_groups));
+}
+
 static void hint_open(const struct run_facts *f, const struct run_survey *survey, struct hints *h)
 {
     uint64_t there = survey->participants + survey->waiting;
@@ -468,6 +481,12 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
             h,
             "nodes that have joined: %llu; how many torch waits for is not known: --expect tells",
             (unsigned long long)there);
+    if (forms && stands_still(f, survey))
+        run_status_hint(h,
+                        "nodes that have joined: %llu, enough for an agent with MIN %llu, but the "
+                        "round does not complete: do all agents have the same --nnodes?",
+                        (unsigned long long)survey->participants,
+                        (unsigned long long)f->history->min);
     if (f->view->state.complete && survey->waiting > 0)
         run_status_hint(
             h,

@@ -289,6 +289,28 @@ static void add_node(struct torch_state *state, const char *addr, int64_t pid, b
     assert_true(torch_state_insert(state, &who, &at));
 }
 
+/* MIN nodes are there, and none of them sets a deadline: one agent waits for more of them. */
+static void a_round_that_stands_still_has_a_hint(void **state)
+{
+    struct play p;
+
+    (void)state;
+    two_of_three_nodes_complete(&p);
+    for (int seconds = 10; seconds <= 20; seconds += 10) {
+        cJSON *json;
+
+        scene_pass(&p.s, 10000);
+        p.s.run.view.state.has_deadline = false;
+        NODES_FOREACH(node, &p.s.run.view.state)
+            node->heartbeat_us = scene_now_us(&p.s);
+        json = status(&p);
+        assert_int_equal(num(json, "missing_count"), 0);
+        assert_int_equal(hints_at(json, "do all agents have the same --nnodes?"), seconds == 20);
+        cJSON_Delete(json);
+    }
+    end(&p);
+}
+
 /* Before or after the absent node in the order of nodes, and at no other address. */
 static void a_newcomer_makes_up_for_one_node_of_its_address(void **state)
 {
@@ -753,6 +775,7 @@ int main(void)
         cmocka_unit_test(what_torchrun_was_started_for),
         cmocka_unit_test(a_lost_node_is_named),
         cmocka_unit_test(a_lost_node_without_which_the_run_goes_on_is_gone),
+        cmocka_unit_test(a_round_that_stands_still_has_a_hint),
         cmocka_unit_test(a_newcomer_makes_up_for_one_node_of_its_address),
         cmocka_unit_test(nodes_that_are_awaited_are_told_of),
         cmocka_unit_test(nodes_that_are_expected_are_missing),
