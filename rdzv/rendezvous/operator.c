@@ -144,9 +144,14 @@ void operator_end_hold(struct live_run *run)
     operator_log(run->home->space, &o);
 }
 
+/* An order that ends with its nodes does not end an earlier one without an end: the earlier reason
+ * stays. Else the preStop hook of a broken node would take back its cordon. */
 static enum store_status put_order(struct rendezvous_space *home, const char *prefix,
                                    const struct operator_order *o)
 {
+    const struct run_record *before =
+        o->ends_gone ? driver_find_record(home, prefix, o->name) : NULL;
+    bool stays = before != NULL && find_member(before, ENDS).len == 0;
     int64_t now_us = engine_wall_ns(home->rdzv->engine) / 1000;
     uint8_t text[OPERATOR_ORDER_MAX];
     struct writer w = {.ptr = text, .cap = sizeof text};
@@ -164,10 +169,15 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
         json_member_u64(&w, "nodes", o->until);
     if (o->verb == OPERATOR_RULES)
         json_member_str(&w, "rules", o->rules_text);
-    if (o->ends_gone)
+    if (o->ends_gone && !stays)
         json_member_str(&w, "ends", "gone");
-    json_member_str(&w, "reason", o->reason);
-    writer_u8(&w, '}');
+    json_name(&w, "reason");
+    if (stays) {
+        writer_slice(&w, operator_reason(before)); /* and the brace */
+    } else {
+        json_string(&w, slice_str(o->reason));
+        writer_u8(&w, '}');
+    }
     if (w.len > w.cap)
         return STORE_FULL;
     put.value = (struct slice){text, w.len};

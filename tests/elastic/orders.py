@@ -429,17 +429,19 @@ def an_order_until_gone_ends_with_its_nodes():
         gives(server, "nodes/a", "drain", "&in=1ms&until=gone")
         gives(server, "nodes/c", "evict", "&reason=%22ends%22:%22gone%22")
         gives(server, "nodes/d", "evict", "&until=gone")
+        gives(server, "nodes/g", "cordon", "&reason=ECC")
+        gives(server, "nodes/g", "evict", "&until=gone&reason=preStop")
         server.wait_log("event=operator_order space=default order=uncordon about=d .*by=rdzvd")
         server.wait_log("event=drain_over")
-        same([o[:2] for o in orders(server)], [("evict", "a"), ("evict", "c")], "the agent of a is there")
+        same([o[:2] for o in orders(server)], [("evict", "a"), ("evict", "c"), ("evict", "g")], "the agent of a is there")
         agents[1].leave()
         for name in "ef":  # each second rdzvd looks at one order
             gives(server, "nodes/" + name, "evict", "&until=gone")
             server.wait_log("event=operator_order space=default order=uncordon about=%s .*by=rdzvd" % name)
-        same([o[:2] for o in orders(server)], [("evict", "a"), ("evict", "c")], "the agent of a meets the others again")
+        same([o[:2] for o in orders(server)], [("evict", "a"), ("evict", "c"), ("evict", "g")], "the agent of a meets the others again")
         agents[0].close()
         server.wait_log("event=operator_order space=default order=uncordon about=a .*by=rdzvd")
-        same([o[:2] for o in orders(server)], [("evict", "c")], "it has gone")
+        same(orders(server), [("evict", "c", '"ends":"gone"'), ("evict", "g", "ECC")], "it has gone; g had a cordon without an end")
 
 
 def decides(agent, most):
