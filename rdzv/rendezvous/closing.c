@@ -26,19 +26,17 @@ static void note_role(struct step *s, const struct policy_event *event)
         event->agent->workers_round = event->round;
 }
 
-/* Agent `b` is in a completed round, and has not asked to close the run. */
-static bool is_in(const struct run *, const struct agent *b)
+/* An agent other than `but` is in a completed round, and has not asked to close the run. */
+static bool is_any_in(const struct run *run, const struct agent *but)
 {
-    return b->nodes != 0 && !b->closes;
+    return ANY(AGENTS_FOREACH(a, &run->agents), a != but && a->nodes != 0 && !a->closes);
 }
 
-/* Agent `b` has workers in the newest round, has joined, or waits. */
-static bool goes_on(const struct run *run, const struct agent *b)
+/* The same; or has joined, or waits. */
+static bool does_any_go_on(const struct run *run, const struct agent *but)
 {
-    const struct torch_node *node = run_node_of(run, b);
-
-    return !b->closes && (b->nodes != 0 || (node != NULL && (node->participant || node->waiting ||
-                                                             node->redundant)));
+    return ANY(AGENTS_FOREACH(a, &run->agents),
+               a != but && !a->closes && (a->nodes != 0 || node_role(run_node_of(run, a)) != NULL));
 }
 
 static bool runs_workers(const struct run *run, const struct agent *a)
@@ -55,10 +53,10 @@ static bool may_close(const struct run *run, const struct agent *a)
 enum close_verdict closing_judge(const struct step *s, const struct agent *a)
 {
     const struct run *run = s->run;
-    bool go_on = run_has_agent(run, a, goes_on);
+    bool go_on = does_any_go_on(run, a);
     bool may_go_on = run->start != START_OVER; /* an agent may be back, or not be known yet */
 
-    if (run->settings->close_needs_all && run_has_agent(run, a, is_in))
+    if (run->settings->close_needs_all && is_any_in(run, a))
         return CLOSE_IGNORED;
     if (run->settings->close_needs_all && may_go_on)
         return CLOSE_WAITS;
@@ -198,8 +196,8 @@ bool closing_ask(struct step *s, struct agent *a)
 static bool counts_now(const struct run *run)
 {
     if (run->close_kept == CLOSE_KEPT_OTHER)
-        return !run_has_agent(run, NULL, goes_on);
-    return !run->settings->close_needs_all || !run_has_agent(run, NULL, is_in);
+        return !does_any_go_on(run, NULL);
+    return !run->settings->close_needs_all || !is_any_in(run, NULL);
 }
 
 bool closing_close(struct step *s)

@@ -228,7 +228,7 @@ struct live_run *effects_run_at_relay(const struct rendezvous_space *home, const
 }
 
 /* Another run whose workers come here has an agent at that relay. */
-static bool shares_relay(const struct run *, const struct agent *a)
+static bool shares_relay(const struct agent *a)
 {
     const struct live_run *run = conn_agent_of(a)->run;
     size_t others;
@@ -240,7 +240,7 @@ uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_
 {
     const struct policy_settings *settings = run->run.settings;
 
-    if (by->relayed && !run_has_agent(&run->run, NULL, shares_relay))
+    if (by->relayed && !ANY(AGENTS_FOREACH(a, &run->run.agents), shares_relay(a)))
         return by->local_port; /* each relay leads to this run: sessions.c */
     if (by->relayed) {
         log_event(LOG_WARN, "worker_port_failed", log_str("space", run->home->space->store->name),
@@ -269,7 +269,7 @@ bool effects_reaches_workers(const struct conn_agent *a)
 
     if (a->run->run.endpoint.own_port == 0)
         return true;
-    return a->agent.relayed ? !shares_relay(&a->run->run, &a->agent)
+    return a->agent.relayed ? !shares_relay(&a->agent)
                             : port != NULL && listen_same_address(port, a->conn->listener);
 }
 

@@ -1,5 +1,4 @@
-/* Notes of the policy as lines of the log: a table of the fields that each kind of note has, behind
- * the space and the run. See explain.h. */
+/* Notes as lines of the log: a table of the fields of each kind, behind the space and the run. */
 #include <assert.h>
 
 #include "rdzv/engine/log.h"

@@ -80,13 +80,6 @@ static void owe_ranks(struct step *s, int64_t round, size_t nodes)
     }
 }
 
-/* An agent that does not have the ranks of its workers may read a placeholder, and start workers
- * that fit no others. */
-static bool may_be_misled(const struct run *run, const struct agent *a)
-{
-    return run->shares_roles && a->workers_round != run->view.state.round && run_takes_part(run, a);
-}
-
 /* A thousand nodes may be lost one by one: each gets its placeholders once. */
 void placeholder_keys_put(struct step *s)
 {
@@ -102,7 +95,10 @@ void placeholder_keys_put(struct step *s)
         !ANY(AGENTS_FOREACH(a, &s->run->agents), a->waits || a->origin == ORIGIN_RETURNED) &&
         clock_elapsed_ms(s->run->completed_ms, s->now->lived_ms) > TORCH_READ_TIMEOUT_MS)
         return;
-    s->run->must_meet = s->run->must_meet || run_has_agent(s->run, NULL, may_be_misled);
+    /* such an agent may read a placeholder, and start workers that fit no others */
+    if (ANY(AGENTS_FOREACH(a, &s->run->agents),
+            run_lacks_ranks(s->run, a) && run_takes_part(s->run, a)))
+        s->run->must_meet = true;
     while (node_pairs_next(&pairs, &was, &now)) {
         if (was == NULL || !was->participant || was->has_placeholders ||
             (now != NULL && now->participant))

@@ -114,12 +114,6 @@ bool run_takes_part(const struct run *run, const struct agent *a)
     return agent_has_node(a) && torch_state_takes_part(&run->view.state, &a->node);
 }
 
-bool run_has_agent(const struct run *run, const struct agent *but,
-                   bool (*is_so)(const struct run *run, const struct agent *a))
-{
-    return ANY(AGENTS_FOREACH(a, &run->agents), a != but && is_so(run, a));
-}
-
 static void add_to_listed(struct run *run, struct agent *a)
 {
     table_add(&run->by_node, &a->by_node);

@@ -214,9 +214,6 @@ uint64_t run_size(const struct run *run, uint64_t nodes);
  * before; 0: at each tick. UINT64_MAX: never. */
 uint64_t run_due_ms(const struct run *run);
 
-/* is_so() is true of an agent of the run other than `but`, which may be NULL. */
-bool run_has_agent(const struct run *run, const struct agent *but,
-                   bool (*is_so)(const struct run *run, const struct agent *a));
 /* The node of the agent is a participant in the state. */
 bool run_takes_part(const struct run *run, const struct agent *a);
 /* The agent of that node, or NULL. */

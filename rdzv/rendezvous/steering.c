@@ -586,11 +586,9 @@ static void end_agents(struct step *s, const char *pattern)
 /* A participant that is cordoned, or waits for its group, trains until the nodes meet. */
 static bool has_evicted(const struct run *run, const char *pattern)
 {
-    NODES_FOREACH(node, &run->view.state) {
-        if (node->participant && run_keeps_out(run, node) && topology_matches(pattern, node->addr))
-            return true;
-    }
-    return false;
+    return ANY(NODES_FOREACH(node, &run->view.state), node->participant &&
+                                                          run_keeps_out(run, node) &&
+                                                          topology_matches(pattern, node->addr));
 }
 
 void steering_on_order(struct step *s, const struct policy_event *event)
