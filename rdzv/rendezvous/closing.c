@@ -41,8 +41,7 @@ static bool does_any_go_on(const struct run *run, const struct agent *but)
 
 static bool runs_workers(const struct run *run, const struct agent *a)
 {
-    return run->view.state.complete && run_takes_part(run, a) &&
-           (!run->shares_roles || a->workers_round == run->view.state.round);
+    return run->view.state.complete && run_takes_part(run, a) && !run_lacks_ranks(run, a);
 }
 
 static bool may_close(const struct run *run, const struct agent *a)

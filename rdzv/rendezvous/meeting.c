@@ -134,12 +134,6 @@ static uint64_t longest_wait_ms(struct run *run)
     return most_ms < MEETING_HOLD_MS ? most_ms : MEETING_HOLD_MS;
 }
 
-/* An agent without the ranks of its workers waits for another agent, and then starts them. */
-static bool starts_workers(const struct run *run, const struct agent *a)
-{
-    return run->shares_roles && a->workers_round != run->view.state.round;
-}
-
 static bool is_time_over(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
@@ -148,7 +142,7 @@ static bool is_time_over(struct step *s)
         return false;
     if (clock_elapsed_ms(m->since_ms, s->now->ms) >= MEETING_HOLD_MS ||
         !ANY(AGENTS_FOREACH(a, &s->run->agents),
-             is_awaited(s->run, a) && starts_workers(s->run, a)))
+             is_awaited(s->run, a) && run_lacks_ranks(s->run, a)))
         return true;
     m->until_ms = s->now->ms + START_MS;
     if (m->until_ms > m->since_ms + MEETING_HOLD_MS)
@@ -177,7 +171,7 @@ void meeting_release(struct step *s)
     struct meeting *m = &s->run->meeting;
 
     TAILQ_EACH_SAFE(struct agent, a, &s->run->held_agents[HELD_GATHERED], held_entry) {
-        if ((m->phase != MEETING_GATHERS || starts_workers(s->run, a)) && agent_release(s, a)) {
+        if ((m->phase != MEETING_GATHERS || run_lacks_ranks(s->run, a)) && agent_release(s, a)) {
             pace_note_released(a, s->now->ms);
             m->next = TAILQ_FIRST(&s->run->agents);
         }
@@ -248,7 +242,7 @@ bool meeting_should_hold(struct step *s, struct agent *a)
     pace_note_get(s->run, a, s->now->ms);
     meeting_check(s);
     if (m->phase != MEETING_GATHERS || !is_awaited(s->run, a) ||
-        a->has_seen != s->run->view.completions || starts_workers(s->run, a) ||
+        a->has_seen != s->run->view.completions || run_lacks_ranks(s->run, a) ||
         (a->pace.wrote_ms == 0 && a->pace.interval_ms == 0))
         return false;
     if (s->run->held[HELD_GATHERED] == 0) {

@@ -179,6 +179,13 @@ static inline bool run_is_finishing(const struct run *run, int64_t round)
     return run->finishing.round == round && !run->must_meet;
 }
 
+/* The agent does not have the ranks of its workers in the newest round: it waits for the keys of
+ * other agents, and then starts the workers. */
+static inline bool run_lacks_ranks(const struct run *run, const struct agent *a)
+{
+    return run->shares_roles && a->workers_round != run->view.state.round;
+}
+
 /* Each agent is shown that the run is closed, also one that trains. */
 static inline bool run_ends_all(const struct run *run)
 {
