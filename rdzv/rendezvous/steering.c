@@ -519,8 +519,6 @@ enum steering_verdict steering_judge(struct step *s, struct agent *a, const stru
     if (!steering_lacks_place(s->run, &in->own))
         return STEERING_IS_FREE;
     switch (in->kind) {
-    case INTENT_HEARTBEAT:
-        return STEERING_IS_FREE;
     case INTENT_LEAVE:
         /* It leaves the redundancy list, since its view did not have MAX participants. */
         if (in->was->redundant && a->max_most == in->shown && in->shown > 1)
