@@ -133,9 +133,11 @@ static bool is_there_otherwise(struct run *run, struct agent *gone)
     if (gone->naming != NAMING_LISTED)
         return true;
     AGENTS_FOREACH(a, &run->agents) {
-        if (a != gone && agent_has_node(a) && a->link == LINK_HERE &&
-            agent_clock_is_same(a, gone) && torch_node_compare(&a->node, &gone->node) == 0)
-            return run_list_again(run, gone, a);
+        if (a == gone || !agent_has_node(a) || a->link != LINK_HERE ||
+            !agent_clock_is_same(a, gone) || torch_node_compare(&a->node, &gone->node) != 0)
+            continue;
+        run_list_again(run, gone, a);
+        return true;
     }
     return false;
 }

@@ -144,11 +144,10 @@ void run_forget_node(struct run *run, struct agent *a)
     a->naming = NAMING_NONE;
 }
 
-bool run_list_again(struct run *run, struct agent *before, struct agent *a)
+void run_list_again(struct run *run, struct agent *before, struct agent *a)
 {
     run_unlist(run, before);
     add_to_listed(run, a);
-    return true;
 }
 
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node)

@@ -237,8 +237,8 @@ bool run_node_of_key(struct slice key, struct torch_node *out);
 /* It counts for its node no more; again, unless another one does. */
 void run_unlist(struct run *run, struct agent *a);
 void run_list(struct run *run, struct agent *a);
-/* From now on `a` counts for the node that both agents have, in place of `before`. Returns true. */
-bool run_list_again(struct run *run, struct agent *before, struct agent *a);
+/* From now on `a` counts for the node that both agents have, in place of `before`. */
+void run_list_again(struct run *run, struct agent *before, struct agent *a);
 
 /* --- ranks.c: functions of the settings, of a round, and of the ranks that nodes have had in this
  * run, called in the step that completes the round. --- */
