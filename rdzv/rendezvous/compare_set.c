@@ -13,7 +13,7 @@
 enum outcome {
     OUTCOME_DONE,
     OUTCOME_REFUSED,
-    OUTCOME_LATER,   /* its turn comes: numbers.c */
+    OUTCOME_LATER,   /* the request is held, until its turn comes: numbers.c, rejoin.c */
     OUTCOME_IGNORED, /* the agent must believe that it is done */
     OUTCOME_NO_ROOM,
     OUTCOME_ENDED, /* the agent learns that the run is closed: rejoin.c */
@@ -265,16 +265,13 @@ static void answer_intent(struct step *s, const struct policy_event *event, cons
         s->out->counters.writes_merged++;
         if (!long_poll_should_hold_answer(s, a) && s->run->view.late != 0)
             agent_hold(s, a, HELD_LATE); /* until the text is put */
-        if (agent_is_held(a))
-            step_agent(s, POLICY_HOLD, a);
-        else
+        if (!agent_is_held(a))
             agent_view_answer(s, a);
         break;
     case OUTCOME_REFUSED:
         agent_view_answer(s, a);
         break;
     case OUTCOME_LATER:
-        step_agent(s, POLICY_HOLD, a);
         break;
     case OUTCOME_ENDED:
         answer_ended(s, a, in);
@@ -374,11 +371,7 @@ void compare_set(struct step *s, const struct policy_event *event, bool is_done)
     /* With one that expects nothing every agent of every release introduces itself. */
     if (event->expected.len == 0 && !agent_is_introduced(a))
         agent_set_origin(a, ORIGIN_AGENT);
-    if (rejoin_should_hold(s, a)) {
-        step_agent(s, POLICY_HOLD, a);
-        return;
-    }
-    if (!repair_restore(s, a))
+    if (rejoin_should_hold(s, a) || !repair_restore(s, a))
         return;
     if (is_done && s->value.ptr != NULL) { /* else the run is gone: as any write to it */
         agent_view_answer(s, a);

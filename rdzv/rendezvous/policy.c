@@ -132,10 +132,10 @@ static void asked_to_compare(struct step *s, const struct policy_event *event)
     was = agent_note_asked(s->run, a, true, s->now->ms);
     if (was == HELD_NONE)
         pace_note_write(s->run, a, s->now->ms);
+    if (!agent_is_held(a))
+        compare_set(s, event, was == HELD_RELEASED_ANSWER);
     if (agent_is_held(a))
         step_agent(s, POLICY_HOLD, a);
-    else
-        compare_set(s, event, was == HELD_RELEASED_ANSWER);
 }
 
 /* After any other request, an agent polls again before it writes. */

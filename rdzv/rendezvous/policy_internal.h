@@ -7,7 +7,7 @@
 
 /* --- agent_states.c --- */
 
-/* Begins to hold the agent's request, for that reason. The caller then answers POLICY_HOLD. */
+/* Begins to hold the agent's request, for that reason; policy.c then answers POLICY_HOLD. */
 void agent_hold(struct step *s, struct agent *a, enum agent_held why);
 /* The held request is shown again. False: no memory, it is still held; try again. */
 bool agent_release(struct step *s, struct agent *a);
@@ -16,7 +16,7 @@ void agent_release_all(struct step *s, enum agent_held why, size_t most);
 
 /* --- compare_set.c --- */
 
-/* Answers AGENT_COMPARE_SET. `is_done`: its answer was held, and the write is done. */
+/* Answers AGENT_COMPARE_SET, or holds it. `is_done`: its answer was held, the write is done. */
 void compare_set(struct step *s, const struct policy_event *event, bool is_done);
 
 /* --- round_content.c --- */
