@@ -195,7 +195,21 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
     return outcome;
 }
 
-/* The state of a run that is kept out of its first round has no node yet. */
+/* The first agent of a run is kept out: puts the state without its node. A run without a state has
+ * no view, so the agent would ask again at once, for ever. */
+static void begin_empty(struct step *s, struct agent *a, const struct intent *in)
+{
+    struct torch_state *next = step_edit_copy(s, &in->to);
+    struct torch_node *own = next == NULL ? NULL : torch_state_find(next, &in->own);
+
+    if (own == NULL)
+        return;
+    loss_take_out(next, own);
+    next->has_deadline = false;
+    if (step_put_edited(s, in->wanted_len))
+        round_written(s, a);
+}
+
 static bool may_go_on(struct step *s, struct agent *a, const struct intent *in)
 {
     switch (steering_judge(s, a, in)) {
@@ -206,7 +220,7 @@ static bool may_go_on(struct step *s, struct agent *a, const struct intent *in)
                intent_same_place(in->was, place_now(s, in));
     default:
         if (!s->run->view.is_state)
-            steering_begin_empty(s, a, in);
+            begin_empty(s, a, in);
         return false;
     }
 }

@@ -234,8 +234,6 @@ enum steering_verdict steering_judge(struct step *s, struct agent *a, const stru
 bool steering_may_complete(struct step *s, const struct intent *in);
 /* False: by the rules, the nodes that have joined must wait for others. */
 bool steering_may_begin(const struct run *run);
-/* The first agent of a run is kept out: puts the state without it. */
-void steering_begin_empty(struct step *s, struct agent *a, const struct intent *in);
 /* An operator, the rules, or the nodes of the last round leave the node no place. */
 bool steering_lacks_place(const struct run *run, const struct torch_node *node);
 /* An agent takes so many nodes for MAX. */

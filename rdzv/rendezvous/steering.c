@@ -553,20 +553,6 @@ bool steering_may_complete(struct step *s, const struct intent *in)
 
 /* --- Orders. --- */
 
-/* A run without a state has no view: its agent would ask again at once, for ever. */
-void steering_begin_empty(struct step *s, struct agent *a, const struct intent *in)
-{
-    struct torch_state *next = step_edit_copy(s, &in->to);
-    struct torch_node *own = next == NULL ? NULL : torch_state_find(next, &in->own);
-
-    if (own == NULL)
-        return;
-    loss_take_out(next, own);
-    next->has_deadline = false;
-    if (step_put_edited(s, in->wanted_len))
-        round_written(s, a);
-}
-
 /* A participant ends when it leaves its round together with the others: loss_set_aside(). */
 static void end_agents(struct step *s, const char *pattern)
 {
