@@ -1,20 +1,12 @@
-/* The state as an agent is shown it: the only place that makes a text for an agent.
- *
- * Problem: the state has all nodes in it, with times by each writer's clock. If each of N agents
- * reads all of it each second, the work grows with the square of N; and one wrong clock, or one
- * frozen agent, ends a healthy run.
- *
- * Remedy: an agent is shown its own node and, of the others, only their number: torch uses no more
- * of them (dynamic_rendezvous.py, 1.13 to 2.14). POLICY.md has the table of what each agent sees.
- * All times in a view are by the agent's clock, and all times in the state by ours.
+/* The state as an agent is shown it: the only place that makes a text for an agent. POLICY.md has
+ * the table of what each agent sees. Of the other nodes that is only their number: torch uses no
+ * more of them (dynamic_rendezvous.py, 1.13 to 2.14). All times in a view are by the agent's clock,
+ * and all times in the state by ours.
  *
  * An agent that is back after a start, whose node is in no list and may still train, is shown a
  * complete round for which a node waits: so it joins again in any case. */
-#include "rdzv/rendezvous/policy.h"
-
 #include <stdlib.h>
 
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* In front of all names of hosts, in the order of nodes. */

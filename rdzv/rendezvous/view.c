@@ -58,17 +58,21 @@ static size_t first_waiting(const struct torch_state *state)
     return 0;
 }
 
-void run_view_take(struct run_view *v, struct slice value, struct torch_state next, bool is_state)
+/* The value has been read as `next`, which is the view's from now on. */
+static void take(struct run_view *v, struct slice value, enum torch_state_status status,
+                 struct torch_state next)
 {
+    v->changes++;
     v->is_ahead = v->is_ours = false;
     v->late = 0;
-    v->unread = next.complete && !(v->state.complete && v->state.round == next.round) &&
-                !note_completed(v, &next);
+    v->unread = status == TORCH_STATE_NO_MEMORY ||
+                (next.complete && !(v->state.complete && v->state.round == next.round) &&
+                 !note_completed(v, &next));
     if (v->unread) {
         torch_state_free(&next);
         return;
     }
-    v->is_state = is_state;
+    v->is_state = status == TORCH_STATE_OK;
     v->exists = v->is_state || slice_is(value, TORCH_RUN_SENTINEL) || run_view_has_record(v);
     torch_state_free(&v->before);
     v->before = v->state;
@@ -83,18 +87,13 @@ void run_view_update(struct run_view *v, struct slice value)
     struct torch_state next = {0};
     enum torch_state_status status;
 
-    v->changes++;
-    v->is_ahead = v->is_ours = false;
-    v->late = 0;
     if (value.ptr == NULL) {
+        v->changes++;
         run_view_fini(v);
         return;
     }
     status = torch_state_read(value, &next);
-    if (status == TORCH_STATE_NO_MEMORY)
-        v->unread = true;
-    else
-        run_view_take(v, value, next, status == TORCH_STATE_OK);
+    take(v, value, status, next);
 }
 
 void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *state)
@@ -103,8 +102,7 @@ void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *
         run_view_update(v, value);
         return;
     }
-    v->changes++;
-    run_view_take(v, value, *state, true);
+    take(v, value, TORCH_STATE_OK, *state);
     v->is_ours = true;
     *state = (struct torch_state){0};
 }

@@ -71,9 +71,6 @@ void run_view_adopt(struct run_view *v, struct slice value, struct torch_state *
  * False: at once, since its text would lose fields. */
 bool run_view_advance(struct run_view *v);
 
-/* The value says that state, which is the view's from now on; an empty one if it says none. */
-void run_view_take(struct run_view *v, struct slice value, struct torch_state next, bool is_state);
-
 /* Copies the record. False: no memory, nothing has changed. */
 bool run_view_set_record(struct run_view *v, const struct view_record *record);
 
