@@ -86,19 +86,6 @@ void drain_update_keys(struct rendezvous_space *home)
 
 /* --- Its end. --- */
 
-void drain_read(struct rendezvous_space *home)
-{
-    home->drain_id = 0;
-    home->drain_due_us = INT64_MAX;
-    TAILQ_EACH(const struct run_record, record, &home->space->store->runs.list, order) {
-        if (!operator_keeps_out(record, true))
-            continue;
-        home->drain_id = record->round;
-        if (record->round < home->drain_due_us)
-            home->drain_due_us = record->round;
-    }
-}
-
 void drain_note_set(struct rendezvous_space *home, struct slice key, struct slice value)
 {
     uint64_t id;

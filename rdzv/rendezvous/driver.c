@@ -52,8 +52,8 @@ void driver_set_due(struct live_run *run, uint64_t ms)
     expiry_add(due, &run->due, due_ns(ms));
 }
 
-/* Never due at the tick that is going on. */
-void driver_update_due(struct live_run *run)
+/* By the state of the run; never at the tick that is going on. */
+static void update_due(struct live_run *run)
 {
     uint64_t ms = run_due_ms(&run->run), next_ms = run->home->rdzv->ticked_ms + 1;
 
@@ -303,7 +303,7 @@ static void leave(struct live_run *run)
         net_add_event(&run->waker, &(struct timeval){.tv_usec = 200000});
     run->steps--;
     if (!driver_free_if_unused(run))
-        driver_update_due(run);
+        update_due(run);
 }
 
 enum c10d_verdict driver_step(struct live_run *run, struct policy_event event)

@@ -153,9 +153,6 @@ void operator_end_hold(struct live_run *run);
 #define OPERATOR_NODE_KEY  RUN_ORDER_KEY "node/" /* a pattern of hosts follows */
 #define OPERATOR_ORDER_MAX 1024                  /* bytes of an order in JSON, the record's value */
 
-/* True: the record is an order that keeps nodes out. `drains`: a drain, whose time is
- * record->round, in microseconds since 1970. */
-bool operator_keeps_out(const struct run_record *record, bool drains);
 /* The reason of that order as JSON, and the bracket behind it. */
 struct slice operator_reason(const struct run_record *record);
 /* Once a second: takes back an eviction whose nodes have gone, and a cordon whose time is over. */
@@ -163,8 +160,6 @@ void operator_tick(struct rendezvous_space *home);
 /* All drains of the space become evictions. */
 void operator_evict_drained(struct rendezvous_space *home);
 
-/* home->drains is new, since orders have changed or the daemon has started. */
-void drain_read(struct rendezvous_space *home);
 /* Orders have changed: workers find their key, or find it no more. */
 void drain_update_keys(struct rendezvous_space *home);
 /* A client has set the key. Cheap if there is no drain. */
@@ -174,7 +169,6 @@ void drain_tick(struct rendezvous_space *home);
 
 /* When the tick comes to the run next: then, by the monotonic clock; or by how the run stands. */
 void driver_set_due(struct live_run *run, uint64_t ms);
-void driver_update_due(struct live_run *run);
 
 /* One step of the policy, from the event to the last of its outputs. The run may be freed when this
  * returns, if nothing is left of it. Returns what the outputs say of the request that is the event.

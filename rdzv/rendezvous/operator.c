@@ -33,7 +33,9 @@ bool operator_verb_read(struct slice word, enum operator_verb *verb)
 
 /* --- From the records to the policy. --- */
 
-bool operator_keeps_out(const struct run_record *record, bool drains)
+/* True: the record is an order that keeps nodes out. `drains`: a drain, whose time is
+ * record->round, in microseconds since 1970. */
+static bool keeps_out(const struct run_record *record, bool drains)
 {
     return (!drains || record->port == OPERATOR_DRAIN) &&
            slice_starts_with(record->node.key, slice_str(NODE_KEY));
@@ -46,7 +48,7 @@ static bool read_patterns(struct rendezvous_space *home, bool drains, struct cor
     size_t count = 0, bytes = 0;
 
     TAILQ_EACH(const struct run_record, record, &home->space->store->runs.list, order) {
-        if (!operator_keeps_out(record, drains))
+        if (!keeps_out(record, drains))
             continue;
         count++;
         bytes += record->node.key.len + 1;
@@ -64,7 +66,7 @@ static bool read_patterns(struct rendezvous_space *home, bool drains, struct cor
     TAILQ_EACH(const struct run_record, record, &home->space->store->runs.list, order) {
         struct slice name = record->node.key;
 
-        if (!operator_keeps_out(record, drains))
+        if (!keeps_out(record, drains))
             continue;
         name = slice_from(name, strlen(NODE_KEY));
         memcpy(text, name.ptr, name.len);
@@ -77,11 +79,16 @@ static bool read_patterns(struct rendezvous_space *home, bool drains, struct cor
 
 bool operator_restore(struct rendezvous_space *home)
 {
-    bool done =
-        read_patterns(home, false, &home->cordons) && read_patterns(home, true, &home->drains);
-
-    drain_read(home);
-    return done;
+    home->drain_id = 0;
+    home->drain_due_us = INT64_MAX;
+    TAILQ_EACH(const struct run_record, record, &home->space->store->runs.list, order) {
+        if (!keeps_out(record, true))
+            continue;
+        home->drain_id = record->round;
+        if (record->round < home->drain_due_us)
+            home->drain_due_us = record->round;
+    }
+    return read_patterns(home, false, &home->cordons) && read_patterns(home, true, &home->drains);
 }
 
 /* The text of the order behind that name, `"name":`; empty: none. A reason has no bare quotes. */
