@@ -95,7 +95,8 @@ void c10d_answer_known(struct conn *c, const struct c10d_request *req)
 
 /* --- LIST_KEYS. --- */
 
-void c10d_list_keys(struct conn *c, const struct c10d_request *)
+/* Carries LIST_KEYS out in one slice, or begins its slices. */
+static void list_keys(struct conn *c)
 {
     struct c10d_session *s = c10d_session(c);
     struct keymap *m = c10d_keys(c);
@@ -120,7 +121,8 @@ void c10d_list_keys(struct conn *c, const struct c10d_request *)
 
 /* --- Beginning. --- */
 
-enum c10d_busy c10d_slices_of(struct conn *c, const struct c10d_request *req, size_t size)
+/* C10D_IDLE: one slice is enough. An agent's next request may depend on the result of this one. */
+static enum c10d_busy slices_of(struct conn *c, const struct c10d_request *req, size_t size)
 {
     if (req->op == C10D_LIST_KEYS)
         return C10D_LISTS;
@@ -150,8 +152,9 @@ static bool prepare_job(struct conn *c, struct c10d_job *job, enum c10d_busy bus
     return job->lookup != NULL;
 }
 
-bool c10d_begin_long(struct conn *c, const struct c10d_request *req, const uint8_t *start,
-                     size_t size, enum c10d_busy busy)
+/* False: no memory; the session has ended. */
+static bool begin_job(struct conn *c, const struct c10d_request *req, const uint8_t *start,
+                      size_t size, enum c10d_busy busy)
 {
     struct c10d_session *s = c10d_session(c);
     struct c10d_job *job = account_request(ACCOUNT_SESSIONS, ACCOUNT_ORDINARY, sizeof *job);
@@ -361,9 +364,22 @@ static void run_copy(struct conn *c, const struct c10d_request *req)
 void c10d_run_long(struct conn *c, const struct c10d_request *req)
 {
     if (c10d_session(c)->busy == C10D_LISTS)
-        c10d_list_keys(c, req);
+        list_keys(c);
     else if (c10d_session(c)->busy == C10D_BATCH)
         run_batch(c, req);
     else
         run_copy(c, req);
+}
+
+bool c10d_begin_long(struct conn *c, const struct c10d_request *req, const uint8_t *start,
+                     size_t size)
+{
+    enum c10d_busy busy = slices_of(c, req, size);
+
+    if (busy == C10D_LISTS)
+        list_keys(c);
+    else if (busy != C10D_IDLE && (req->op != C10D_WAIT || c10d_may_wait(c)) &&
+             begin_job(c, req, start, size, busy))
+        c10d_run_long(c, req);
+    return busy != C10D_IDLE;
 }

@@ -125,17 +125,10 @@ static inline bool is_large(const struct c10d_request *req, size_t size)
 __attribute__((noinline)) static void handle_large(struct conn *c, const struct c10d_request *req,
                                                    const uint8_t *start, size_t size, bool known)
 {
-    enum c10d_busy busy = known ? C10D_IDLE : c10d_slices_of(c, req, size);
-
     if (known)
         c10d_answer_known(c, req);
-    else if (busy == C10D_LISTS)
-        c10d_list_keys(c, req);
-    else if (busy == C10D_IDLE)
+    else if (!c10d_begin_long(c, req, start, size))
         c10d_handlers[req->op](c, req);
-    else if ((req->op != C10D_WAIT || c10d_may_wait(c)) &&
-             c10d_begin_long(c, req, start, size, busy))
-        c10d_run_long(c, req);
 }
 
 /* What the engine had done before a request. */

@@ -78,13 +78,10 @@ void c10d_drop_watches(struct conn *c);
 
 /* --- long_requests.c: large requests, each of which still takes effect at one moment. --- */
 
-/* Decides how a large request is carried out. C10D_IDLE: in one slice, like small requests.
- * C10D_LISTS: by c10d_list_keys(). An agent's next request may depend on the result of this one. */
-enum c10d_busy c10d_slices_of(struct conn *c, const struct c10d_request *req, size_t size);
-
-/* Begins a large request: `size` bytes from `start`. False: no memory; the session has ended. */
+/* Runs the first slice of a large request of `size` bytes from `start`, as c10d_run_long() runs the
+ * others. False: nothing was done, since the request needs one slice, like small requests. */
 bool c10d_begin_long(struct conn *c, const struct c10d_request *req, const uint8_t *start,
-                     size_t size, enum c10d_busy busy);
+                     size_t size);
 
 /* The unfinished request, whose bytes lie at `start` now, and its size. */
 struct c10d_request c10d_long_request(struct conn *c, const uint8_t *start, size_t *size);
@@ -99,9 +96,6 @@ void c10d_run_long(struct conn *c, const struct c10d_request *req);
  * c10d_answer_known() executes it, at any time before the next change. */
 bool c10d_is_known(struct conn *c, const struct c10d_request *req);
 void c10d_answer_known(struct conn *c, const struct c10d_request *req);
-
-/* Carries LIST_KEYS out in one slice, or begins its slices. */
-void c10d_list_keys(struct conn *c, const struct c10d_request *req);
 
 /* --- relayed.c, of connections that have a backend. --- */
 
