@@ -297,11 +297,20 @@ static void resume_woken(struct conn *c, struct wake *w)
 
 /* --- The protocol. --- */
 
+void c10d_begin(const struct protocol *p, struct conn *c, enum c10d_version version, bool pinged)
+{
+    c->protocol = p;
+    memset(&c->session, 0, sizeof c->session);
+    c10d_session(c)->version = (uint8_t)version;
+    c10d_session(c)->pinged = pinged;
+    engine_session_began(c10d_of(c)->engine, conn_space(c));
+}
+
 /* At most five bytes tell the version. */
 static enum parse_result begin_c10d(const struct protocol *p, struct conn *c, struct slice in,
                                     struct protocol_progress *progress, const char **why)
 {
-    struct c10d *c10d = p->arg;
+    const struct c10d *c10d = p->arg;
     enum c10d_version version = C10D_LEGACY;
     size_t size = 0;
     enum parse_result result = c10d_detect(in, c10d->config->legacy, &version, &size);
@@ -315,10 +324,7 @@ static enum parse_result begin_c10d(const struct protocol *p, struct conn *c, st
     if (result != PARSE_DONE)
         return result;
     progress->used = size;
-    c->protocol = p;
-    memset(&c->session, 0, sizeof c->session);
-    c10d_session(c)->version = (uint8_t)version;
-    engine_session_began(c10d->engine, conn_space(c));
+    c10d_begin(p, c, version, false);
     return PARSE_DONE;
 }
 

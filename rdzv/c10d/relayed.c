@@ -83,17 +83,6 @@ void relayed_keep_binding(struct conn *c, struct slice key)
 
 /* --- The session. --- */
 
-void c10d_begin_relayed(const struct protocol *p, struct conn *c, enum c10d_version version,
-                        bool pinged)
-{
-    struct c10d *c10d = p->arg;
-
-    c->protocol = p;
-    c10d_session(c)->version = (uint8_t)version;
-    c10d_session(c)->pinged = pinged;
-    engine_session_began(c10d->engine, conn_space(c));
-}
-
 bool c10d_restore(struct conn *c, uint64_t worker_store)
 {
     const struct c10d_hooks *hooks = &c10d_of(c)->hooks;

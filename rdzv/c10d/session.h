@@ -134,10 +134,8 @@ void c10d_drop_wait(struct conn *c);
 /* --- Sessions without a socket, for those who carry them (net/backend.h): each of their requests
  * counts once. --- */
 
-/* Begins the session of a relayed connection; `p` is the protocol of this c10d. `pinged`: the
- * backend has answered a PING. */
-void c10d_begin_relayed(const struct protocol *p, struct conn *c, enum c10d_version version,
-                        bool pinged);
+/* Begins a session; `p` is the protocol of this c10d. `pinged`: a backend has answered a PING. */
+void c10d_begin(const struct protocol *p, struct conn *c, enum c10d_version version, bool pinged);
 
 /* It is known from before a start. `worker_store`: whose keys it uses; 0: those of the space.
  * False: those keys are not there. */

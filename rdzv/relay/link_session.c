@@ -552,7 +552,7 @@ static struct relay_session *session_make(struct relay_link *link, const Rdzv__R
     s->local = peer_from(open->local_host, open->local_port);
     s->by_id.near = TABLE_NEAR(sizeof s->by_id, sizeof s->id);
     table_add(&all->sessions, (struct table_node *)&s->by_id);
-    c10d_begin_relayed(all->c10d, &s->conn, (enum c10d_version)open->c10d_version, open->pings);
+    c10d_begin(all->c10d, &s->conn, (enum c10d_version)open->c10d_version, open->pings);
     return s;
 }
 
