@@ -93,11 +93,6 @@ bool c10d_restore(struct conn *c, uint64_t worker_store)
     return worker_store == 0 || c10d_session(c)->role == C10D_WORKER;
 }
 
-void c10d_rewind(struct conn *c)
-{
-    c10d_end_long(c);
-}
-
 bool c10d_set_presence(struct conn *c, enum c10d_presence presence)
 {
     const struct c10d_hooks *hooks = &c10d_of(c)->hooks;

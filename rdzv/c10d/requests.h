@@ -24,10 +24,6 @@ static inline bool c10d_is_busy(const struct conn *c)
     return c10d_session(c)->busy != C10D_IDLE;
 }
 
-/* Ends a request in slices, whether it is carried out or dropped, and frees what it holds. A WAIT
- * that the session has already stays: c10d_drop_wait() ends that. */
-void c10d_end_long(struct conn *c);
-
 /* Waits at a barrier that has already counted this client. */
 void c10d_await_barrier(struct conn *c, const struct c10d_request *req);
 

@@ -141,8 +141,9 @@ void c10d_begin(const struct protocol *p, struct conn *c, enum c10d_version vers
  * False: those keys are not there. */
 bool c10d_restore(struct conn *c, uint64_t worker_store);
 
-/* Restarts an unfinished request, whose bytes come again. Its registered waits stay. */
-void c10d_rewind(struct conn *c);
+/* Ends an unfinished request in slices, and frees what it holds: it is carried out or dropped, or
+ * its bytes come again. A WAIT that the session has already stays: c10d_drop_wait() ends that. */
+void c10d_end_long(struct conn *c);
 
 /* Notifies the run of an agent whether the session's relay is connected. False if the session is no
  * agent's. */

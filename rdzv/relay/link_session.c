@@ -445,7 +445,7 @@ void relay_session_detach(struct relay_session *s)
     }
     relay_session_end_turn(s);
     session_leave_channel(s);
-    c10d_rewind(c);
+    c10d_end_long(c);
     conn_forget_bytes(c);
     relay_session_forget_answers(s);
     s->is_partial = false;
