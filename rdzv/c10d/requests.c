@@ -51,30 +51,24 @@ void c10d_reply_blob(struct conn *c, struct blob *b)
 
 void c10d_reject(struct conn *c, enum store_status status, struct slice key)
 {
-    switch (status) {
-    case STORE_NOT_A_NUMBER:
-        conn_drop(c, DROP_MALFORMED, "the value is not an integer", key);
-        break;
-    case STORE_TOO_LONG:
-        conn_drop(c, DROP_LIMIT, "the value would get too long, see --value-limit", key);
-        break;
-    case STORE_TOO_MANY_RUN_KEYS:
-        conn_drop(
-            c, DROP_LIMIT,
-            "more than " TEXT_OF(C10D_RUN_KEYS_AT_ONCE) " keys of elastic jobs in one MULTI_SET",
-            key);
-        break;
-    case STORE_READ_ONLY:
-        conn_drop(c, DROP_READ_ONLY, "the data directory takes no changes, see /readyz?verbose",
-                  key);
-        break;
-    case STORE_FULL:
-        conn_drop(c, DROP_SPACE_FULL, "the space is full, see --space-limit", key);
-        break;
-    default:
-        conn_drop(c, DROP_NO_MEMORY, "no memory for it, see --memory-limit", key);
-        break;
-    }
+    static const struct {
+        enum drop_reason drop;
+        const char *why;
+    } drops[] = {
+        [STORE_NOT_A_NUMBER] = {DROP_MALFORMED, "the value is not an integer"},
+        [STORE_TOO_LONG] = {DROP_LIMIT, "the value would get too long, see --value-limit"},
+        [STORE_TOO_MANY_RUN_KEYS] =
+            {DROP_LIMIT,
+             "more than " TEXT_OF(C10D_RUN_KEYS_AT_ONCE) " keys of elastic jobs in one MULTI_SET"},
+        [STORE_READ_ONLY] = {DROP_READ_ONLY,
+                             "the data directory takes no changes, see /readyz?verbose"},
+        [STORE_FULL] = {DROP_SPACE_FULL, "the space is full, see --space-limit"},
+        [STORE_NO_MEMORY] = {DROP_NO_MEMORY, "no memory for it, see --memory-limit"},
+    };
+
+    if (drops[status].why == NULL) /* such as the keys of a worker store that is gone */
+        status = STORE_NO_MEMORY;
+    conn_drop(c, drops[status].drop, drops[status].why, key);
 }
 
 bool c10d_apply(struct conn *c, struct command *command, struct store_result *out)
