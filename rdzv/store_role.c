@@ -226,7 +226,6 @@ static void store_set_options(const struct config *config, struct engine_options
 static void store_role_init(struct server *s)
 {
     struct store_parts *store = &s->store;
-    struct c10d_hooks hooks;
 
     if (config_passes_on(s->config)) {
         forwards_init(&s->forwards, &s->net, s->config, s->engine.options.seed, NULL);
@@ -240,8 +239,7 @@ static void store_role_init(struct server *s)
     store->rendezvous.judge = status_judge;
     store->rendezvous.worker_ended = first_failure_note_end;
     store->rendezvous.key_set = first_failure_note_set;
-    hooks = rendezvous_hooks(&store->rendezvous);
-    c10d_init(&store->c10d, s->config, &s->engine, &hooks);
+    c10d_init(&store->c10d, s->config, &s->engine, rendezvous_hooks(&store->rendezvous));
     s->http.routes = http_routes;
     etcd_runs_init(&store->etcd_runs, &store->rendezvous.settings, &s->engine, &s->net);
     s->http.key_gate = etcd_runs_key_gate(&store->etcd_runs);

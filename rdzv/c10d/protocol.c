@@ -42,7 +42,7 @@ static void end_c10d(struct conn *c)
     c10d_drop_wait(c);
     c10d_end_long(c);
     c10d_drop_watches(c);
-    if (hooks->unbind != NULL && (s->role == C10D_AGENT || s->role == C10D_WORKER))
+    if (s->role == C10D_AGENT || s->role == C10D_WORKER)
         hooks->unbind(hooks->arg, c);
     if (s->role == C10D_PLAIN && s->rank > 0)
         note_end(c, s->rank);
@@ -334,12 +334,12 @@ static const char *version_name_of(const struct conn *c)
 }
 
 void c10d_init(struct c10d *c10d, const struct config *config, struct engine *engine,
-               const struct c10d_hooks *hooks)
+               struct c10d_hooks hooks)
 {
-    *c10d = (struct c10d){
-        .config = config, .engine = engine, .limits = c10d_limits_of(config->limits.value_max)};
-    if (hooks != NULL)
-        c10d->hooks = *hooks;
+    *c10d = (struct c10d){.config = config,
+                          .engine = engine,
+                          .hooks = hooks,
+                          .limits = c10d_limits_of(config->limits.value_max)};
 }
 
 struct protocol c10d_protocol(struct c10d *c10d)

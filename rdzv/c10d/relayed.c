@@ -97,7 +97,7 @@ bool c10d_set_presence(struct conn *c, enum c10d_presence presence)
 {
     const struct c10d_hooks *hooks = &c10d_of(c)->hooks;
 
-    if (c10d_session(c)->role != C10D_AGENT || hooks->set_presence == NULL)
+    if (c10d_session(c)->role != C10D_AGENT)
         return false;
     hooks->set_presence(hooks->arg, c, presence);
     return true;

@@ -90,9 +90,9 @@ struct c10d {
     uint64_t popped_of;
 };
 
-/* `hooks` may be NULL. Config and engine outlive it. */
+/* Config and engine outlive it. */
 void c10d_init(struct c10d *c10d, const struct config *config, struct engine *engine,
-               const struct c10d_hooks *hooks);
+               struct c10d_hooks hooks);
 
 /* The table that connections get; `c10d` outlives it. */
 struct protocol c10d_protocol(struct c10d *c10d);

@@ -201,8 +201,7 @@ void driver_end_run(struct live_run *run, const char *end, const char *why, int6
     const struct run_view *v = &run->run.view;
     const struct note note = {.end = end, .reason = why, .by_node = ""};
 
-    if (v->exists && v->is_state && !v->state.closed && !run->left_reported &&
-        run->home->rdzv->ended != NULL)
+    if (v->exists && v->is_state && !v->state.closed && !run->left_reported)
         run->home->rdzv->ended(run, &note, at_us);
 }
 

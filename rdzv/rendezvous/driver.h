@@ -32,8 +32,9 @@ struct rendezvous {
     uint64_t refuses_since_ms; /* begin of the present refusal, as engine_lived_ms(); 0: the store
                                   takes changes */
     uint32_t sweeps;           /* so many have begun: keys of runs are deleted in pieces */
-    void (*before_tick)(struct live_run *run); /* of each run; NULL: nothing is called */
-    /* Called when a run has ended, before its keys and its memory go; NULL: nothing is called. */
+    /* What admin/ does: before the tick of a run. */
+    void (*before_tick)(struct live_run *run);
+    /* When a run has ended, before its keys and its memory go. */
     void (*ended)(struct live_run *run, const struct note *note, int64_t at_us);
     /* A failure has ended a round: sets history.stop and history.cordon; NULL: as above. */
     void (*judge)(struct live_run *run, int64_t now_us);

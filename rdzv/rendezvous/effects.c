@@ -297,8 +297,7 @@ static void effects_note(struct live_run *run, const struct note *n)
         explain_log(run->home->space->store->name, run->run.view.id, &logged);
     history_note(&run->history, &run->run, n,
                  n->agent == NULL ? NULL : conn_peer(conn_of(n->agent), peer), now_us);
-    if (run->history.is_unjudged && run->run.orders.word != ORDER_CLOSE &&
-        run->home->rdzv->judge != NULL)
+    if (run->history.is_unjudged && run->run.orders.word != ORDER_CLOSE)
         run->home->rdzv->judge(run, now_us);
     if (n->kind == NOTE_RUN_ENDED && run->history.stop != NULL) {
         logged.end = "closed";
@@ -311,7 +310,7 @@ static void effects_note(struct live_run *run, const struct note *n)
     if (n->kind == NOTE_AGENTS_REJECTED && !n->closed) /* they may begin it so much later */
         driver_keep_hosts(run->home, run->run.view.id,
                           driver_ended_hosts(run->home, run->run.view.id), now_us);
-    if (n->kind == NOTE_RUN_ENDED && run->home->rdzv->ended != NULL)
+    if (n->kind == NOTE_RUN_ENDED)
         run->home->rdzv->ended(run, &logged, now_us);
 }
 

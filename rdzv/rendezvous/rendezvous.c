@@ -78,8 +78,7 @@ static void on_applied(void *arg, struct engine_space *space, const struct comma
     struct rendezvous_space *home =
         space->rendezvous != NULL ? space->rendezvous : driver_space_of(arg, space);
 
-    if ((command->kind == COMMAND_KEY_SET || command->kind == COMMAND_KEY_ADD) &&
-        home->rdzv->key_set != NULL)
+    if (command->kind == COMMAND_KEY_SET || command->kind == COMMAND_KEY_ADD)
         home->rdzv->key_set(home, command);
     if (home->drains.count != 0 && command->kind == COMMAND_KEY_SET)
         drain_note_set(home, command->key, command->value);

@@ -206,7 +206,7 @@ static void unbind_session(void *arg, struct conn *c)
     if (c10d_session(c)->role == C10D_WORKER) {
         struct worker_store *w = find_worker_store(c, c10d_session(c)->bound.worker_store);
 
-        if (r->worker_ended != NULL && !r->net->draining)
+        if (!r->net->draining)
             r->worker_ended(driver_space_of(r, conn_space(c)), c);
         w->users--;
         effects_drop_if_unused(driver_space_of(r, conn_space(c)), w);

@@ -48,8 +48,7 @@ static bool step_tick(struct live_run *run)
         driver_end_run(run, "left", "all agents have gone, and none has come back", run->left_us);
         run->left_reported = true;
     }
-    if (run->home->rdzv->before_tick != NULL)
-        run->home->rdzv->before_tick(run);
+    run->home->rdzv->before_tick(run);
     driver_step(run, (struct policy_event){.kind = RUN_TICK});
     return true;
 }
