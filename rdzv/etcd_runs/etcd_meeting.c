@@ -35,6 +35,8 @@ static struct held_request *held_of(struct http_job *job)
     return (struct held_request *)(void *)job; /* its first member */
 }
 
+#define MEMBERS_FOREACH(m, run) FOREACH(struct etcd_member, m, (run)->members, (run)->member_count)
+
 static uint64_t now_ms(const struct etcd_run *run)
 {
     return engine_now_ms(run->runs->home->engine);
@@ -63,9 +65,9 @@ static void free_job(struct http_job *job)
 
     TAILQ_REMOVE(&run->meeting.requests, h, entry);
     run->meeting.writes -= h->is_write;
-    for (size_t i = 0; i < run->member_count; i++) {
-        if (run->members[i].held == h)
-            run->members[i].held = NULL;
+    MEMBERS_FOREACH(m, run) {
+        if (m->held == h)
+            m->held = NULL;
     }
     if (!h->released)
         etcd_meeting_check(run);
@@ -106,29 +108,28 @@ static void release(struct etcd_run *run, bool writes)
 
 /* --- Who polls. --- */
 
-/* NULL: the i-th node of the state is no participant, or has not been seen to write. */
-static struct etcd_member *participant_at(const struct etcd_run *run, size_t i)
+/* The node is a participant of the state, and has been seen to write. */
+static bool takes_part(const struct etcd_run *run, const struct etcd_member *m)
 {
-    bool is_known = run->view.state.nodes[i].participant && run->members[i].peer[0] != '\0';
-
-    return is_known ? &run->members[i] : NULL;
+    return run->view.state.nodes[m - run->members].participant && m->peer[0] != '\0';
 }
 
 /* The participant that has written by this connection last. A client has several connections: if no
  * participant has written by this one, the only participant from the same host. NULL: none. */
 static struct etcd_member *participant_of_conn(const struct etcd_run *run, const struct conn *c)
 {
-    struct etcd_member *found = NULL, *m;
+    struct etcd_member *found = NULL;
     char peer[CONN_PEER_MAX], host[PEER_HOST_MAX];
     size_t same_host = 0, len;
 
     conn_peer(c, peer);
     len = strlen(peer_host(&c->peer, host));
-    for (size_t i = 0; i < run->member_count; i++) {
-        m = participant_at(run, i);
-        if (m != NULL && strcmp(m->peer, peer) == 0)
+    MEMBERS_FOREACH(m, run) {
+        if (!takes_part(run, m))
+            continue;
+        if (strcmp(m->peer, peer) == 0)
             return m;
-        if (m == NULL || strncmp(m->peer, host, len) != 0 || m->peer[len] != ':')
+        if (strncmp(m->peer, host, len) != 0 || m->peer[len] != ':')
             continue;
         found = m;
         same_host++;
@@ -149,13 +150,7 @@ static bool do_all_participants_poll(const struct etcd_run *run)
 {
     uint64_t ms = now_ms(run);
 
-    for (size_t i = 0; i < run->member_count; i++) {
-        const struct etcd_member *m = participant_at(run, i);
-
-        if (m != NULL && !does_member_poll(m, ms))
-            return false;
-    }
-    return true;
+    return !ANY(MEMBERS_FOREACH(m, run), takes_part(run, m) && !does_member_poll(m, ms));
 }
 
 static void note_poll(struct agent_pace *p, uint64_t ms)
@@ -171,10 +166,8 @@ static uint64_t longest_hold_ms(const struct etcd_run *run)
 {
     uint64_t usual_ms = 0, wait_ms;
 
-    for (size_t i = 0; i < run->member_count; i++) {
-        const struct etcd_member *m = participant_at(run, i);
-
-        if (m != NULL && usual_ms < m->pace.interval_ms)
+    MEMBERS_FOREACH(m, run) {
+        if (takes_part(run, m) && usual_ms < m->pace.interval_ms)
             usual_ms = m->pace.interval_ms;
     }
     wait_ms = usual_ms + usual_ms / 2 + SLACK_MS;
