@@ -11,7 +11,6 @@
  * Upstream: EtcdRendezvousBackend (rendezvous/etcd_rendezvous_backend.py), 1.13 to 2.14. */
 #include "rdzv/etcd_runs/etcd_runs.h"
 
-#include "proto/torch/torch_state.h"
 #include "rdzv/http/session.h"
 
 /* An agent presumes another one dead 15 s after its last heartbeat, and sends its own each 5 s. */

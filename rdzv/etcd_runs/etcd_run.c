@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "proto/torch/torch_intent.h"
-#include "rdzv/rendezvous/run.h"
 
 void etcd_run_init(struct etcd_run *r, struct slice path)
 {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "rdzv/engine/log.h"
-#include "rdzv/rendezvous/run.h"
 #include "store/memory/xalloc.h"
 
 /* A tick takes no longer than so many nanoseconds, and one run. */

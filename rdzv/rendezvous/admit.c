@@ -1,16 +1,6 @@
-/* Admits the nodes that wait for a round. POLICY.md has the conditions, and says how MIN and MAX
- * are inferred: no message contains them.
- *
- * When the nodes of a round meet again, each node except the last leaves the round and waits, and
- * would find out at its next poll, up to a second later, that the last one has begun the next
- * round. But a node on the wait list has asked for a place in that round. So rdzvd makes the nodes
- * that wait participants and completes the round, as torch's _add_to_participants() and
- * _mark_rendezvous_complete() do it.
- *
- * rdzvd does not admit a node whose agent does not know that the node waits, such as a node that
- * rdzvd has put on the wait list (repair.c) and that still trains; nor a node whose agent has been
- * silent for two polls. */
-#include "rdzv/rendezvous/explain.h"
+/* Admits the nodes that wait for a round: POLICY.md has the reason and the conditions. A node on
+ * the wait list has asked for a place in the next round. So rdzvd makes it a participant and
+ * completes the round, as torch's _add_to_participants() and _mark_rendezvous_complete() do it. */
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* An agent that waits polls once a second. */

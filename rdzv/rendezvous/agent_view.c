@@ -5,6 +5,8 @@
  *
  * An agent that is back after a start, whose node is in no list and may still train, is shown a
  * complete round for which a node waits: so it joins again in any case. */
+#include "rdzv/rendezvous/policy.h"
+
 #include <stdlib.h>
 
 #include "rdzv/rendezvous/policy_internal.h"

@@ -11,10 +11,8 @@
  * A run that is closed has ended well, or has failed: README.md has the difference. If it has
  * failed, the mark of loss.c makes the others read the closed run: they end at once, and the run
  * begins anew as soon as the last agent has left it. Torch 2.3 and before goes to the exit barrier
- * also after a failure, so there a run never fails to rdzvd. Upstream:
- * SimpleElasticAgent._invoke_run() and _exit_barrier() (agent/server/api.py). */
-#include "proto/torch/torch_keys.h"
-#include "rdzv/rendezvous/explain.h"
+ * also after a failure, so there a run never fails to rdzvd. Upstream: SimpleElasticAgent:
+ * _assign_worker_ranks(), _invoke_run() and _exit_barrier() (agent/server/api.py). */
 #include "rdzv/rendezvous/policy_internal.h"
 
 static void note_role(struct step *s, const struct policy_event *event)

@@ -1,11 +1,9 @@
 /* Answers the compare-and-set of a run's state. See policy_internal.h.
  *
- * What an agent of torch wants (torch_intent.h) is done to the newest state, unless the agent based
- * it on something that is over: another round, or another place of its own node. Then the agent is
- * shown the state anew, and decides again. Since an agent is never shown the value itself
- * (agent_view.c), it takes each answer for the write of another agent, and finds all that it wanted
- * done. */
-#include "rdzv/rendezvous/explain.h"
+ * The intent of an agent (torch_intent.h) is done to the newest state, unless the agent based it on
+ * another round, or on another place of its own node. Then the agent is shown the state anew, and
+ * decides again. Since an agent is never shown the value itself (agent_view.c), it takes each
+ * answer for the write of another agent, in which its own intent is done. */
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* --- An intent, on the newest state. --- */

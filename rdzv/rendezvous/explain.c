@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#include "rdzv/rendezvous/policy_internal.h"
-
 #define RANKS_SHOWN   16
 #define RANK_TEXT_MAX 128
 #define END_TEXT_MAX  512

@@ -1,6 +1,4 @@
-/* The end of a run: when rdzvd forgets it, and the keys, agents and stores that go with the run.
- * See policy_internal.h. */
-#include "rdzv/rendezvous/explain.h"
+/* The end of a run: when rdzvd forgets it, and the keys, agents and stores that go with it. */
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
 

@@ -3,7 +3,6 @@
  * round had. When all connected agents have joined, rdzvd sets the deadline to the past: an agent
  * then completes the round at its next poll, and keeps MIN and MAX by itself. When some nodes have
  * joined, and all other nodes wait for this round, admit.c completes the round. */
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* An agent that waits for the next round polls once a second, and joins it when it has begun. */

@@ -6,7 +6,6 @@
  * that has failed is closed and gets the mark as well, so that its agents end (closing.c). */
 #include <stdio.h>
 
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 #define LOST_SHOWN 8

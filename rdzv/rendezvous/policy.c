@@ -1,7 +1,6 @@
 /* One step of the policy: which part answers which event. See policy.h. */
 #include "rdzv/rendezvous/policy.h"
 
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* --- Agents. --- */

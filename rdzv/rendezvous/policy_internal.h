@@ -3,7 +3,7 @@
 #pragma once
 
 #include "proto/torch/torch_intent.h"
-#include "rdzv/rendezvous/step.h"
+#include "rdzv/rendezvous/explain.h"
 
 /* --- agent_states.c --- */
 

@@ -1,8 +1,6 @@
 /* What admin/ asks of runs. See rendezvous.h. */
 #include "rdzv/rendezvous/rendezvous.h"
 
-#include "proto/torch/torch_state.h"
-
 struct run_view *rendezvous_next(const struct engine_space *space, const struct run_view *v)
 {
     const struct rendezvous_space *home = space->rendezvous;

@@ -12,7 +12,6 @@
  * An agent that its relay brings back over a start, and that has written the state before, was in
  * the run (resume_hint.c); another one had come for the next one. */
 #include "proto/json.h"
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
 

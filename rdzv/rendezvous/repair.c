@@ -1,5 +1,4 @@
 /* Puts a live node that was taken for dead back into its round, or onto the wait list. */
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };

@@ -1,6 +1,5 @@
 /* The consequences of a state that was just written: for the agents of its round, for what is known
  * of MIN and MAX, for the end of the run, and for the last call. See policy_internal.h. */
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* Its node is in the complete round. */

@@ -33,7 +33,6 @@
  * Groups: a node is kept out while its group lacks a node, or MAX has no room for all of it. So a
  * group leaves when the nodes meet without one of its nodes, and comes as a whole. */
 #include "rdzv/config/topology.h"
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
 

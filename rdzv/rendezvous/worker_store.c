@@ -10,7 +10,6 @@
  * Agents that do not send PING (torch 2.4 and before) are left alone, and those for which no
  * process listens yet when agent 0 writes the address of its store: so the host of agent 0 is
  * asked. */
-#include "rdzv/rendezvous/explain.h"
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"
 
