@@ -47,8 +47,7 @@ static bool may_be_admitted(const struct step *s, const struct agent *a,
                             const struct torch_node *node)
 {
     return a->line == LINE_ASKED && a->link == LINK_HERE && !a->closes && node->has_heartbeat &&
-           (a->held == HELD_JOIN || a->held == HELD_LONG || a->held == HELD_LONG_ANSWER ||
-            a->held == HELD_NUMBER || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < POLLS_MS);
+           (agent_is_held(a) || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < POLLS_MS);
 }
 
 /* Each joined or waiting node has an agent, and each agent has such a node; and the MAX of one
