@@ -5,8 +5,7 @@
 
 /* An agent that waits polls once a second. */
 #define POLLS_MS 2000
-/* An agent asks again so much later by its own wish: not for the answer to its heartbeat, nor with
- * the next heartbeat. */
+/* Between two polls of an agent that waits; heartbeats come sooner after a poll, or later. */
 #define ASKS_AGAIN_LEAST_MS 500
 #define ASKS_AGAIN_MOST_MS  4000
 

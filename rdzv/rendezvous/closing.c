@@ -1,12 +1,4 @@
-/* Which agent may close the run. An agent of torch closes it for whatever reason it ends, so a
- * close counts from an agent whose workers run in the newest round: POLICY.md has the conditions.
- *
- * Ranks: the agents of a round tell each other their roles and read the ranks that follow from them
- * (api.py, _assign_worker_ranks()), unless TORCH_ELASTIC_WORKER_IDENTICAL is 1: then no agent of
- * the run does, and a participant counts.
- *
- * After a start, rdzvd does not know which agents go on until all are back. Until then rdzvd keeps
- * a close, and judges it afterwards.
+/* Which agent may close the run: POLICY.md has the conditions.
  *
  * A run that is closed has ended well, or has failed: README.md has the difference. If it has
  * failed, the mark of loss.c makes the others read the closed run: they end at once, and the run

@@ -1,17 +1,13 @@
 /* Holds the poll of an agent that waits for the next round or has joined an open round, and the
- * answer to the write that puts the node on the wait list: it polls once a second, and no worker
- * can begin before the last agent has seen that the round is complete.
+ * answer to the write that puts the node on the wait list. POLICY.md has the reason, and says when
+ * no poll is held.
  *
- * Until then the agent acts on two changes only: the run is closed, or a round has begun that the
- * agent must join. The hold lasts for LONG_MS and the time to the next tick at most, since the
- * agent cannot react to SIGTERM meanwhile. It sends no heartbeat, and needs none: see presence.c.
- *
- * It is not held when the agent must act by itself, because a last call is about to be over. */
+ * Meanwhile the agent would act on two changes only: the run is closed, or a round has begun that
+ * the agent must join. It sends no heartbeat, and needs none: see presence.c. */
 #include "rdzv/rendezvous/policy_internal.h"
 
 #define LONG_MS 2000
-/* The agents complete the round themselves when the last call is over: by then all poll as often as
- * ever. */
+/* So long before the end of the last call, all agents poll as ever: they complete the round. */
 #define CALL_MS 3000
 
 /* Notes the round as the agents with held polls have seen it. */

@@ -4,12 +4,10 @@
  * neither begun the last call nor completed the round with that, unless it did so here as well.
  * Without it, a round could go past MAX, or reach MIN and wait for ever.
  *
- * If no agent joins for a second, those that have a number and have not written lose it; an agent
- * whose connection has ended loses it at once. The agent with the highest number whose write is
- * held is then refused, and joins in place of the missing one. MOST agents have a number at a time,
- * so that a text is not much longer than the state; the polls of further agents are held. Before
- * the first agent has written, nothing tells the dialect of the state, so one agent only has a
- * number. */
+ * If no agent joins for a second, the agents that have a number and have not written lose it. Then
+ * the agent with the highest number whose write is held is refused, and joins in place of the
+ * missing one. Before the first agent has written, nothing tells the dialect of the state, so only
+ * one agent has a number. */
 #include "rdzv/rendezvous/policy_internal.h"
 
 #define MOST        128

@@ -1,12 +1,7 @@
 /* Ranks: STEERING.md has the rules. See run.h for the contract.
  *
- * --rank-order=keep: a node gets the rank that it had, if the round has so many nodes and no node
- * of a newer round has that rank. The others, new nodes and nodes whose rank is too high, take the
- * free ranks: beside nodes of their domain first, then the lowest.
- *
- * Rank 0 goes to a new node first. Torch 2.5 to 2.11 ends an agent that becomes rank 0 later than
- * in its first round, since it has made no store then (AssertionError in next_rendezvous(),
- * dynamic_rendezvous.py). */
+ * Rank 0 goes to a new node first, since torch 2.5 to 2.11 ends an agent that becomes rank 0 later
+ * than in its first round (AssertionError in next_rendezvous(), dynamic_rendezvous.py). */
 #include "rdzv/rendezvous/run.h"
 
 #include <stdlib.h>

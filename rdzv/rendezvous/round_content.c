@@ -2,13 +2,9 @@
  * is a spare. Whatever completes a round, an agent or rdzvd itself, comes through here, and nothing
  * else decides it. A function of the run and of the state before.
  *
- * Order: as --rank-order says (ranks.c); without memory, torch's own.
- *
- * Size: a multiple, as the rules of the run say (steering.c). Surplus nodes become spares.
- *
- * Spares: nodes that wait when a round is complete with MAX nodes become spares; README.md says
- * why. The same write puts them where torch puts a node that comes later, so no agent sees the
- * round without that: on the redundancy list (2.3 and later), or on no list (before).
+ * README.md says why nodes that wait when a round is complete with MAX nodes become spares. The
+ * same write puts them where torch puts a node that comes later, so no agent sees the round without
+ * that: on the redundancy list (2.3 and later), or on no list (before).
  *
  * Left as they are: a node that rdzvd itself has put on the wait list (repair.c), whose agent may
  * still train, and has to learn that it waits; and the mark (loss.c). */

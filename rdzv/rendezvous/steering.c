@@ -1,37 +1,28 @@
 /* Nodes that are kept out of the rounds: cordoned ones, all nodes of a run on hold, and nodes for
- * which the rules of the run have no place yet.
+ * which the rules of the run have no place yet. STEERING.md and ORDERS.md say when and how long.
  *
- * Problem: no message tells an agent of torch to wait outside. An agent that finds no place ends
- * when its join_timeout is over, and closes the run by that.
- *
- * Remedy: an agent of torch 2.3 and later waits for any time if it sees its own node on the
- * redundancy list and exactly MAX participants (dynamic_rendezvous.py, _RendezvousJoinOp). So a
- * node that is kept out is put on that list, and its view names MAX participants, however many
- * there are. If the order ends, the view has the true number again: the agent takes itself off the
- * list, begins its join_timeout anew, and joins.
+ * No message tells an agent of torch to wait outside. But an agent of torch 2.3 and later waits for
+ * any time if it sees its own node on the redundancy list and exactly MAX participants
+ * (dynamic_rendezvous.py, _RendezvousJoinOp). So a node that is kept out is put on that list, and
+ * its view names MAX participants, however many there are. If the order ends, the view has the true
+ * number again: the agent takes itself off the list, begins its join_timeout anew, and joins.
+ * Before 2.3, such a node is shown a full round, and its agent ends after its join_timeout.
  *
  * MAX is in no message, and is measured as POLICY.md says; nothing of it is done until both bounds
  * meet. The heartbeat of an agent that still trains is no measurement. The first agent that joins a
  * run is measured in the same way, for MIN as well.
  *
- * Before 2.3 there is no redundancy list: a node that is kept out is shown a full round, and its
- * agent ends when its join_timeout is over.
- *
- * Rules: a round has a multiple of nodes-multiple nodes, and grow-interval is the time from one
- * meeting to the next one that has no other cause than more nodes. While the nodes outside do not
- * change the size of the round, or that time is not over, the run is shut: a new node becomes a
- * spare with the write by which it asks to wait, so no node meets for it. An open round is shut
- * while too few nodes are there. Growth needs MAX: more nodes than that cause no meeting.
+ * Rules: the run is shut while the nodes outside do not change the size of the round, or
+ * grow-interval is not over. Then a new node becomes a spare with the write by which it asks to
+ * wait, so no node meets for it. An open round is shut while too few nodes are there. Growth needs
+ * MAX: more nodes than that cause no meeting.
  *
  * Places: when the nodes of a round meet again and there are more than MAX, torch takes those that
  * join first, so a spare would get the place of a node whose workers end late. So a node of the
  * last round has its place while it takes part or its agent is about to join. An agent that has
  * left the round polls once a second; if nothing comes of it for STEERING_HERE_MS, its place is
  * free. Free places are for as many others: first those that wait or have joined, then those whose
- * domain is nearest to that of the lost node. All further nodes are kept out.
- *
- * Groups: a node is kept out while its group lacks a node, or MAX has no room for all of it. So a
- * group leaves when the nodes meet without one of its nodes, and comes as a whole. */
+ * domain is nearest to that of the lost node. All further nodes are kept out. */
 #include "rdzv/config/topology.h"
 #include "rdzv/rendezvous/policy.h"
 #include "rdzv/rendezvous/policy_internal.h"

@@ -1,11 +1,10 @@
 /* Decides where the workers of a run find their store, and gives each round an empty one: rdzvd is
- * that store wherever the agents allow it.
+ * that store wherever the agents allow it. README.md has the releases of torch and the ports.
  *
- * README.md has the releases of torch, and says which port the workers of a run use. In every
- * round, each agent reads in MASTER_ADDR and MASTER_PORT the address by which it has reached this
- * daemon, and each completed round gets a worker store of its own. That is exact: an agent ends its
- * workers before it leaves a round, and a round completes only after its participants have joined.
- * A worker that comes through a relay is of the run whose agents use that relay.
+ * In every round, each agent reads in MASTER_ADDR and MASTER_PORT the address by which it has
+ * reached this daemon, and each completed round gets a worker store of its own. That is exact: an
+ * agent ends its workers before it leaves a round, and a round completes only after its
+ * participants have joined.
  *
  * Agents that do not send PING (torch 2.4 and before) are left alone, and those for which no
  * process listens yet when agent 0 writes the address of its store: so the host of agent 0 is
