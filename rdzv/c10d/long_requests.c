@@ -7,8 +7,7 @@
 /* The keys of a list that one slice writes. */
 #define LISTED_AT_A_TIME 4096u
 
-/* Above this number of keys, a request that is not fast looks up this many keys in a slice, or this
- * many bytes. */
+/* With more keys than this, a request looks up this many keys, or bytes, in a slice. */
 #define MANY_KEYS              256u
 #define LOOKUPS_AT_A_TIME      256u
 #define LOOKUP_BYTES_AT_A_TIME (256u << 10)
@@ -26,9 +25,8 @@
 #define LARGE_VALUE      (1u << 20)
 #define COPIED_AT_A_TIME (256u << 10)
 
-/* A request with many keys or a large value, executed in slices. The slices look up all keys, or
- * copy the value; then the last slice executes the request at one moment. WAIT and CHECK read each
- * key at its own look-up instead. */
+/* A request with many keys or a large value. Its slices look up all keys, or copy the value; the
+ * last one executes it at one moment. WAIT and CHECK read each key at its own look-up instead. */
 struct c10d_job {
     struct batch_lookup *lookup;
     struct waiter *waiter;       /* of a WAIT, made at its first missing key */

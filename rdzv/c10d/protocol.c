@@ -1,5 +1,4 @@
-/* c10d on a connection: reads requests, runs each in its slices, and charges for it. See session.h
- * for the contract. */
+/* c10d on a connection: reads requests, runs each in its slices, and charges for it. */
 
 #include <string.h>
 

@@ -14,9 +14,8 @@ static bool may_change(enum c10d_op op)
     return changes[op];
 }
 
-/* Passes the result to the backend after the request's last slice; `before` is the number of
- * changes before the request. Changes that follow a refused COMPARE_SET are not the request's
- * own. */
+/* Passes the result to the backend after the last slice; `before`: the number of changes before the
+ * request. Changes that follow a refused COMPARE_SET are not the request's own. */
 static void notify_backend(struct conn *c, const struct c10d_request *req, uint64_t before)
 {
     struct c10d *c10d = c10d_of(c);

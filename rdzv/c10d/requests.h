@@ -51,8 +51,7 @@ static inline void c10d_reply_i64(struct conn *c, int64_t v)
     bytes_put_u64(conn_reserve(c, 8), (uint64_t)v);
 }
 
-/* Executes a command that can fail only for want of room, or of a number. False: it failed, and the
- * session has ended. */
+/* False: the command failed, for want of room or of a number, and the session has ended. */
 bool c10d_apply(struct conn *c, struct command *command, struct store_result *out);
 
 /* Carries out a COMPARE_SET. `copy`: of the value; NULL: there is none. */

@@ -131,22 +131,19 @@ static inline bool c10d_waits(struct conn *c)
 }
 void c10d_drop_wait(struct conn *c);
 
-/* --- Sessions without a socket, for those who carry them (net/backend.h): each of their requests
- * counts once. --- */
+/* --- Sessions that have a backend (net/backend.h): each of their requests counts once. --- */
 
 /* Begins a session; `p` is the protocol of this c10d. `pinged`: a backend has answered a PING. */
 void c10d_begin(const struct protocol *p, struct conn *c, enum c10d_version version, bool pinged);
 
-/* It is known from before a start. `worker_store`: whose keys it uses; 0: those of the space.
- * False: those keys are not there. */
+/* A session from before a start; `worker_store`: see c10d_worker_store(). False: it is gone. */
 bool c10d_restore(struct conn *c, uint64_t worker_store);
 
 /* Ends an unfinished request in slices, and frees what it holds: it is carried out or dropped, or
  * its bytes come again. A WAIT that the session has already stays: c10d_drop_wait() ends that. */
 void c10d_end_long(struct conn *c);
 
-/* Notifies the run of an agent whether the session's relay is connected. False if the session is no
- * agent's. */
+/* Notifies the run of an agent whether its relay is connected. False: it is no agent's session. */
 bool c10d_set_presence(struct conn *c, enum c10d_presence presence);
 
 /* All sessions of the space from before a restart that will return at all have returned. */

@@ -89,8 +89,7 @@ static void set_level(const struct http_request *r, struct slice name)
     reply_send(r, &(struct reply){.status = 204});
 }
 
-/* {"Level":"INFO"}. Only an operator may set it, other than in etcd: a neighbour could silence the
- * log of all, or fill the disk. */
+/* {"Level":"INFO"}. Other than in etcd, only for operators: it could silence the log of all. */
 void etcd_log_level_handle(const struct http_request *r)
 {
     const cJSON *level;

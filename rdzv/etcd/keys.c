@@ -1,5 +1,5 @@
 /* /v2/keys: a request becomes a command or a read of the tree, and its result a reply. The rules
- * of the tree are in store/tree/tree.h, those of parameters in proto/etcd.h, those of JSON in
+ * are in store/tree/tree.h, those of parameters in proto/etcd.h, those of JSON in
  * proto/etcd_types.h. */
 #include <stdio.h>
 
@@ -44,9 +44,8 @@ static void reply_not_kept(const struct http_request *r, enum store_status why)
 
 /* --- Reads. --- */
 
-/* Where torch's etcd-v2 backend keeps the agents' keys. Agents of torch 2.4 list this directory
- * before an agent has made it, and fail if it does not exist (pytorch #132950), so rdzvd shows an
- * empty directory. */
+/* The directory of the agents' keys over etcd-v2. Agents of torch 2.4 list it before an agent has
+ * made it, and fail if it does not exist (pytorch #132950), so rdzvd shows an empty directory. */
 #define TORCH_STORE "/torch/elastic/store"
 
 static struct reply reply_at(uint64_t index)
@@ -64,9 +63,7 @@ static void reply_torch_store(const struct http_request *r, uint64_t index)
     reply_send(r, &reply);
 }
 
-/* --- A large one, in slices. What one slice finds is a whole reply; more is sent piece by piece.
- * ---
- */
+/* --- A large one, in slices: a whole reply if one slice is enough, otherwise pieces. --- */
 
 struct get_job {
     struct http_job job;

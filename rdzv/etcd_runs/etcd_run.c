@@ -29,9 +29,8 @@ void etcd_run_fini(struct etcd_run *r)
 
 /* --- What has changed. --- */
 
-/* What is known of the nodes of the state: of those of the state before, the same. Nodes of a key
- * that is read for the first time, and that nobody has just written, were there before rdzvd was
- * started. NULL: memory is short. */
+/* The members of the state; nodes of the state before keep theirs. If a key is read for the first
+ * time, and no client has just written it, its nodes are older than rdzvd. NULL: no memory. */
 static struct etcd_member *next_members(const struct etcd_run *r, bool is_first, const char *by,
                                         int64_t now_us)
 {
@@ -98,8 +97,7 @@ static void note_changes(struct etcd_run *r, const char *by, int64_t now_us)
 {
     const struct torch_state *state = &r->view.state, *before = &r->view.before;
     bool same_round = before->round == state->round;
-    /* Torch completes a round with the write by which the MAX-th node joins, or later, when the
-     * last call is over. */
+    /* torch completes a round when the MAX-th node joins, or when the last call is over */
     bool is_full = before->count > 0 && r->view.participants > torch_state_participants(before);
     char why[HISTORY_TEXT_MAX];
 

@@ -214,8 +214,7 @@ static void tick(struct etcd_runs *runs, struct engine_space *space)
 
 /* --- All spaces. --- */
 
-/* The writer takes the state from the answer, with the ranks that are there
- * (etcd_rendezvous_backend.py, set_state()). */
+/* The writer takes state and ranks from the answer: etcd_rendezvous_backend.py, set_state(). */
 static void give_ranks(struct etcd_rendezvous *home, const struct etcd_run *run,
                        struct slice *value, uint64_t prev_index)
 {

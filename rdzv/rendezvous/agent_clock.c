@@ -2,10 +2,9 @@
  *
  * Torch's agents compare the times in a state with their own clocks: an agent whose clock is 15 s
  * ahead takes all other nodes for dead, and each agent reads the deadline of a last call
- * differently. So the state has all times by our clock. What an agent writes is converted when it
- * comes, and what an agent is shown is converted back (agent_view.c). The clock of an agent is
- * known by its first heartbeat; after a start of the daemon, that of one behind a relay by its memo
- * (resume_hint.c). */
+ * differently. So the state has all times by our clock. A time is converted when an agent writes
+ * it, and back when an agent is shown it (agent_view.c). rdzvd learns the clock of an agent from
+ * its first heartbeat, or after a start from the agent's memo (resume_hint.c). */
 #include "rdzv/rendezvous/policy_internal.h"
 
 /* So much may be the network's. */

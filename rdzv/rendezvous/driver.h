@@ -36,9 +36,9 @@ struct rendezvous {
     void (*before_tick)(struct live_run *run);
     /* When a run has ended, before its keys and its memory go. */
     void (*ended)(struct live_run *run, const struct note *note, int64_t at_us);
-    /* A failure has ended a round: sets history.stop and history.cordon; NULL: as above. */
+    /* When a failure has ended a round: sets history.stop and history.cordon. */
     void (*judge)(struct live_run *run, int64_t now_us);
-    /* A connection of a worker ends; a SET or an ADD was carried out. NULL: as above. */
+    /* When the connection of a worker ends; when a SET or an ADD was carried out. */
     void (*worker_ended)(struct rendezvous_space *home, struct conn *c);
     void (*key_set)(struct rendezvous_space *home, const struct command *command);
 };
@@ -100,8 +100,7 @@ static inline struct conn *conn_of(const struct agent *a)
     return conn_agent_of(a)->conn;
 }
 
-/* As policy_now.lived_ms: a clock that stands while the process is paused, and while the store
- * takes no changes. */
+/* policy_now.lived_ms: it stands while the process is paused, or the store takes no changes. */
 uint64_t driver_lived_ms(const struct rendezvous *r);
 
 /* The value of its key, borrowed until the next command; NULL: none. */
@@ -168,19 +167,17 @@ void drain_note_set(struct rendezvous_space *home, struct slice key, struct slic
 /* Once a second, and after driver_tick_soon(). */
 void drain_tick(struct rendezvous_space *home);
 
-/* When the tick comes to the run next: then, by the monotonic clock; or by how the run stands. */
+/* The next tick of the run is at that time, by the monotonic clock. */
 void driver_set_due(struct live_run *run, uint64_t ms);
 
-/* One step of the policy, from the event to the last of its outputs. The run may be freed when this
- * returns, if nothing is left of it. Returns what the outputs say of the request that is the event.
- */
+/* One step of the policy, from the event to the last of its outputs. Returns the verdict about the
+ * request that is the event. Frees the run if nothing is left of it. */
 enum c10d_verdict driver_step(struct live_run *run, struct policy_event event);
 
 /* The same event for each run of the space. */
 void driver_step_space(struct rendezvous_space *home, struct policy_event event);
 
-/* What the policy knows of the time and the store. Its slices are borrowed until the next command.
- */
+/* The time and the store as the policy sees them. Slices are borrowed until the next command. */
 struct policy_now driver_now(const struct live_run *run);
 
 /* In the next iteration, or else at the next tick, due runs are ticked and drains are looked at. */
@@ -188,15 +185,13 @@ void driver_tick_soon(struct rendezvous *r);
 /* For rdzv->ticker; `arg` is the struct rendezvous. */
 void driver_on_ticker(evutil_socket_t fd, short what, void *arg);
 
-/* Deletes a piece of the round keys of a run before the run is forgotten. True: no key that
- * existed at the begin of the sweep is left. */
+/* Deletes some round keys of a run that is about to be forgotten. True: no older key is left. */
 bool effects_sweep_keys(struct live_run *run);
 
 /* Carries out the outputs of a step, except those that may cause another step. */
 enum c10d_verdict effects_apply(struct live_run *run, const struct policy_out *out);
 
-/* Opens a port for the workers of the run; `by` and `preferred` as for POLICY_OPEN_PORT. 0: none.
- */
+/* Opens a port for the workers of the run, as POLICY_OPEN_PORT says. 0: none is free. */
 uint16_t effects_open_port(struct live_run *run, const struct agent *by, uint16_t preferred);
 
 /* The run, other than `but`, whose workers come through the relay that serves this session: it has

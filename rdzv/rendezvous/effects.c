@@ -1,5 +1,4 @@
-/* What the policy gives out becomes commands of the store, answers to agents, and timers, probes
- * and ports. See driver.h. */
+/* Outputs of the policy become commands of the store, answers, timers, probes and ports. */
 #include <errno.h>
 
 #include "rdzv/engine/log.h"

@@ -60,8 +60,7 @@ struct note {
 /* Writes the note of that run R as one line of the log. */
 void explain_log(const char *space, struct slice run, const struct note *note);
 
-/* An empty note among the outputs, in which these and `round` are filled; never NULL: when memory
- * is short, the note goes nowhere. */
+/* A new output, with these and `round`. Never NULL: if memory is short, it goes nowhere. */
 struct note *explain_note(struct step *s, enum note_kind kind, uint64_t number, const char *reason);
 /* The same about a node: fills in its agent, its text, and its role, also as `previous`. */
 struct note *explain_note_node(struct step *s, enum note_kind kind, const struct torch_node *node);
@@ -69,8 +68,7 @@ struct note *explain_note_node(struct step *s, enum note_kind kind, const struct
 /* Notes the changes from view.before to view.state, as a write of `by`. */
 void explain_change(struct step *s, const struct agent *by);
 
-/* NOTE_RUN_ENDED, NOTE_CLOSE_WAITS, NOTE_CLOSE_IGNORED: the agent has asked to close the run. NULL:
- * rdzvd does not remember the agent. */
+/* NOTE_RUN_ENDED, NOTE_CLOSE_WAITS, NOTE_CLOSE_IGNORED: of a close by that agent, or NULL. */
 void explain_close(struct step *s, enum note_kind kind, const struct agent *by);
 
 /* An agent's connection has ended, or it is `gone`. */

@@ -37,8 +37,7 @@ static void take_out_round(struct history *h, struct history_round *r)
     history_drop_text(&r->later_ends);
 }
 
-/* The newest round. If the list has all that it may have, or gets no memory for more, the oldest
- * one becomes the newest. */
+/* The newest round. If the list is full, or memory is short, the oldest one becomes the newest. */
 static void add_round(struct history *h, int64_t round, int64_t now_us)
 {
     struct history_round *r = NULL;
@@ -138,8 +137,7 @@ void history_last_call(struct history *h, uint64_t nodes)
     h->had_last_call = true;
 }
 
-/* Adds the round to the histograms: how long it took from its begin, and if a node of an earlier
- * round was lost, since then. */
+/* Adds the round to the histograms: the time since its begin, and since a node was lost. */
 static void count_round(struct history *h, const struct history_round *r)
 {
     const int64_t from_us[] = {r->began_us, h->fault_us};

@@ -1,8 +1,7 @@
-/* What happened to a run: its rounds, when each began, was complete and ended, and why it ended, in
- * plain words; and who was lost. It is made of what the policy notes of c10d's runs (explain.h) and
- * of what etcd's keys tell (etcd_run.h). Bounded, counted as ACCOUNT_RUNS, and in memory only:
- * when that is short, or rdzvd is started again, the past is forgotten. The store keeps `goodput`
- * of a run over c10d. */
+/* The history of a run: when each round began, was complete and ended, and why, in plain words; and
+ * its lost nodes. It is made of the notes of the policy (explain.h) or of etcd's keys (etcd_run.c).
+ * Bounded, counted as ACCOUNT_RUNS, and in memory only: a start of rdzvd forgets it, except
+ * `goodput` of runs over c10d, which the store keeps. */
 #pragma once
 
 #include "rdzv/engine/stats.h"

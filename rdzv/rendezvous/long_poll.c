@@ -46,16 +46,14 @@ static void release_all(struct step *s)
     agent_release_all(s, HELD_LONG_ANSWER, SIZE_MAX);
 }
 
-/* The last call is over: one joined agent completes the round. The others would learn
- * nothing, and sleep for a second. */
+/* The last call is over: one agent completes the round. The others would only sleep a second. */
 static void release_one(struct step *s)
 {
     agent_release_all(s, s->run->held[HELD_LONG] != 0 ? HELD_LONG : HELD_LONG_ANSWER, 1);
 }
 
-/* The next round has begun: mostly the agent that has begun it joins a few milliseconds later, and
- * rdzvd admits the waiting nodes. An agent that joined by itself now would sleep for a second
- * then. */
+/* The next round has begun. Its first agent mostly joins milliseconds later, and rdzvd admits the
+ * waiting nodes. If an agent joined by itself now, it would then sleep for a second. */
 static bool stays_held(struct step *s)
 {
     if (!step_is_open(s) || s->run->view.state.complete || !last_call_may_admit(s->run))

@@ -41,8 +41,7 @@ void loss_clear_mark(struct step *s)
 
 /* --- The survivors. --- */
 
-/* True: the participants left in this complete round cannot go on without the lost nodes. After a
- * start their agents may come back later. */
+/* True: the participants left cannot go on. After a start, their agents may come back later. */
 static bool have_to_meet(const struct run *run, const struct torch_state *state)
 {
     return state->complete && !state->closed && !run_is_finishing(run, state->round) &&
@@ -124,9 +123,8 @@ void loss_end_run(struct step *s)
 
 /* --- A node whose connection has ended. --- */
 
-/* Another connection of the same node: a clone of the agent's store, or its successor. If the other
- * connection is away, or its clock differs, it belongs to the predecessor of this agent, and no
- * request has come by it since. */
+/* The node has another connection: a clone of the agent's store, or its successor. If that is away,
+ * or its clock differs, it is the one of its predecessor. */
 static bool is_there_otherwise(struct run *run, struct agent *gone)
 {
     if (gone->naming != NAMING_LISTED)
@@ -176,10 +174,9 @@ static void put_without(struct step *s, bool missed, const char *why)
         placeholder_keys_put(s);
 }
 
-/* A node on the wait list is missed as well if the others have learned of an earlier loss only by
- * that node. `was` is NULL: its agent has left the round, or has taken out its predecessor, and is
- * lost before it joined again. If the loss neither ends the round, nor sets or clears the mark, its
- * text may be late. */
+/* A node on the wait list is missed as well if only this node shows the others an earlier loss.
+ * `was` is NULL: the agent had left the round, or had taken out its predecessor, and had not joined
+ * again. The text may be late if the loss neither ends the round, nor sets or clears the mark. */
 void loss_on_disconnect(struct step *s, struct agent *gone)
 {
     const struct run_view *v = &s->run->view;

@@ -51,8 +51,7 @@ static bool is_due(const struct step *s)
            meeting_waiting(s) != NULL;
 }
 
-/* The agent can poll and its node is in the round; or its node is unknown, and the agent has read
- * its ranks in this round. */
+/* The agent can poll, and its node is in the round; or is unknown, but the agent has its ranks. */
 static bool is_awaited(const struct run *run, const struct agent *a)
 {
     if (a->link != LINK_HERE)
@@ -71,9 +70,8 @@ static bool may_any_return(const struct run *run)
 
 /* --- How long agents are waited for. --- */
 
-/* If the interval of an agent is not known, the longest one of the others counts, and at least
- * torch's former default: mostly all agents of a job have one --monitor-interval. 0: no interval is
- * known. */
+/* If the interval of an agent is unknown, the longest known one counts, and at least torch's former
+ * default: mostly all agents of a job have one --monitor-interval. 0: none is known. */
 static uint64_t usual_ms(const struct run *run, const struct agent *a)
 {
     uint64_t own_ms = pace_interval_ms(a), others_ms = run->meeting.usual_ms;
@@ -161,10 +159,9 @@ static void gather(struct step *s)
     m->next = TAILQ_FIRST(&s->run->agents);
 }
 
-/* Shows the held polls again, so that rdzvd answers them: all of them, or those of agents that
- * start their workers, if the run has begun to share roles while they were held. Without the
- * second, an agent that closes the run is held for agents that wait for its role. If memory is
- * short, the tick tries again. */
+/* Releases the held polls: all of them, or those of agents that start their workers, if the run has
+ * begun to share roles meanwhile: else an agent that closes the run would be held for agents that
+ * wait for its role. If memory is short, the tick tries again. */
 void meeting_release(struct step *s)
 {
     struct meeting *m = &s->run->meeting;

@@ -97,8 +97,7 @@ uint64_t numbers_shown(const struct run *run, uint64_t number)
     return few < number ? few : number;
 }
 
-/* An agent that takes a few for MIN or MAX has other limits than the agent on which they were
- * measured: from now on, each is shown its number. */
+/* If an agent has other limits than the measured one, each agent is shown its own number. */
 enum number_verdict numbers_judge(struct step *s, struct agent *a, uint64_t number, bool tells)
 {
     struct numbers *n = &s->run->numbers;
@@ -196,9 +195,8 @@ void numbers_check(struct step *s)
         agent_release_all(s, HELD_NUMBER, most(s) - n->count);
 }
 
-/* The numbers of all agents that have not written go to others at once: if a rack of machines is
- * frozen, the held writes must not wait a second for each of them. One that writes later is refused
- * once. */
+/* All agents that have not written lose their numbers at once: if a rack of machines is frozen, the
+ * held writes must not wait a second for each. A later write of such an agent is refused once. */
 void numbers_on_tick(struct step *s)
 {
     struct numbers *n = &s->run->numbers;

@@ -1,5 +1,4 @@
-/* Orders of operators: kept in the store as records, beside those of the runs, and handed to the
- * policy. See rendezvous.h for the contract. */
+/* Orders of operators: records of the store, and events of the policy. See rendezvous.h. */
 #include <stdio.h>
 
 #include "proto/json.h"

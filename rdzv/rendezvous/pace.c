@@ -141,8 +141,7 @@ bool pace_is_due(const struct agent *a, uint64_t interval_ms, uint64_t now_ms)
                                  clock_elapsed_ms(p->seen_ms, now_ms) >= interval_ms + SPAWN_MS));
 }
 
-/* An agent that is back after a start, or whose relay was away, sends its next heartbeat as if
- * nothing had been: so long after its last one. */
+/* A start, or an absence of its relay, does not change when an agent sends its next heartbeat. */
 static uint64_t last_beat_ms(const struct run *run, const struct agent *a, uint64_t now_ms)
 {
     if (a->pace.round == run->view.completions)

@@ -1,9 +1,8 @@
 /* The keys that a lost node owes its round. After a round is complete, its agents exchange by keys
  * the place where their workers meet and their ranks, and wait for the keys of a lost node for
- * read_timeout: a minute, or what the user says. They get any: what they start with these ends a
- * second later, since they are told to meet again (loss.c). Upstream:
- * SimpleElasticAgent._assign_worker_ranks() (2.4 and later), _share_and_gather() and
- * store.synchronize() (before). */
+ * read_timeout, a minute by default. They get placeholders: the workers that they start with these
+ * end a second later, when all meet again (loss.c). Upstream: SimpleElasticAgent:
+ * _assign_worker_ranks() (2.4 and later), _share_and_gather(), store.synchronize() (before). */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,9 +112,8 @@ void placeholder_keys_put(struct step *s)
     }
 }
 
-/* Agents that have finished have written their own keys already. Upstream: barrier() of
- * elastic/utils/store.py, by which each finished agent waits for the last one, for 300 s;
- * before 2.4 for each by its rank. */
+/* Finished agents have written their own keys. Upstream: barrier() of elastic/utils/store.py: each
+ * finished agent waits for the last one, for 300 s; before 2.4, for each rank. */
 void placeholder_keys_put_exit(struct step *s, int64_t round)
 {
     const struct torch_state *then = &s->run->view.last_completed;

@@ -24,8 +24,7 @@ static void let_go(struct run *run, struct agent *a)
         run->endpoint.asked = NULL;
 }
 
-/* Its node was a participant when the round was completed, and may have been presumed dead since.
- * Most likely its workers run. */
+/* Most likely the workers run of a node that was in the round, also if it was presumed dead. */
 static void recall_round(struct run *run, struct agent *a)
 {
     const struct run_view *v = &run->view;
@@ -68,8 +67,7 @@ static void disconnected(struct step *s, const struct policy_event *event)
         round_end_last_call(s, NULL);
 }
 
-/* The agent was there until now. When the agent is back, its relay sends the pending request again.
- */
+/* When the agent is back, its relay sends the pending request again. */
 static void away(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
@@ -106,8 +104,7 @@ static void list_again(struct step *s, struct agent *a)
         run_list(s->run, a);
 }
 
-/* If the agent was taken for dead, its next request puts its node back into the state: see
- * repair.c. */
+/* If the agent was taken for dead, its next request puts its node back: see repair.c. */
 static void back(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;

@@ -1,20 +1,16 @@
 /* What rdzvd does for a run of torch's rendezvous, beyond keeping its keys: a function of the run,
- * of what happens, and of the time, that answers with commands for the store and with effects. The
- * policy has no socket, clock, loop or log, so tests drive it with a clock in hand.
+ * of an event and of the time, that answers with commands for the store and with effects. The
+ * policy has no socket, clock, loop or log, so tests drive it with a clock in hand. README.md says
+ * what an unmodified torchrun survives by it, and POLICY.md which file does what.
  *
- * README.md says what an unmodified torchrun survives by it, and POLICY.md which file does what.
- *
- * The order of a caller: say what has happened and how things stand, call policy_step(), carry out
- * its outputs in their order.
- * The policy has seen how much room the keys have, so a command fails only when memory is short, or
- * the run records are full. When a put of the run's key has failed, the caller steps RUN_CHANGED,
- * which reads the key again. */
+ * The caller carries out the outputs of policy_step() in their order. The policy has seen how much
+ * room the keys have, so a command fails only when memory is short, or the run records are full. If
+ * a put of the run's key has failed, the caller steps RUN_CHANGED, which reads the key again. */
 #pragma once
 
 #include "rdzv/rendezvous/events.h"
 
-/* The way in. The view of the run is up to date when this returns, as if the caller had updated
- * it after each command. */
+/* When this returns, the view of the run has all commands of the outputs. */
 void policy_step(struct run *run, const struct policy_event *event, const struct policy_now *now,
                  struct policy_out *out);
 
@@ -27,15 +23,13 @@ bool policy_can_spare(const struct run *run, struct slice host);
 /* `hosts`, as policy_now.ended_hosts, has that host. */
 bool policy_names_host(struct slice hosts, struct slice host);
 
-/* A poll is the most frequent request of agents: if its answer is the same as the last time,
- * returns that text, which lasts until the next call for the run, and no step is needed. ptr NULL:
- * the caller must step AGENT_POLLED. */
+/* A poll is the most frequent request of agents. If its answer is the same as the last time,
+ * returns that text, which lasts until the next call for the run. ptr NULL: step AGENT_POLLED. */
 struct slice policy_poll_again(struct run *run, struct agent *a, bool waits, uint64_t now_ms,
                                uint64_t lived_ms);
 
-/* The same for a heartbeat, the most frequent write: what the agent was shown last, with a new time
- * of its own, which is `desired`. Of `now`, only the times. ptr NULL: the caller must step
- * AGENT_COMPARE_SET. */
+/* The same for a heartbeat, the most frequent write: `desired` is the text that the agent was shown
+ * last, with a new time. Of `now`, only the times count. ptr NULL: step AGENT_COMPARE_SET. */
 struct slice policy_heartbeat(struct run *run, struct agent *a, struct slice expected,
                               struct slice desired, const struct policy_now *now);
 

@@ -1,5 +1,4 @@
-/* The functions by which the files of the policy call each other within a step. Each function is in
- * the file that the heading above it names. See policy.h. */
+/* The functions of the policy that its files share, under the name of the file. See policy.h. */
 #pragma once
 
 #include "proto/torch/torch_intent.h"
@@ -44,8 +43,7 @@ void round_end_last_call(struct step *s, struct agent *by);
 void agent_view_answer(struct step *s, struct agent *a);
 /* The same for its poll; without an output the agent reads the value itself. */
 void agent_view_poll(struct step *s, struct agent *a);
-/* True: the view of the agent says that its node waits or has joined, and contains no reason to
- * act. */
+/* True: the agent is shown that its node waits or has joined, and has no reason to act. */
 bool agent_view_may_wait(struct step *s, const struct agent *a);
 /* True: it would be shown an open round that it can join. */
 bool agent_view_is_joining(struct step *s, const struct agent *a);
@@ -58,8 +56,8 @@ void agent_view_note_asked(struct step *s, struct agent *a, int64_t round);
 uint64_t numbers_give(struct step *s, struct agent *a);
 /* True: too many agents have a number; its poll is held. */
 bool numbers_should_hold_poll(struct step *s, struct agent *a);
-/* As which number the agent that has `number` is shown that it joins: in a crowd whose MIN and MAX
- * are known, the first that is neither, unless it is one of them. So most texts are short. */
+/* The number that an agent with this number is shown: so that most texts are short, in a crowd
+ * whose MIN and MAX are known, the first number that is neither, unless its own is one of them. */
 uint64_t numbers_shown(const struct run *run, uint64_t number);
 
 enum number_verdict {
@@ -73,7 +71,7 @@ enum number_verdict numbers_judge(struct step *s, struct agent *a, uint64_t numb
 void numbers_joined(struct step *s, struct agent *a);
 /* The agent joins no more. */
 void numbers_drop(struct run *run, struct agent *a);
-/* After each event: those whose turn it is go on. */
+/* After each event: releases the agents whose turn it is. */
 void numbers_check(struct step *s);
 /* Once a second: the number of an agent that does not write goes to another one. */
 void numbers_on_tick(struct step *s);
@@ -103,16 +101,14 @@ int64_t resume_hint_take(struct run *run, struct agent *a, struct slice memo);
 
 /* --- closing.c --- */
 
-/* The agent sets a key of a round, adds to it, or has read it. An agent that sets its role once
- * more takes its place in the round again; after a key of the exit barrier, its workers have ended
- * well. */
+/* The agent sets a key of a round, adds to it, or has read it: its role once more, if it takes its
+ * place in the round again; a key of the exit barrier, if its workers have ended well. */
 void closing_note_key(struct step *s, const struct policy_event *event);
-/* They had, before a start of the daemon. */
+/* The workers of the agent have ended well in that round. */
 void closing_recall_finished(struct run *run, struct agent *a, int64_t round);
-/* Once a second, since it searches all nodes: if all agents without finished workers are lost, the
- * finished agents wait for them no longer. */
+/* Once a second: if all agents with unfinished workers are lost, the others wait no longer. */
 void closing_on_tick(struct step *s);
-/* The agent has written the state: if that has closed the run, it may have failed. */
+/* The agent has written the state: if it has closed the run, the run may have failed. */
 void closing_note_failed(struct step *s, const struct agent *a);
 /* Whether the run is closed, now that the agent wants that. */
 enum close_verdict {
@@ -133,8 +129,7 @@ bool closing_settle(struct step *s);
 /* Counts a new agent among the agents of its run, or among those that come for a closed run. */
 void rejoin_enter(struct step *s, struct agent *a);
 void rejoin_leave(struct step *s, struct agent *a);
-/* Moves an agent that is taken for dead to run.gone; and back to its former list when it is back.
- */
+/* Moves an agent that is taken for dead to run.gone, and back to its former list. */
 void rejoin_set_aside(struct step *s, struct agent *a);
 void rejoin_take_back(struct step *s, struct agent *a);
 /* True: the run is closed, and the agent was not in it: its request waits until the run is
@@ -154,26 +149,22 @@ void rejoin_reject_overdue(struct step *s);
 
 /* The agent asks; `waits`: for a key, so that the reply may take long. */
 void presence_heard(struct step *s, struct agent *a, bool waits);
-/* How long nothing has come of the node's agent, which is connected, and waits for no reply; 0: it
- * is not, or waits. */
+/* The time since the last request of the node's agent; 0: it is gone, or waits for a reply. */
 uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node);
-/* The node is silent beyond its limit and for at least `least_ms`, or has no agent and an old
- * heartbeat. */
+/* The node is silent beyond its limit and `least_ms`, or has no agent and an old heartbeat. */
 bool presence_is_lost(const struct step *s, const struct torch_node *node, uint64_t least_ms);
 
 /* --- loss.c --- */
 
-/* The agent's connection has ended, or is taken for ended: takes its node out of the run, and makes
- * the other nodes meet. */
+/* The agent's connection counts as ended: takes its node out, and makes the other nodes meet. */
 void loss_on_disconnect(struct step *s, struct agent *gone);
-/* A node that was presumed dead is in its round again, in `next`: if no participant is missing, and
- * no agent has seen the mark, the mark goes. */
+/* A lost node is in its round again: removes the mark if no agent needs it, nor has seen it. */
 void loss_take_back(const struct run *run, struct torch_state *next);
 /* True: this round was completed with more nodes. */
 bool loss_lacks_nodes(const struct run *run, const struct torch_state *state);
 /* The daemon was started again: if no agent is to come back, the mark is taken away. */
 void loss_on_start(struct step *s, bool agents_return);
-/* All who come back have done so: nodes whose agents are not connected are lost. */
+/* All agents have come back that may: a node without a connected agent is lost. */
 void loss_on_restore(struct step *s);
 /* Once a second, and before a round is completed: takes out the nodes that are lost. */
 void loss_drop_silent(struct step *s);
@@ -181,12 +172,11 @@ void loss_drop_silent(struct step *s);
 void loss_end_run(struct step *s);
 /* Takes the node out, and ends the round if no participant is left, as torch does it. */
 void loss_take_out(struct torch_state *state, struct torch_node *node);
-/* The round is over, or the run: the mark goes that made the nodes meet again. */
+/* The round or the run is over: removes the mark that made the nodes meet again. */
 void loss_clear_mark(struct step *s);
 
-/* The nodes of the complete round must meet again: an operator wants that; or an agent starts new
- * workers alone, since it has taken itself for dead while it was frozen, or has taken out its
- * predecessor and is kept out. */
+/* The nodes of the complete round must meet again: an operator wants that; or an agent has taken
+ * itself for dead while it was frozen, or has taken out its predecessor and is kept out. */
 void loss_make_meet(struct step *s, bool on_order, const char *why);
 /* Puts the nodes that are kept out on the redundancy list: those that wait or join, and if the
  * nodes of the complete round meet again, its participants. */
@@ -222,8 +212,7 @@ size_t steering_look(const struct run *run, const struct agent *a, bool *in_roun
 #define LOOK_RANK 1    /* of the agent in a look */
 #define LOOKS_MS  5000 /* all looks; torch needs 10 to 40 ms for each */
 
-/* What an operator's orders say about an intent. An agent that is aside bases it on a round that it
- * has been shown complete. */
+/* What orders and rules say about an intent. An agent that is aside was shown a complete round. */
 enum steering_verdict {
     STEERING_IS_FREE, /* nothing */
     STEERING_ALLOWS,
@@ -267,8 +256,7 @@ bool last_call_is_over(struct step *s, uint64_t in_ms);
 /* No agent could write for that long, before a start: the last call ends so much later. */
 void last_call_put_off(struct step *s, uint64_t away_ms);
 
-/* True: in a round that has begun, waiting agents are admitted if all others join, as far as it is
- * known how many nodes a round may have. */
+/* True: as far as MIN and MAX are known, waiting agents are admitted if all others join. */
 bool last_call_may_admit(const struct run *run);
 
 /* --- admit.c --- */
@@ -286,13 +274,13 @@ bool admit_waiting(struct step *s, uint64_t wanted);
 
 /* --- long_poll.c --- */
 
-/* True: the agent polls, and is answered later: its poll is held, as HELD_LONG. */
+/* True: the poll of the agent is held, and answered later. */
 bool long_poll_should_hold(struct step *s, struct agent *a, enum agent_held why);
-/* The same of one that has just written the state, if it waits: its answer is held. */
+/* True: the agent has just written the state, and waits: its answer is held. */
 bool long_poll_should_hold_answer(struct step *s, struct agent *a);
-/* After each event: all whose polls are held are answered if the round has become another one. */
+/* After each event: releases all these polls if the round has become another one. */
 void long_poll_check(struct step *s);
-/* Once a second: those are who have looked for long enough. */
+/* Once a second: releases a poll that has been held for long enough. */
 void long_poll_on_tick(struct step *s);
 
 /* --- meeting.c --- */
@@ -331,8 +319,8 @@ void pace_on_tick(struct step *s);
 
 /* --- repair.c --- */
 
-/* The agent asks, so its node lives: if it was taken out of the state, it is put back. May put the
- * state: what points into the view is void then. False: its connection ends. */
+/* The agent asks, so its node lives: puts the node back if it was taken out of the state. May
+ * change the view, so pointers into it are void then. False: the connection of the agent ends. */
 bool repair_restore(struct step *s, struct agent *a);
 
 /* --- forget.c --- */
@@ -359,8 +347,7 @@ void worker_store_on_restore(struct step *s);
 void worker_store_on_returned(struct step *s);
 /* Agent 0 is lost, and the other agents may wait for its keys MASTER_ADDR and MASTER_PORT. */
 void worker_store_owe_place(struct step *s);
-/* Gives back the port of a run that is left, does what the space had no room for, and decides what
- * agent 0 leaves open. */
+/* Gives back the port of a run that is left, and tries again what there was no room for. */
 void worker_store_on_tick(struct step *s);
 /* The run needs no place for workers any more. */
 void worker_store_release(struct step *s);

@@ -136,8 +136,7 @@ uint64_t ranks_recall(struct slice kept, struct torch_state *round)
     return (uint64_t)head.rank;
 }
 
-/* Of two agents with one name, the name tells nothing; an agent that was started again has only it.
- */
+/* An agent that was started again has only its name, which must be that of one agent. */
 static void keep_ranks(struct ranking *r, const struct torch_state *next, struct slice kept,
                        bool by_name)
 {

@@ -1,5 +1,4 @@
-/* The rendezvous of all spaces: its begin, restore and end, and the engine's reports, such as keys
- * of runs that clients have set. See rendezvous.h. */
+/* The rendezvous of all spaces: its begin, restore and end, and keys that other clients change. */
 #include "rdzv/rendezvous/rendezvous.h"
 
 #include "store/session/session.h"
@@ -40,8 +39,7 @@ static void entry_changed(struct rendezvous_space *home, const struct entry *e)
         run_changed(home, v, entry_key(e));
 }
 
-/* If a command sets one key several times, the key has the last value: it is read once, not once
- * for each. */
+/* A key that the command sets several times has the last value, and is read once. */
 static void keys_set(struct rendezvous_space *home, struct slice pairs)
 {
     const struct keymap *keys = &home->space->store->keys;
@@ -130,8 +128,7 @@ void rendezvous_fini(struct rendezvous *r)
     expiry_fini(&r->due);
 }
 
-/* --- After a start: runs are made anew from the keys, records and worker stores that the data
- * directory held. --- */
+/* --- After a start: runs are made anew from keys, records and worker stores. --- */
 
 /* What the store keeps of the run beside its keys. */
 static void restore_record(struct live_run *run)
@@ -183,8 +180,7 @@ static void restore_run(struct rendezvous_space *home, struct slice key, uint64_
                                            .away_ms = away_ms});
 }
 
-/* Keys that look like one of a round come last: the keys of runs, which come before, tell to which
- * run they belong. */
+/* Keys that look like keys of a round come last, when the runs are known that own such keys. */
 static void restore_runs(struct rendezvous_space *home, bool of_rounds, uint64_t away_ms)
 {
     TAILQ_EACH_SAFE(const struct entry, e, &home->space->store->keys.entries, order) {

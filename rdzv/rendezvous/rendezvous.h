@@ -14,8 +14,7 @@ void rendezvous_init(struct rendezvous *r, const struct config *config, struct e
 /* Once the listeners are there: makes the rendezvous part of each space, while there is memory. */
 void rendezvous_add_spaces(struct rendezvous *r);
 
-/* The store has come from a data directory, and was away for that long: no agent is connected, and
- * none could write meanwhile. */
+/* The store has come from a data directory, and no agent could write for that long. */
 void rendezvous_restore(struct rendezvous *r, uint64_t away_ms);
 
 /* The store takes no changes from now on; or takes them again. To be called when that changes. */
@@ -44,8 +43,7 @@ uint64_t rendezvous_forget(struct run_view *v);
 /* All hosts may begin a job again that has ended well. False: they may already. */
 bool rendezvous_forget_ended(const struct engine_space *space, struct slice id);
 
-/* --- Orders of operators. Those that hold until they are taken back are kept in the store, with
- * the reason and the operator, and shown. --- */
+/* --- Orders of operators. The store keeps orders that hold until they are taken back. --- */
 
 enum operator_verb {
     OPERATOR_CORDON, /* a node takes part in no further round */

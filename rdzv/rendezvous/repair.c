@@ -3,10 +3,9 @@
 
 enum place { PLACE_NONE, PLACE_TAKEN, PLACE_FOUND };
 
-/* Where a node belongs that was presumed dead. Its round goes on without it: in there, with the
- * rank that it has. Another round has begun since, or an operator had taken it out: as a waiting
- * node it makes all nodes meet again, first of all itself, perhaps the only node left. If the round
- * is full, another node has taken the place. */
+/* The place of a node that was presumed dead. If its round goes on, the node is in it, with its old
+ * rank. If another round has begun, or an operator had taken the node out, it waits: so all nodes
+ * meet again. If the round is full, another node has taken the place. */
 static enum place find_place(const struct run *run, const struct agent *a, struct torch_node *back)
 {
     const struct run_view *v = &run->view;

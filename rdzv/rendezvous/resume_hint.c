@@ -2,9 +2,8 @@
  *
  * An agent behind a relay goes on over a start. But only a write of the state tells the agent's
  * node: in a complete round that is a heartbeat each 5 s, and nothing at all once its workers have
- * ended, or while it waits for a key. So the store keeps a memo with the agent's session, and the
- * daemon reads it when the agent asks for something again. Without a memo, the node of the agent is
- * unknown until its next write. */
+ * ended, or while it waits for a key. So the store keeps a memo with the agent's session, for the
+ * agent's next request. Without a memo, the node is unknown until the agent's next write. */
 #include "rdzv/rendezvous/policy_internal.h"
 
 #define MEMO_VERSION 2u

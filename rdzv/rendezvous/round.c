@@ -39,10 +39,9 @@ static bool has_taken_out(const struct step *s, const struct agent *by)
            s->run->view.participants < torch_state_participants(before) && !leaves;
 }
 
-/* MIN and MAX are in no message. Torch completes a round with the write by which the MAX-th node
- * joins, or, when the last call after MIN is over, with one by which none joins. Where MAX is
- * unknown, a node that was replaced while it was away, and comes back, is let wait for the next
- * round, which then tells MAX. */
+/* Torch completes a round with the write by which the MAX-th node joins, or, when the last call
+ * after MIN is over, with one by which none joins. Where MAX is unknown, a replaced node that comes
+ * back waits for the next round, which then tells MAX. */
 static void note_size(struct run *run, enum round_way way)
 {
     uint64_t nodes = run->view.participants, joined; /* some of these are spares, by a rule */
@@ -88,8 +87,7 @@ void round_end_last_call(struct step *s, struct agent *by)
     completed(s, by, ROUND_ADMITS);
 }
 
-/* Whether its node is in the complete round. A node that rdzvd has put on the wait list still
- * trains in its last one. */
+/* A node that rdzvd has put on the wait list still trains in its last round. */
 static void note_round(struct run *run, struct agent *a)
 {
     const struct torch_state *state = &run->view.state;

@@ -1,5 +1,4 @@
-/* A run as the policy knows it: its view, its connected agents, and the endpoint of its workers'
- * store. */
+/* A run as the policy knows it: its view, its agents, and the endpoint of its workers' store. */
 #pragma once
 
 #include "rdzv/config/elastic_settings.h"
@@ -217,8 +216,8 @@ bool run_keeps_out(const struct run *run, const struct torch_node *node);
 /* Of so many nodes, so many may take part in a round, by the rules of the run. */
 uint64_t run_size(const struct run *run, uint64_t nodes);
 
-/* When RUN_TICK may next have something to do, by the monotonic clock, unless another event comes
- * before; 0: at each tick. UINT64_MAX: never. */
+/* If no other event comes, RUN_TICK is needed at that time, by the monotonic clock; 0: each second;
+ * UINT64_MAX: never. */
 uint64_t run_due_ms(const struct run *run);
 
 /* The node of the agent is a participant in the state. */
@@ -228,8 +227,7 @@ struct agent *run_agent_of(const struct run *run, const struct torch_node *node)
 /* The node of that agent in the state, until the view changes; NULL: it is not there or known. */
 const struct torch_node *run_node_of(const struct run *run, const struct agent *a);
 
-/* The agent has written the state as that node; of two agents of one node the later counts. Without
- * memory it stays unknown. */
+/* The agent has written as that node; the later of two agents counts. No memory: it is unknown. */
 void run_remember_node(struct run *run, struct agent *a, const struct torch_node *node);
 void run_forget_node(struct run *run, struct agent *a);
 /* The node whose agent.by_node.key is `key`; its address points in there. False: of none. */
@@ -248,10 +246,8 @@ void run_list_again(struct run *run, struct agent *before, struct agent *a);
 void ranks_assign(const struct policy_settings *settings, const struct run *run, struct slice kept,
                   struct torch_state *next);
 
-/* `round` is complete: makes *kept, owned and of ACCOUNT_RUNS, what is kept from now on: MAX, and
- * of each node its last rank and its name, the nodes of the newest round first. False: that is the
- * same, or memory is short. */
+/* `round` is complete: updates *kept, owned and of ACCOUNT_RUNS: MAX, and of each node its last
+ * rank and its name, the nodes of the newest round first. False: no change, or memory is short. */
 bool ranks_keep(struct slice *kept, const struct torch_state *round, uint64_t max_nodes);
-/* Returns that MAX; 0: unknown. Makes the empty *round that of these nodes, as far as there is
- * memory; NULL: does not. */
+/* Returns that MAX; 0: unknown. Fills the empty *round with these nodes; NULL: does not. */
 uint64_t ranks_recall(struct slice kept, struct torch_state *round);

@@ -70,8 +70,7 @@ static const struct live_run *find_other_run(const struct rendezvous_space *home
 }
 
 /* The run whose agents use the relay of this session. Usually, the space has one run, and no agent
- * is looked at. NULL: no run has an agent at that relay; or several runs have, and rdzvd has
- * dropped the worker's connection. */
+ * is looked at. NULL: no run has an agent there, or several have: the worker is dropped. */
 static const struct live_run *run_of_relayed(const struct rendezvous_space *home, struct conn *c)
 {
     const struct live_run *other = find_other_run(home), *run = NULL;
@@ -132,9 +131,8 @@ static void on_returned(void *arg, struct engine_space *space)
     driver_step_space(driver_space_of(arg, space), (struct policy_event){.kind = RUN_RETURNED});
 }
 
-/* Torch's agents begin with a compare-and-set of their run's key. A client whose first request
- * reads that key, such as rdzvctl watch, is no agent. But an agent that a relay has brought over a
- * start of the daemon goes on with any request. */
+/* Torch's agents begin with a compare-and-set of their run's key. A client that reads the key
+ * first, such as rdzvctl watch, is no agent, unless a relay has brought it over a start. */
 static bool only_reads(const struct rendezvous_space *home, struct conn *c, struct slice key,
                        enum c10d_op op)
 {

@@ -157,9 +157,8 @@ bool step_put_value(struct step *s, struct slice value)
     return true;
 }
 
-/* The text of a state has over STATE_SLACK bytes more than the sources that it was made of: then an
- * agent would have us write more than agents send. Torch writes no states whose texts grow like
- * that: see TORCH_STATE_GROWTH. */
+/* No text may have more bytes than this beside its sources, so no agent makes us write more than
+ * agents send. No state of torch grows like that: see TORCH_STATE_GROWTH. */
 #define STATE_SLACK 4096 /* a node more, and a few times, and what the order of nodes may cost */
 
 /* False: no memory, or the text is longer than that. */

@@ -58,8 +58,7 @@ struct torch_state *step_edit_copy(struct step *s, const struct torch_state *sta
  * ends it. False: no room, no memory, or its text is too long; nothing has changed. */
 bool step_put_edited(struct step *s, size_t sent);
 
-/* Puts that key of one of the run's rounds; POLICY_PUT, POLICY_PUT_IF_ABSENT. False: no room, or no
- * memory. */
+/* POLICY_PUT, POLICY_PUT_IF_ABSENT: puts that key of a round. False: no room, or no memory. */
 bool step_put_round_key(struct step *s, enum policy_output_kind kind, int64_t round,
                         const char *name, struct slice value);
 

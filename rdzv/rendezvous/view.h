@@ -1,7 +1,6 @@
-/* A run of torch's rendezvous, as the keys of a space tell of it. Everything in here follows from
- * the value of the run's key and from the small record that the store keeps of each run, so that
- * after a restart it is made anew from them. What the value means for the daemon is decided in
- * policy.h. */
+/* A run of torch's rendezvous, as the keys of a space tell of it. All of it follows from the value
+ * of the run's key and from the small record that the store keeps of each run, so it is made anew
+ * from these after a restart. The policy (policy.h) decides what the value means for the daemon. */
 #pragma once
 
 #include "proto/queue.h"

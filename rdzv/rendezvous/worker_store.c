@@ -110,9 +110,8 @@ static const char *keep_record(struct step *s, const struct view_record *record)
 
 /* --- The endpoint. --- */
 
-/* The agent whose connection tells by which address rdzvd is reached: rather not by loopback, which
- * means nothing on another machine, and not by a relay, which does not have the run's own port.
- * NULL: it is not known. */
+/* The agent whose connection tells the address of rdzvd; NULL: none. Rather not by loopback, which
+ * means nothing on another machine, nor by a relay, which does not have the run's own port. */
 static struct agent *find_witness(const struct run *run, bool own_port)
 {
     struct agent *found = NULL;
