@@ -158,7 +158,7 @@ struct agent {
     uint64_t joins_since_ms; /* since then its node takes part or waits */
     const char *lacks_group; /* why its group has no place: steering.c; NULL: it has, or no group */
     struct topology_group group; /* by the rules */
-    uint64_t max_least;          /* MAX of its torchrun is that at least, as measured: steering.c */
+    uint64_t max_least;          /* MAX of its torchrun is that at least, as measured: size.c */
     uint64_t max_most;           /* the same at most; 0: not known */
 
     /* What it is shown of the state: agent_view.c. */

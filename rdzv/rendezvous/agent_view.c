@@ -29,7 +29,7 @@
 enum place {
     PLACE_JOINING,
     PLACE_JOINED,
-    PLACE_LOOK_MAX, /* the same, and MIN and MAX are measured on it: steering.c */
+    PLACE_LOOK_MAX, /* the same, and MIN and MAX are measured on it: size.c */
     PLACE_LOOK_MIN,
     PLACE_COMPLETING, /* it has joined, and is to complete the round */
     PLACE_RANKED,     /* a participant that has not read its rank yet */
@@ -70,7 +70,7 @@ static enum place place_in_open_round(struct step *s, const struct agent *a,
 
     if (own == NULL || !own->participant)
         return PLACE_JOINING;
-    if (steering_look(s->run, a, &in_round) != 0)
+    if (size_look(s->run, a, &in_round) != 0)
         return in_round ? PLACE_LOOK_MIN : PLACE_LOOK_MAX;
     return is_completer(s, a) ? PLACE_COMPLETING : PLACE_JOINED;
 }
@@ -116,7 +116,7 @@ static size_t count_others(struct step *s, struct agent *a, enum place place,
         return v->state.closed ? 0 : (size_t)numbers_shown(s->run, numbers_give(s, a)) - 1;
     case PLACE_LOOK_MAX:
     case PLACE_LOOK_MIN:
-        return steering_look(s->run, a, &in_round) - (place == PLACE_LOOK_MIN);
+        return size_look(s->run, a, &in_round) - (place == PLACE_LOOK_MIN);
     case PLACE_COMPLETING:
         return v->participants - 1;
     case PLACE_RANKED:
@@ -125,7 +125,7 @@ static size_t count_others(struct step *s, struct agent *a, enum place place,
         return v->participants;
     case PLACE_ASIDE: /* if it may still train, it leaves the list first: see steering.c */
         numbers_drop(s->run, a); /* for another agent */
-        return own != NULL && agent_may_train(a) ? 0 : steering_others(s->run, a);
+        return own != NULL && agent_may_train(a) ? 0 : size_others(s->run, a);
     default:
         return 0;
     }

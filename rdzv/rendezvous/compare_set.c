@@ -167,7 +167,7 @@ static enum outcome beat(struct step *s, struct agent *a, const struct intent *i
     if (in->shown != 0 && node->redundant && in->was != NULL && in->was->redundant &&
         !agent_may_train(a)) {
         a->max_least = a->max_most = in->shown; /* else it would not stay a spare */
-        steering_note_max(s->run, in->shown);
+        size_note_max(s->run, in->shown);
     }
     if (node->participant && in->is->participant && in->from.complete &&
         in->from.round == v->state.round && a->has_seen == v->completions)
@@ -189,7 +189,7 @@ static enum outcome join(struct step *s, struct agent *a, const struct intent *i
     if (outcome != OUTCOME_DONE)
         return outcome;
     numbers_joined(s, a);
-    steering_begin_looks(s, a, in->to.has_deadline);
+    size_begin_looks(s, a, in->to.has_deadline);
     return outcome;
 }
 
@@ -399,7 +399,9 @@ void compare_set(struct step *s, const struct policy_event *event, bool is_done)
      * makes an IndexError of a rank that is not below the number of nodes. */
     if (in.kind != INTENT_HEARTBEAT && in.is != NULL)
         a->has_ranks_of = 0;
-    if (steering_take_look(s, a, &in)) {
+    if (last_call_is_over(s, 0)) /* an agent must act */
+        size_end_looks(s, a);
+    if (size_take_look(s, a, &in)) {
         agent_view_answer(s, a);
     } else if (in.kind != INTENT_UNKNOWN) {
         answer_intent(s, event, &in);

@@ -139,7 +139,7 @@ static void asked(struct step *s, const struct policy_event *event)
 {
     presence_heard(s, event->agent, event->waits);
     agent_note_asked(s->run, event->agent, false, s->now->ms);
-    steering_end_looks(s, event->agent); /* a look is answered by a write */
+    size_end_looks(s, event->agent); /* a look is answered by a write */
     if (event->round_key.ptr != NULL)
         agent_view_note_asked(s, event->agent, event->round);
 }

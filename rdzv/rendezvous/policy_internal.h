@@ -199,18 +199,6 @@ size_t steering_agents(const struct run *run);
 bool steering_is_any_outside(const struct run *run, bool with_group);
 /* The number of nodes of the last complete round that are not kept out. */
 size_t steering_wanted(const struct run *run);
-/* So many others are shown to an agent that is aside: MAX, as far as is known. */
-size_t steering_others(const struct run *run, const struct agent *a);
-/* The agent has joined; `is_min`: as number MIN. If it is the first one, measures MIN and MAX on
- * it by looks, which it is shown instead of its view. */
-void steering_begin_looks(struct step *s, struct agent *a, bool is_min);
-void steering_end_looks(struct step *s, struct agent *a);
-/* True: the agent has written the answer to a look, and nothing of it must be done. */
-bool steering_take_look(struct step *s, struct agent *a, const struct intent *in);
-/* So many participants are in the look; *in_round: the agent is one of them. 0: it has no look. */
-size_t steering_look(const struct run *run, const struct agent *a, bool *in_round);
-#define LOOK_RANK 1    /* of the agent in a look */
-#define LOOKS_MS  5000 /* all looks; torch needs 10 to 40 ms for each */
 
 /* What orders and rules say about an intent. An agent that is aside was shown a complete round. */
 enum steering_verdict {
@@ -225,13 +213,32 @@ bool steering_may_complete(struct step *s, const struct intent *in);
 bool steering_may_begin(const struct run *run);
 /* An operator, the rules, or the nodes of the last round leave the node no place. */
 bool steering_lacks_place(const struct run *run, const struct torch_node *node);
-/* An agent takes so many nodes for MAX. */
-void steering_note_max(struct run *run, uint64_t nodes);
 /* Sets run.is_shut and run.keeps_places, ends a hold that has the nodes that it waits for, and
  * makes spares of nodes that wait or have joined, and have no place now. */
 void steering_check(struct step *s);
 /* Answers RUN_ORDERED. */
 void steering_on_order(struct step *s, const struct policy_event *event);
+
+/* --- size.c --- */
+
+/* So many others are shown to an agent that is aside: MAX, as far as is known. */
+size_t size_others(const struct run *run, const struct agent *a);
+/* MAX of the agent is at most as many as it was shown, or more. True: it is that number. */
+bool size_note_at_most(const struct run *run, struct agent *a, uint64_t shown);
+void size_note_above(struct step *s, struct agent *a, uint64_t shown);
+/* The run has MAX of that agent, if it is known; takes so many nodes for MAX, as an agent does. */
+void size_learn_max(struct run *run, const struct agent *a);
+void size_note_max(struct run *run, uint64_t nodes);
+/* The agent has joined; `is_min`: as number MIN. If it is the first one, measures MIN and MAX on
+ * it by looks, which it is shown instead of its view. */
+void size_begin_looks(struct step *s, struct agent *a, bool is_min);
+void size_end_looks(struct step *s, struct agent *a);
+/* True: the agent has written the answer to a look, and nothing of it must be done. */
+bool size_take_look(struct step *s, struct agent *a, const struct intent *in);
+/* So many participants are in the look; *in_round: the agent is one of them. 0: it has no look. */
+size_t size_look(const struct run *run, const struct agent *a, bool *in_round);
+#define LOOK_RANK 1    /* of the agent in a look */
+#define LOOKS_MS  5000 /* all looks; torch needs 10 to 40 ms for each */
 
 /* --- placeholder_keys.c --- */
 

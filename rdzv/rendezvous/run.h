@@ -66,7 +66,7 @@ enum close_kept {
     CLOSE_KEPT_MEMBER, /* of one that may */
 };
 
-/* MIN and MAX are measured on the first agent that joins: see steering.c. */
+/* MIN and MAX are measured on the first agent that joins: see size.c. */
 struct looks {
     const struct agent *agent;    /* NULL: not begun, or over */
     uint64_t since_ms;            /* 0: not begun */

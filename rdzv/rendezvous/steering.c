@@ -8,10 +8,6 @@
  * number again: the agent takes itself off the list, begins its join_timeout anew, and joins.
  * Before 2.3, such a node is shown a full round, and its agent ends after its join_timeout.
  *
- * MAX is in no message, and is measured as POLICY.md says; nothing of it is done until both bounds
- * meet. The heartbeat of an agent that still trains is no measurement. The first agent that joins a
- * run is measured in the same way, for MIN as well.
- *
  * Rules: the run is shut while the nodes outside do not change the size of the round, or
  * grow-interval is not over. Then a new node becomes a spare with the write by which it asks to
  * wait, so no node meets for it. An open round is shut while too few nodes are there. Growth needs
@@ -100,149 +96,6 @@ size_t steering_wanted(const struct run *run)
     return run->view.completed_participants - count_kept_out(run, &run->view.last_completed);
 }
 
-/* --- MAX. --- */
-
-/* A view with more nodes would take too much memory. */
-#define OTHERS_MOST 32768
-
-static uint64_t least_of(const struct run *run, const struct agent *a)
-{
-    uint64_t least = a->max_least > a->room_for ? a->max_least : a->room_for;
-
-    if (run->max_nodes > least)
-        least = run->max_nodes;
-    if (a->max_most != 0 && least > a->max_most)
-        least = a->max_most; /* a torchrun with another MAX than that of the others */
-    return least == 0 ? 1 : least;
-}
-
-size_t steering_others(const struct run *run, const struct agent *a)
-{
-    uint64_t least = least_of(run, a), twice = 2 * (least - 1);
-    uint64_t others = (least + a->max_most) / 2;
-
-    if (a->max_most == 0)
-        others = least == run->max_nodes || least == 1 ? least : twice;
-    else if (least < a->max_most && a->max_most == twice)
-        others = twice - 1; /* most jobs have as many nodes as were shown last */
-    return others < OTHERS_MOST ? others : OTHERS_MOST;
-}
-
-static bool knows_max(const struct run *run, const struct agent *a)
-{
-    return a->max_most != 0 && least_of(run, a) >= a->max_most;
-}
-
-/* True: MAX is `shown`. */
-static bool note_max_is_at_most(const struct run *run, struct agent *a, uint64_t shown)
-{
-    if (a->max_most == 0 || shown < a->max_most)
-        a->max_most = shown;
-    return knows_max(run, a);
-}
-
-static void note_max_is_above(struct step *s, struct agent *a, uint64_t shown)
-{
-    if (shown >= OTHERS_MOST)
-        step_close(
-            s, a,
-            "its node is kept out, and a MAX above 32768 in --nnodes leaves it no way to wait",
-            a->node.addr);
-    if (a->max_least <= shown)
-        a->max_least = shown + 1;
-    if (a->max_most != 0 && a->max_most < a->max_least)
-        a->max_most = 0;
-}
-
-void steering_note_max(struct run *run, uint64_t nodes)
-{
-    if (run->max_nodes == 0 && nodes == run->view.completed_participants)
-        run->max_nodes = nodes;
-}
-
-/* --- MIN and MAX of the first agent. --- */
-
-#define STRANGERS_MOST 16384
-
-size_t steering_look(const struct run *run, const struct agent *a, bool *in_round)
-{
-    const struct looks *l = &run->looks;
-
-    if (l->agent != a)
-        return 0;
-    *in_round = knows_max(run, a);
-    if (!*in_round)
-        return steering_others(run, a);
-    return (size_t)(l->min_most < a->max_most ? (l->min_least + l->min_most) / 2 : l->min_most - 1);
-}
-
-void steering_begin_looks(struct step *s, struct agent *a, bool is_min)
-{
-    const struct run_view *v = &s->run->view;
-
-    if (s->run->looks.since_ms != 0 || v->participants != 1 || !v->state.has_redundancy ||
-        v->state.complete)
-        return;
-    if (a->max_least < 2)
-        a->max_least = 2; /* else the round would be complete */
-    s->run->looks = (struct looks){a, s->now->ms, is_min ? 1 : 2, is_min};
-}
-
-void steering_end_looks(struct step *s, struct agent *a)
-{
-    struct looks *l = &s->run->looks;
-
-    if (l->agent != a)
-        return;
-    l->agent = NULL;
-    if (l->min_least == l->min_most)
-        s->run->enough = l->min_most;
-    if (!knows_max(s->run, a))
-        return;
-    s->run->max_nodes = a->max_most;
-    explain_note(s, NOTE_SIZE_KNOWN, l->min_least == l->min_most ? l->min_most : 0, NULL)->max =
-        a->max_most;
-}
-
-/* False: all is known, or the answer is none of torch's. */
-static bool learn(struct step *s, struct agent *a, const struct intent *in)
-{
-    struct looks *l = &s->run->looks;
-    bool in_round;
-
-    if (in->shown != steering_look(s->run, a, &in_round))
-        return false;
-    if (!in_round && in->kind == INTENT_WAIT)
-        note_max_is_above(s, a, in->shown);
-    else if (!in_round && in->kind == INTENT_SPARE)
-        note_max_is_at_most(s->run, a, in->shown);
-    else if (in_round && in->kind == INTENT_COMPLETE)
-        l->min_most = in->shown;
-    else if (in_round && in->kind == INTENT_HEARTBEAT && in->is->rank == LOOK_RANK)
-        l->min_least = in->shown + 1;
-    else
-        return false;
-    if (!knows_max(s->run, a))
-        return steering_others(s->run, a) <= STRANGERS_MOST;
-    if (l->min_most == 0)
-        l->min_most = a->max_most;
-    return l->min_least < l->min_most;
-}
-
-bool steering_take_look(struct step *s, struct agent *a, const struct intent *in)
-{
-    struct looks *l = &s->run->looks;
-    bool answers = a->is_look && (in->kind == INTENT_WAIT || in->kind == INTENT_SPARE ||
-                                  in->kind == INTENT_HEARTBEAT || in->kind == INTENT_COMPLETE);
-    /* no agent must act */
-    bool has_time = step_is_open(s) && !s->run->view.state.complete && !last_call_is_over(s, 0) &&
-                    clock_elapsed_ms(l->since_ms, s->now->ms) < LOOKS_MS;
-
-    if (l->agent == a && !(answers && has_time && learn(s, a, in)))
-        steering_end_looks(s, a);
-    return answers;
-}
-
 /* --- Rules. --- */
 
 static bool trains(const struct run *run, const struct agent *a)
@@ -264,20 +117,13 @@ static bool is_here(const struct step *s, const struct agent *a)
            !cordons_have(s->run->orders.cordons, a->node.addr);
 }
 
-/* A heartbeat that comes before the agent leaves the redundancy list tells a lower MAX. */
-static void learn_max(struct run *run, const struct agent *a)
-{
-    if (run->max_nodes < a->max_most && knows_max(run, a))
-        run->max_nodes = a->max_most;
-}
-
 /* Nodes that are here, and have a place for their groups. One of them may know MAX. */
 static uint64_t count_here(struct step *s)
 {
     uint64_t here = 0;
 
     AGENTS_FOREACH(a, &s->run->agents) {
-        learn_max(s->run, a);
+        size_learn_max(s->run, a);
         here += is_here(s, a) && a->lacks_group == NULL;
     }
     return here;
@@ -310,7 +156,7 @@ void steering_note_groups(struct step *s, bool again)
         return;
     run->lacks_groups = false;
     AGENTS_FOREACH(a, &run->agents) {
-        learn_max(run, a);
+        size_learn_max(run, a);
         a->lacks_group = NULL;
         if (again || a->group.count == 0)
             a->group = topology_group(table, a->node.addr, run->rules.group);
@@ -504,7 +350,7 @@ void steering_check(struct step *s)
 enum steering_verdict steering_judge(struct step *s, struct agent *a, const struct intent *in)
 {
     if (in->kind == INTENT_SPARE)
-        steering_note_max(s->run, in->shown);
+        size_note_max(s->run, in->shown);
     steering_check(s); /* with this node */
     if (!steering_lacks_place(s->run, &in->own))
         return STEERING_IS_FREE;
@@ -515,12 +361,12 @@ enum steering_verdict steering_judge(struct step *s, struct agent *a, const stru
             a->max_most = in->shown - 1;
         return STEERING_ALLOWS;
     case INTENT_SPARE:
-        if (!note_max_is_at_most(s->run, a, in->shown))
+        if (!size_note_at_most(s->run, a, in->shown))
             return STEERING_REFUSES;
         note_order(s); /* with its MAX */
         return steering_lacks_place(s->run, &in->own) ? STEERING_ALLOWS : STEERING_REFUSES;
     case INTENT_WAIT:
-        note_max_is_above(s, a, in->shown);
+        size_note_above(s, a, in->shown);
         return STEERING_REFUSES;
     default:
         return STEERING_REFUSES;
