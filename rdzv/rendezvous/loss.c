@@ -88,10 +88,8 @@ static const char *lost_nodes(struct step *s)
     char *text = (char *)step_alloc(s, LOST_SHOWN * NODE_TEXT_MAX);
     size_t len = 0, shown = 0;
 
-    for (size_t i = 0; text != NULL && i < v->before.count && shown < LOST_SHOWN; i++) {
-        const struct torch_node *was = &v->before.nodes[i];
-
-        if (node_role(was) == NULL || loss_is_mark(was) ||
+    NODES_FOREACH(was, &v->before) {
+        if (text == NULL || shown == LOST_SHOWN || node_role(was) == NULL || loss_is_mark(was) ||
             node_role(torch_state_find(&v->state, was)) != NULL)
             continue;
         len += (size_t)snprintf(text + len, NODE_TEXT_MAX, "%s%s", shown++ == 0 ? "" : " ",

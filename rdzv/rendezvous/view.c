@@ -51,11 +51,9 @@ static void forget_unkept_round(struct run_view *v)
 
 static size_t first_waiting(const struct torch_state *state)
 {
-    for (size_t i = 0; i < state->count; i++) {
-        if (state->nodes[i].waiting)
-            return i + 1;
-    }
-    return 0;
+    const struct torch_node *first = FIND(node, NODES_FOREACH(node, state), node->waiting);
+
+    return first == NULL ? 0 : (size_t)(first - state->nodes) + 1;
 }
 
 /* The value has been read as `next`, which is the view's from now on. */

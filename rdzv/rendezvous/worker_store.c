@@ -126,8 +126,6 @@ static struct agent *find_witness(const struct run *run, bool own_port)
             continue;
         found = a;
         least = doubts;
-        if (doubts == 0)
-            break;
     }
     return found;
 }
