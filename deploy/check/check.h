@@ -4,11 +4,6 @@
 #pragma once
 
 #include "deploy/kube/job_view.h"
-#include "deploy/yaml/diag.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
 
 enum check_severity {
     CHECK_NOTE,    /* worth knowing */

@@ -4,8 +4,6 @@
 #include "deploy/check/check.h"
 #include "deploy/yaml/options.h"
 
-#include <stdio.h>
-
 /* --- Options: from the command line, and from a file beside the manifests. --- */
 
 /* Read from the current folder unless the command line says otherwise. */

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "deploy/kube/job_view.h"
-#include "deploy/yaml/diag.h"
 
 struct importer {
     struct arena arena;

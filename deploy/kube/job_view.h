@@ -6,8 +6,6 @@
 #include "deploy/kube/kube_view.h"
 #include "deploy/kube/torchrun_args.h"
 
-#include <stdio.h>
-
 /* From the weakest to the strongest. */
 enum job_from {
     JOB_FROM_NOWHERE,

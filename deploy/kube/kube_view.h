@@ -3,11 +3,7 @@
  * of the wrong type. */
 #pragma once
 
-#include "deploy/yaml/arena.h"
 #include "deploy/yaml/yaml_doc.h"
-
-#include <stdbool.h>
-#include <stddef.h>
 
 /* --- Numbers by a pair of texts, in the order in which they were added. --- */
 

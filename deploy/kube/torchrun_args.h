@@ -5,9 +5,6 @@
 
 #include "deploy/yaml/shell_words.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
 enum torchrun_option {
     TORCHRUN_NNODES,
     TORCHRUN_NPROC_PER_NODE,

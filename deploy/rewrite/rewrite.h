@@ -3,7 +3,6 @@
 #pragma once
 
 #include "deploy/kube/job_view.h"
-#include "deploy/yaml/diag.h"
 #include "deploy/yaml/text_edit.h"
 
 #define REWRITE_IMAGE "registry.example/rdzvd:0.1.0"

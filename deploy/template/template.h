@@ -4,8 +4,6 @@
 
 #include "deploy/yaml/yaml_doc.h"
 
-#include <stdio.h>
-
 struct scope {
     struct yaml_node *vars; /* a mapping */
     const struct scope *up; /* NULL: the outermost */

@@ -6,7 +6,6 @@
 #include "deploy/yaml/arena.h"
 #include "proto/nearest.h"
 
-#include <stddef.h>
 #include <stdio.h>
 
 struct yaml_mark {

@@ -4,8 +4,6 @@
 
 #include "deploy/yaml/arena.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 
 struct text_edit {

@@ -2,12 +2,7 @@
  * documents, within limits; the verbs know what they mean. */
 #pragma once
 
-#include "deploy/yaml/arena.h"
 #include "deploy/yaml/diag.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define YAML_DEPTH_MAX    100
 #define YAML_NODES_MAX    4000000 /* read; an alias is one */
