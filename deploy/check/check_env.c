@@ -93,14 +93,12 @@ void check_env_overwritten(struct check *c, const struct kube_container *contain
 
 void check_env_reserved(struct check *c, const struct kube_container *container)
 {
-    const struct yaml_node *const lists[] = {kube_get(container->node, "env"),
-                                             kube_get(container->over, "env")};
     enum kube_type type = container->pods->object->type;
 
     if ((type != KUBE_TRAINJOB && type != KUBE_RUNTIME) || strcmp(container->name, "node") != 0)
         return;
-    for (size_t i = 0; i < 2; i++) {
-        YAML_FOREACH(entry, lists[i]) {
+    for (int over = 0; over < 2; over++) {
+        YAML_FOREACH(entry, kube_get(over ? container->over : container->node, "env")) {
             const char *name = kube_text(entry, "name");
 
             if (text_is(name, "PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK",
@@ -239,16 +237,6 @@ static void look_at_map(struct check *c, const struct yaml_node *map, const char
         look_at_type(c, entry->value, what, entry->key->text);
 }
 
-static void look_at_env_types(struct check *c, const struct yaml_node *env)
-{
-    YAML_FOREACH(entry, env) {
-        const struct yaml_node *value = kube_get(entry, "value");
-
-        if (value != NULL)
-            look_at_type(c, value, "variable", kube_text(entry, "name"));
-    }
-}
-
 void check_object_value_not_string(struct check *c, const struct kube_object *o)
 {
     look_at_map(c, kube_get(o->node, "metadata.annotations"), "annotation");
@@ -265,6 +253,10 @@ void check_pods_value_not_string(struct check *c, const struct kube_pods *p)
 
 void check_env_value_not_string(struct check *c, const struct kube_container *container)
 {
-    look_at_env_types(c, kube_get(container->node, "env"));
-    look_at_env_types(c, kube_get(container->over, "env"));
+    for (int over = 0; over < 2; over++) {
+        YAML_FOREACH(entry, kube_get(over ? container->over : container->node, "env")) {
+            if (kube_get(entry, "value") != NULL)
+                look_at_type(c, kube_get(entry, "value"), "variable", kube_text(entry, "name"));
+        }
+    }
 }

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static struct check_position at_host_network(const struct kube_pods *p)
-{
-    return check_at_first(p->spec, "hostNetwork");
-}
-
 /* The pods ask for a name of a Service: to meet, or to reach what a relay or a replica needs. */
 static bool uses_names(struct check *c, const struct kube_pods *p)
 {
@@ -26,7 +21,7 @@ void check_host_network_dns(struct check *c, const struct kube_pods *p)
 
     if (p->host_network && !filled && uses_names(c, p) &&
         (policy == NULL || yaml_is(policy, "ClusterFirst")))
-        check_report(c, policy != NULL ? check_at(policy) : at_host_network(p),
+        check_report(c, policy != NULL ? check_at(policy) : check_at_first(p->spec, "hostNetwork"),
                      "on the host network, %s uses the node's DNS, which knows no Service",
                      policy != NULL ? "dnsPolicy ClusterFirst" : "a pod without dnsPolicy");
 }
@@ -82,7 +77,7 @@ void check_host_network_operator_port(struct check *c, const struct kube_contain
     if (p->object->type == KUBE_PYTORCHJOB && p->host_network && !container->init &&
         strcmp(container->name, "pytorch") == 0 &&
         kube_item(kube_get(container->node, "ports"), "name", "pytorchjob-port") == NULL)
-        check_report(c, at_host_network(p),
+        check_report(c, check_at_first(p->spec, "hostNetwork"),
                      "the Training Operator adds the container port 23456, which is a port of the "
                      "node on the host network");
 }
@@ -94,13 +89,6 @@ static bool is_open(const struct yaml_node *peers)
 {
     return ANY(YAML_FOREACH(peer, peers), kube_get(peer, "ipBlock") != NULL) ||
            yaml_length(peers) == 0;
-}
-
-/* Whether the policy admits pods on the host network. */
-static bool lets_hosts_in(const struct kube_object *policy)
-{
-    return ANY(YAML_FOREACH(rule, kube_get(policy->spec, "ingress")),
-               is_open(kube_get(rule, "from")));
 }
 
 /* A run on the host network whose store is in one of these pods, or behind the relay there; NULL:
@@ -117,6 +105,8 @@ void check_host_network_policy(struct check *c, const struct kube_object *o)
 {
     struct check_selected *pods;
     const struct job_run *user;
+    bool lets_hosts_in =
+        ANY(YAML_FOREACH(rule, kube_get(o->spec, "ingress")), is_open(kube_get(rule, "from")));
 
     if (o->type != KUBE_NETWORK_POLICY)
         return;
@@ -126,7 +116,7 @@ void check_host_network_policy(struct check *c, const struct kube_object *o)
                      "the policy selects pods on the host network, where it has no effect");
         return;
     }
-    user = check_policy_is_for(o, "Ingress") && !lets_hosts_in(o) ? user_on_host(c, pods) : NULL;
+    user = check_policy_is_for(o, "Ingress") && !lets_hosts_in ? user_on_host(c, pods) : NULL;
     if (user != NULL)
         check_report(c, check_at_key(o->spec, "ingress"),
                      "the pods of %s are on the host network, where no pod selector matches them",

@@ -68,16 +68,6 @@ static size_t file_index(const struct check *c, const char *name)
     return i;
 }
 
-static struct yaml_mark position_mark(const struct check *c, struct check_position at)
-{
-    size_t file = file_index(c, at.node->file);
-    bool block = at.node->style == YAML_LITERAL || at.node->style == YAML_FOLDED;
-
-    if (file == c->file_count || at.node->kind != YAML_SCALAR || (at.at == 0 && !block))
-        return at.node->start;
-    return scalar_position(&c->files[file], at.node, at.at);
-}
-
 /* --- Reports. --- */
 
 void check_report_on(struct check *c, const struct kube_object *o, struct check_position at,
@@ -85,13 +75,17 @@ void check_report_on(struct check *c, const struct kube_object *o, struct check_
 {
     struct check_finding f = {.rule = c->rule, .object = o};
     const char *place;
+    bool block;
     va_list args;
 
     if (at.node == NULL)
         at = check_at(o->node);
     f.file = at.node->file == NULL ? "" : at.node->file;
     f.file_index = file_index(c, f.file);
-    f.mark = position_mark(c, at);
+    block = at.node->style == YAML_LITERAL || at.node->style == YAML_FOLDED;
+    f.mark = at.node->start;
+    if (f.file_index < c->file_count && at.node->kind == YAML_SCALAR && (at.at > 0 || block))
+        f.mark = scalar_position(&c->files[f.file_index], at.node, at.at);
     /* By rule, file and place: several jobs share a template, or several commands a variable. */
     place = arena_text(&c->bundle.arena, "%s:%zu", f.file, f.mark.offset);
     if (!kube_index_is_new(&c->bundle.arena, &c->reported, f.rule->id, place))

@@ -214,11 +214,6 @@ static bool names_event(const struct yaml_node *policy, const char *event)
     return kube_is(policy, "event", event) || yaml_contains(kube_get(policy, "events"), event);
 }
 
-static bool acts(const struct yaml_node *policy, const char *action)
-{
-    return kube_is(policy, "action", action);
-}
-
 /* rdzvd forgets a closed run once its last agent has gone, unless --elastic-fixes is off. */
 static bool forgets_closed_runs(struct check *c, const struct job_run *r)
 {
@@ -249,7 +244,8 @@ static const struct job_run *stale_run(struct check *c, const struct kube_object
 
 void check_volcano_restart_job_id(struct check *c, const struct yaml_node *policy)
 {
-    const struct job_run *r = acts(policy, "RestartJob") ? stale_run(c, c->object) : NULL;
+    const struct job_run *r =
+        kube_is(policy, "action", "RestartJob") ? stale_run(c, c->object) : NULL;
 
     if (r != NULL)
         check_report(c, check_at_first(policy, "action"),
@@ -259,7 +255,7 @@ void check_volcano_restart_job_id(struct check *c, const struct yaml_node *polic
 
 void check_volcano_evicted_loop(struct check *c, const struct yaml_node *policy)
 {
-    if (names_event(policy, "PodEvicted") && acts(policy, "RestartTask"))
+    if (names_event(policy, "PodEvicted") && kube_is(policy, "action", "RestartTask"))
         check_report(c, check_at_first(policy, "action"),
                      "RestartTask on PodEvicted evicts pods, which triggers it again");
 }
@@ -267,7 +263,7 @@ void check_volcano_evicted_loop(struct check *c, const struct yaml_node *policy)
 void check_volcano_pending_timeout(struct check *c, const struct yaml_node *policy)
 {
     if (names_event(policy, "PodPending") && kube_get(policy, "timeout") != NULL &&
-        (acts(policy, "RestartPod") || acts(policy, "RestartTask")))
+        text_is(kube_text(policy, "action"), "RestartPod", "RestartTask"))
         check_report(c, check_at_first(policy, "action"), "%s does nothing for a pending pod",
                      kube_text(policy, "action"));
 }
@@ -276,7 +272,7 @@ void check_volcano_restart_pod(struct check *c, const struct yaml_node *policy)
 {
     const struct check_target *t = &c->targets[CHECK_VOLCANO];
 
-    if (!acts(policy, "RestartPod"))
+    if (!kube_is(policy, "action", "RestartPod"))
         return;
     if (check_is_before(c, CHECK_VOLCANO, 1, 11))
         check_report(c, check_at_first(policy, "action"), "there is no RestartPod in Volcano %d.%d",
@@ -292,7 +288,7 @@ void check_volcano_max_retry(struct check *c, const struct yaml_node *policy)
     const struct yaml_node *spec = c->object->spec;
     long retries = kube_int(spec, "maxRetry", 0);
 
-    if ((acts(policy, "RestartPod") || acts(policy, "RestartTask")) && retries <= 3)
+    if (text_is(kube_text(policy, "action"), "RestartPod", "RestartTask") && retries <= 3)
         check_report(c,
                      kube_get(spec, "maxRetry") != NULL ? check_at_first(spec, "maxRetry")
                                                         : check_at_first(policy, "action"),

@@ -144,9 +144,9 @@ void edit_remove_pair(struct rewrite *w, const struct yaml_node *mapping,
                       const struct yaml_pair *pair);
 void edit_remove_item(struct rewrite *w, const struct yaml_node *sequence, size_t index);
 
-/* Puts text before and behind the whole node. */
-void edit_wrap(struct rewrite *w, const struct yaml_node *n, const char *before,
-               const char *behind);
+/* Turns a JSON file with a single object into a List, with the object as its last item. */
+void edit_make_list(struct rewrite *w, const struct yaml_node *object,
+                    const struct yaml_node *documents);
 
 /* Removes the document; comments around it stay. */
 void edit_remove_document(struct rewrite *w, const struct yaml_doc *doc);

@@ -325,12 +325,16 @@ static void remove_marker(struct rewrite *w, struct rewrite_file *f, const struc
     edit_bytes(w, f, at, end - at, "");
 }
 
-void edit_wrap(struct rewrite *w, const struct yaml_node *n, const char *before, const char *behind)
+void edit_make_list(struct rewrite *w, const struct yaml_node *object,
+                    const struct yaml_node *documents)
 {
-    struct rewrite_file *f = rewrite_file_of(w, n);
+    struct rewrite_file *f = rewrite_file_of(w, object);
+    const char *text = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n";
 
-    edit_bytes(w, f, n->start.offset, 0, before);
-    edit_bytes(w, f, n->end.offset, 0, behind);
+    YAML_FOREACH(document, documents) /* tabs are no blanks of YAML */
+        text = arena_text(&w->arena, "%s%s,\n", text, yaml_write_json(&w->arena, document, " "));
+    edit_bytes(w, f, object->start.offset, 0, text);
+    edit_bytes(w, f, object->end.offset, 0, "]}");
 }
 
 void edit_remove_document(struct rewrite *w, const struct yaml_doc *doc)

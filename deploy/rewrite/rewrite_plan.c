@@ -423,17 +423,6 @@ static bool is_json(const struct rewrite_file *f)
     return *p == '{' && p[1 + strspn(p + 1, blanks)] == '"';
 }
 
-/* Turns a JSON file with a single object into a List, with this object as its last item. */
-static void make_list(struct rewrite *w, const struct kube_object *o,
-                      const struct yaml_node *documents)
-{
-    const char *text = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n";
-
-    YAML_FOREACH(document, documents) /* tabs are no blanks of YAML */
-        text = arena_text(&w->arena, "%s%s,\n", text, yaml_write_json(&w->arena, document, " "));
-    edit_wrap(w, o->node, text, "]}");
-}
-
 /* Adds documents before the one that has the object, or items before it in a List. */
 static void put_in_front(struct rewrite *w, const struct kube_object *o,
                          const struct yaml_node *documents)
@@ -442,7 +431,7 @@ static void put_in_front(struct rewrite *w, const struct kube_object *o,
 
     o = kube_top(o);
     if (o->list == NULL && f->yaml.count == 1 && is_json(f)) {
-        make_list(w, o, documents);
+        edit_make_list(w, o->node, documents);
         return;
     }
     YAML_FOREACH(document, o->list != NULL ? documents : NULL)
