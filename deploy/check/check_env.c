@@ -35,7 +35,7 @@ void check_option_env_conflict(struct check *c, const struct job_run *r)
         if (check_is_twice(r, o))
             check_report(c, check_at_setting(r, o),
                          "--%s is given twice: torchrun takes the last one only",
-                         torchrun_option_name(o));
+                         torchrun_options[o]);
     }
     for (enum torchrun_option o = 0; o < TORCHRUN_OPTIONS; o++) {
         const struct job_setting *s = &r->settings[o], *weaker = s->weaker;
@@ -48,14 +48,14 @@ void check_option_env_conflict(struct check *c, const struct job_run *r)
             strtol(weaker->value.text, NULL, 10) == r->nodes_max)
             continue;
         check_report(c, check_at_setting(r, o), "--%s is %s here, but %s sets %s=%s",
-                     torchrun_option_name(o), *s->value.text == '\0' ? "(empty)" : s->value.text,
+                     torchrun_options[o], *s->value.text == '\0' ? "(empty)" : s->value.text,
                      weaker->from == JOB_FROM_ENV ? "the container's env"
                      : weaker->written.node != NULL &&
                              weaker->written.node == r->container->pods->injected
                          ? "the policy of the label rdzv.dev/inject"
                      : weaker->from == JOB_FROM_OPERATOR ? "the operator"
                                                          : "the script",
-                     torchrun_option_variable(o), weaker->value.text);
+                     torchrun_variables[o], weaker->value.text);
     }
 }
 

@@ -405,7 +405,7 @@ static void look_at_command(struct check *c, const struct job_run *r)
         if (s->from != JOB_FROM_NOWHERE && s->from != JOB_FROM_OPERATOR && s->value.known &&
             strpbrk(s->value.text, "${`") == NULL && !is_number_for(numbers[i], s->value.text))
             check_report(c, check_at_setting(r, numbers[i]), "--%s is `%s`, which is no number",
-                         torchrun_option_name(numbers[i]), s->value.text);
+                         torchrun_options[numbers[i]], s->value.text);
     }
 }
 

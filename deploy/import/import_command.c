@@ -206,7 +206,7 @@ static void refuse_assignments(struct importer *m)
                 import_error(m, s->written.node,
                              "the script sets %s, and would undo what emit sets: remove that from "
                              "the script first",
-                             torchrun_option_variable(o));
+                             torchrun_variables[o]);
         }
     }
 }

@@ -139,8 +139,7 @@ struct yaml_node *import_run_facts(struct importer *m, const struct job_run *r)
                    {"service", r->target.service == NULL ? NULL : r->target.service->name});
     for (enum torchrun_option o = 0; o < TORCHRUN_OPTIONS; o++) {
         const struct job_setting *s = &r->settings[o];
-        struct yaml_node *option =
-            yaml_put_new(&m->arena, run, torchrun_option_name(o), YAML_MAPPING);
+        struct yaml_node *option = yaml_put_new(&m->arena, run, torchrun_options[o], YAML_MAPPING);
 
         import_put_text(m, option, "from", from[s->from]);
         import_put_plain(m, option, "value", s->value.known ? s->value.text : NULL);

@@ -76,11 +76,6 @@ static size_t assigned_name(const char *text)
     return text[len + (text[len] == '+')] == '=' && (text[0] < '0' || text[0] > '9') ? len : 0;
 }
 
-static bool is_assigned(const struct job_scope *scope, const char *name)
-{
-    return kube_index_find(&scope->names, "", name).count > 0;
-}
-
 /* --- Branches. --- */
 
 /* Where the commands of a script stand in `if`, `else` and the like. */
@@ -234,9 +229,8 @@ static void assign(struct job_scope *scope, const struct branches *b, const char
                    struct arg_word value, bool adds)
 {
     struct arena *a = &scope->view->bundle->arena;
-    bool before =
-        is_assigned(scope, name) || job_variable(scope->view, scope->container, name) != NULL;
     const struct job_assignment *old = job_scope_assigned(scope, name, strlen(name));
+    bool before = old != NULL || job_variable(scope->view, scope->container, name) != NULL;
     struct job_assignment new = {.name = name, .array = is_array(a, &value)};
     struct arg_list words = {0};
 
@@ -615,8 +609,8 @@ static void find_in_variables(struct job_scope *scope)
                   strcmp(scope->container->name, "pytorch") == 0;
 
     FOREACH_WORD(name, "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")
-        wanted =
-            wanted || is_assigned(scope, name) || job_variable(v, scope->container, name) != NULL;
+        wanted = wanted || job_scope_assigned(scope, name, strlen(name)) != NULL ||
+                 job_variable(v, scope->container, name) != NULL;
     if (!wanted && o->type != KUBE_ELASTIC_JOB)
         return;
     r = new_run(v, scope->container);

@@ -7,16 +7,6 @@
 
 #define NO_OPTION SIZE_MAX
 
-const char *torchrun_option_name(enum torchrun_option option)
-{
-    return option < TORCHRUN_OPTIONS ? torchrun_options[option] : "";
-}
-
-const char *torchrun_option_variable(enum torchrun_option option)
-{
-    return option < TORCHRUN_OPTIONS ? torchrun_variables[option] : "";
-}
-
 enum torchrun_option torchrun_option_of_variable(const char *variable)
 {
     enum torchrun_option o = 0;

@@ -23,15 +23,11 @@ enum torchrun_option {
 };
 #define TORCHRUN_OPTIONS TORCHRUN_OTHER
 
-/* Lists of data/words.yaml, which says what each has; NULL ends a list. */
-extern const char *const torchrun_options[],
-    *const torchrun_switches[], *const torchrun_variables[], *const command_wrappers[],
-                                                                 *const command_talkers[];
+/* Lists of data/words.yaml, which says what each has; NULL ends a list. The options and variables
+ * of the enum are the first, in its order: "rdzv_endpoint" and "PET_RDZV_ENDPOINT". */
+extern const char *const torchrun_options[], *const torchrun_variables[];
+extern const char *const torchrun_switches[], *const command_wrappers[], *const command_talkers[];
 
-/* "rdzv_endpoint" */
-const char *torchrun_option_name(enum torchrun_option option);
-/* "PET_RDZV_ENDPOINT" */
-const char *torchrun_option_variable(enum torchrun_option option);
 /* The option that the variable sets; TORCHRUN_UNKNOWN: none. */
 enum torchrun_option torchrun_option_of_variable(const char *variable);
 

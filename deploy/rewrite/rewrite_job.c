@@ -250,7 +250,7 @@ static void move_accelerate(struct rewrite *w, const struct job_run *r, const ch
     if (r->settings[TORCHRUN_RDZV_CONF].flag == NULL)
         setting_add(w, r, port, TORCHRUN_RDZV_CONF, conf_of_c10d(w));
     YAML_PUT_TEXTS(&w->arena, yaml_put_new(&w->arena, env, NULL, YAML_MAPPING),
-                   {"name", torchrun_option_variable(TORCHRUN_RDZV_ID)},
+                   {"name", torchrun_variables[TORCHRUN_RDZV_ID]},
                    {"value", job_run_object(r)->name});
     rewrite_add_variables(w, r->container, r, env); /* of torchrun's own: it has no such option */
 }
@@ -360,7 +360,7 @@ static bool is_said(const struct job_run *r, const char *name)
 static bool is_variable_of_id(const struct job_run *r, const struct yaml_node *env,
                               const char *name)
 {
-    const char *id = torchrun_option_variable(TORCHRUN_RDZV_ID), *part;
+    const char *id = torchrun_variables[TORCHRUN_RDZV_ID], *part;
 
     for (size_t i = 0; is_said(r, id) && i < yaml_length(env); i++) {
         part = strstr(kube_text(env->items[i], "value"), name);

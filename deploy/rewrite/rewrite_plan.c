@@ -523,7 +523,7 @@ static struct yaml_node *variables_of(struct rewrite *w, struct emit_job *job,
     }
     if (rewrite_restarts_of(w, r) == RESTARTS_ADDED)
         YAML_PUT_TEXTS(&w->arena, yaml_put_new(&w->arena, env, NULL, YAML_MAPPING),
-                       {"name", torchrun_option_variable(TORCHRUN_MAX_RESTARTS)},
+                       {"name", torchrun_variables[TORCHRUN_MAX_RESTARTS]},
                        {"value", JOB_USUAL_RESTARTS});
     return env;
 }

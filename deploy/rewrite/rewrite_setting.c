@@ -121,7 +121,7 @@ static void add_flag(struct rewrite *w, const struct job_run *r, const struct to
                      enum torchrun_option option, const char *value)
 {
     const struct arg_word *last = beside->separate ? &beside->value : &beside->flag;
-    char *flag = arena_text(&w->arena, "--%s", torchrun_option_name(option));
+    char *flag = arena_text(&w->arena, "--%s", torchrun_options[option]);
 
     *strchr(flag, '_') = *strpbrk(beside->flag.text + 2, "-_"); /* --rdzv- or --rdzv_ */
     if (last->shell) {
@@ -176,7 +176,7 @@ static void add_variable(struct rewrite *w, const struct job_run *r,
 void setting_add(struct rewrite *w, const struct job_run *r, const struct job_setting *beside,
                  enum torchrun_option option, const char *value)
 {
-    const char *name = torchrun_option_variable(option);
+    const char *name = torchrun_variables[option];
 
     if (beside->flag != NULL) {
         add_flag(w, r, beside->flag, option, value);

@@ -131,7 +131,7 @@ static struct yaml_node *read_parts(struct expr_reader *w, struct yaml_node *val
             else
                 value = index == NULL ? NULL : yaml_get(value, index->text);
         } else {
-            return value == NULL || yaml_is_null(value) ? NULL : value;
+            return yaml_is_null(value) ? NULL : value;
         }
     }
 }

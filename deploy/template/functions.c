@@ -26,7 +26,7 @@ bool expr_true(const struct yaml_node *value)
     int64_t number;
     bool flag;
 
-    if (value == NULL || yaml_is_null(value))
+    if (yaml_is_null(value))
         return false;
     if (value->kind != YAML_SCALAR)
         return value->count > 0;

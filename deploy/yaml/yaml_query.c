@@ -200,12 +200,12 @@ enum yaml_type yaml_type(const struct yaml_node *node)
 
 bool yaml_is_null(const struct yaml_node *node)
 {
-    return node == NULL || (node->kind == YAML_SCALAR && yaml_type(node) == YAML_NULL);
+    return node == NULL || yaml_type(node) == YAML_NULL;
 }
 
 bool yaml_to_bool(const struct yaml_node *node, bool *out)
 {
-    if (node == NULL || yaml_type(node) != YAML_BOOL)
+    if (yaml_type(node) != YAML_BOOL)
         return false;
     *out = text_is_one_of(node->text, trues);
     return true;
@@ -225,7 +225,7 @@ bool yaml_to_int(const struct yaml_node *node, int64_t *out)
     unsigned long long value;
     int base;
 
-    if (node == NULL || yaml_type(node) != YAML_INT ||
+    if (yaml_type(node) != YAML_INT ||
         !int_digits(node->text, digits, sizeof digits, &negative, &base))
         return false;
     errno = 0;
