@@ -1,8 +1,6 @@
 /* Places in the files, and the findings that rules report there. */
 #include "deploy/check/check.h"
 
-/* --- Places. --- */
-
 struct check_position check_at(const struct yaml_node *node)
 {
     return (struct check_position){node, 0};
@@ -67,8 +65,6 @@ static size_t file_index(const struct check *c, const char *name)
         i++;
     return i;
 }
-
-/* --- Reports. --- */
 
 void check_report_on(struct check *c, const struct kube_object *o, struct check_position at,
                      const char *format, ...)

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-/* --- Messages. --- */
-
 void rewrite_note_image(struct rewrite *w)
 {
     const char *wish = yaml_text(yaml_get(w->options->wishes, "image"));
@@ -17,8 +15,6 @@ void rewrite_note_image(struct rewrite *w)
                      " is a placeholder: build one from deploy/Containerfile, push it, and name it "
                      "with --image");
 }
-
-/* --- Options. --- */
 
 struct choice {
     const char *name;
@@ -64,8 +60,6 @@ const char *rewrite_choose(struct rewrite_options *o, const char *name, const ch
         *c->second = strcmp(word, c->words[1]) == 0;
     return NULL;
 }
-
-/* --- Files. --- */
 
 bool rewrite_look(struct rewrite *w)
 {

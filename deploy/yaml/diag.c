@@ -89,8 +89,6 @@ int diag_end(struct diag *d)
     return code;
 }
 
-/* --- Lines. --- */
-
 void text_wrap(FILE *out, const char *label, int indent, const char *text)
 {
     int column = fprintf(out, "%-*s", indent, label == NULL ? "" : label);
