@@ -108,8 +108,7 @@ static struct kube_pods *make_pods(struct kube_bundle *b, const struct kube_obje
 
 static void set_replicas(struct kube_pods *p, const struct yaml_node *from, const char *key)
 {
-    p->counted = kube_get(from, key) != NULL;
-    p->replicas = kube_int(from, key, p->counted ? -1 : 1);
+    p->replicas = kube_int(from, key, kube_get(from, key) != NULL ? -1 : 1);
 }
 
 /* A Job runs as many pods at once as it has completions left, at most. */
@@ -118,7 +117,7 @@ static void set_job_replicas(struct kube_pods *p, const struct yaml_node *spec)
     long least = kube_int(spec, "completions", kube_get(spec, "completions") == NULL ? 0 : -1);
 
     set_replicas(p, spec, "parallelism");
-    if (least != 0 && (!p->counted || (least > 0 && least < p->replicas)))
+    if (least != 0 && (kube_get(spec, "parallelism") == NULL || (least > 0 && least < p->replicas)))
         set_replicas(p, spec, "completions");
 }
 
@@ -231,7 +230,6 @@ static void find_replicated(struct kube_bundle *b, const struct kube_object *o,
         if (node) {
             p->replicas = kube_int(from->spec, "mlPolicy.numNodes", 1);
             p->replicas = kube_int(o->spec, "trainer.numNodes", p->replicas);
-            p->counted = true;
         } else {
             long jobs_wanted = kube_int(part, "replicas", 1);
 
@@ -382,7 +380,6 @@ static void find_leader_workers(struct kube_bundle *b, const struct kube_object 
         if (p == NULL)
             continue;
         p->ends = false;
-        p->counted = true;
         p->role = i == 0 ? "leader" : "worker";
         p->replicas = i == 0 ? 1 : size < 0 ? -1 : size - leader;
         add_label(b, p, "leaderworkerset.sigs.k8s.io/name", o->name);

@@ -113,7 +113,6 @@ struct kube_pods {
     const struct yaml_node *part; /* the node that has the template; for a Pod, the object itself */
     const struct yaml_node *meta, *spec; /* of the pods; spec is never NULL */
     long replicas;                       /* how many; -1: unknown */
-    bool counted;                        /* `replicas` is written, not a default */
     bool ends;                           /* they run to their end, unlike those of a Deployment */
     const char *restart;                 /* Always, OnFailure or Never */
     bool host_network;
