@@ -146,14 +146,16 @@ static void read_found(struct finder *f, const char *path)
     diag_free(&said);
     if (!read)
         return;
-    if (!is_kustomization(file) && has_objects(file)) {
+    if (is_kustomization(file)) {
+        find_patches(f, file);
+        skipped->kustomizations++;
+    } else if (has_objects(file)) {
         refuse_non_objects(file, f->diag);
         f->check->file_count++;
         return;
+    } else {
+        skipped->others++;
     }
-    if (is_kustomization(file))
-        find_patches(f, file);
-    *(is_kustomization(file) ? &skipped->kustomizations : &skipped->others) += 1;
     yaml_file_free(file);
 }
 

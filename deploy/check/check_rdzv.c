@@ -112,9 +112,8 @@ static bool have_one_owner(const struct kube_object *a, const struct kube_object
     const struct yaml_node *of_a = kube_controller(a), *of_b = kube_controller(b);
 
     return of_a != NULL && of_b != NULL && kube_same_namespace(a, b) &&
-           strcmp(kube_text(of_a, "kind"), kube_text(of_b, "kind")) == 0 &&
-           strcmp(kube_text(of_a, "name"), kube_text(of_b, "name")) == 0 &&
-           strcmp(kube_text(of_a, "uid"), kube_text(of_b, "uid")) == 0;
+           !ANY(FOREACH_WORD(key, "kind", "name", "uid"),
+                strcmp(kube_text(of_a, key), kube_text(of_b, key)) != 0);
 }
 
 static bool is_one_job(struct check *c, const struct kube_object *a, const struct kube_object *b)

@@ -298,16 +298,16 @@ void check_volcano_max_retry(struct check *c, const struct yaml_node *policy)
 
 /* --- Plugins. --- */
 
-/* The plugin that sets the variable whose name begins here, or NULL. */
-static const char *plugin_of(const char *text)
+/* The plugin that sets the variable, whose name begins with VC_, or NULL. */
+static const char *plugin_of(const char *name)
 {
-    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    size_t len = strlen(name);
 
-    if (len == 13 && strncmp(text + 2, "_TASK_INDEX", 11) == 0)
+    if (strcmp(name, "VC_TASK_INDEX") == 0)
         return "env";
-    if (len > 9 && (strncmp(text + len - 6, "_HOSTS", 6) == 0))
-        return "svc";
-    return len > 7 && strncmp(text + len - 4, "_NUM", 4) == 0 ? "svc" : NULL;
+    return (len > 9 && text_ends_with(name, "_HOSTS")) || (len > 7 && text_ends_with(name, "_NUM"))
+               ? "svc"
+               : NULL;
 }
 
 static void look_for_plugins(struct check *c, const struct kube_container *container,
@@ -317,9 +317,8 @@ static void look_for_plugins(struct check *c, const struct kube_container *conta
     const struct yaml_node *plugins = kube_get(o->spec, "plugins");
 
     for (const char *p = strstr(text->text, "VC_"); p != NULL; p = strstr(p + 3, "VC_")) {
-        const char *plugin = plugin_of(p);
-        int len = (int)strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-        const char *name = arena_copy(&c->bundle.arena, p, (size_t)len);
+        size_t len = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+        const char *name = arena_copy(&c->bundle.arena, p, len), *plugin = plugin_of(name);
 
         if (plugin != NULL && yaml_get(plugins, plugin) == NULL &&
             job_variable(&c->jobs, container, name) == NULL)

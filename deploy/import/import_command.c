@@ -59,9 +59,7 @@ static bool is_of_command(const struct importer *m, enum torchrun_option o)
 /* A word is an option that goes, or the value of one. */
 static bool goes(const struct importer *m, const struct yaml_node *word, bool whole)
 {
-    const struct torchrun_args *args = m->run->args;
-
-    return ANY(FOREACH(const struct torchrun_flag, f, args->flags, args->count),
+    return ANY(JOB_FOREACH_FLAG(f, m->run),
                (import_is_of_rendezvous(f->option) || (whole && is_of_command(m, f->option))) &&
                    (f->flag.node == word || (f->separate && f->value.node == word)));
 }

@@ -165,8 +165,7 @@ static struct yaml_node *fields_of(struct importer *m, const struct kube_contain
 /* The others of the pod. Without rdzvd and relays, which emit writes itself. */
 static const struct yaml_node *other_containers(struct importer *m, bool init)
 {
-    return YAML_SELECT(&m->arena, c->node,
-                       FOREACH(const struct kube_container, c, m->pods->containers, m->pods->count),
+    return YAML_SELECT(&m->arena, c->node, KUBE_FOREACH_CONTAINER(c, m->pods),
                        c->init == init && c != m->container &&
                            job_store_kind(&m->arena, c) != JOB_STORE_RDZVD &&
                            job_store_kind(&m->arena, c) != JOB_STORE_RELAY);

@@ -11,14 +11,13 @@
 static const char *read_policy_options(struct rewrite *w, struct rewrite_options *o, int argc,
                                        char **argv)
 {
-    static const char *const sets[128] = {['s'] = "rdzv.endpoint=", ['i'] = "rdzv.image="};
     const char *api = "v1", *set;
     struct yaml_node *wishes = NULL;
     int option;
 
     optind = 0;
     while ((option = options_next(argc, argv, &policy_options, w->diag)) >= 0) {
-        set = option == 'S' ? "" : sets[option];
+        set = option == 's' ? "rdzv.endpoint=" : option == 'i' ? "rdzv.image=" : "";
         if (option == 'a')
             api = optarg;
         else if (option != 0)

@@ -360,15 +360,11 @@ static bool is_said(const struct job_run *r, const char *name)
 static bool is_variable_of_id(const struct job_run *r, const struct yaml_node *env,
                               const char *name)
 {
-    const char *id = torchrun_variables[TORCHRUN_RDZV_ID], *part;
+    const char *id = torchrun_variables[TORCHRUN_RDZV_ID];
+    const char *value = kube_text(kube_item(env, "name", id), "value"), *part = strstr(value, name);
 
-    for (size_t i = 0; is_said(r, id) && i < yaml_length(env); i++) {
-        part = strstr(kube_text(env->items[i], "value"), name);
-        if (yaml_is(yaml_get(env->items[i], "name"), id) && part != NULL && part[-1] == '(' &&
-            part[strlen(name)] == ')')
-            return true;
-    }
-    return false;
+    return is_said(r, id) && part != NULL && part > value && part[-1] == '(' &&
+           part[strlen(name)] == ')';
 }
 
 void rewrite_add_variables(struct rewrite *w, const struct kube_container *c,

@@ -629,8 +629,7 @@ size_t move_self_hosted(struct rewrite *w, bool look)
 /* The container of these pods that the Training Operator uses. */
 static const struct kube_container *main_container(const struct kube_pods *p)
 {
-    return FIND(c, FOREACH(const struct kube_container, c, p->containers, p->count),
-                !c->init && strcmp(c->name, "pytorch") == 0);
+    return FIND(c, KUBE_FOREACH_CONTAINER(c, p), !c->init && strcmp(c->name, "pytorch") == 0);
 }
 
 static void set_restart_policy(struct rewrite *w, const struct kube_pods *p)

@@ -205,19 +205,19 @@ static void write_mapping(struct buf *out, const struct yaml_node *n, unsigned d
     for (size_t i = 0; i < n->count; i++) {
         const struct yaml_node *value = n->pairs[i].value;
         struct yaml_node key = *n->pairs[i].key;
+        bool is_long;
 
         key.style = YAML_DOUBLE; /* keys are always texts */
         if (!(first && i == 0)) {
             write_comment(out, value->comment, depth);
             write_indent(out, depth);
         }
-        if (key.len > (may_be_plain(key.text) ? 10 * LONG_KEY : LONG_KEY)) {
-            buf_put(out, "? ");
-            write_scalar(out, &key);
+        is_long = key.len > (may_be_plain(key.text) ? 10 * LONG_KEY : LONG_KEY);
+        buf_put(out, is_long ? "? " : "");
+        write_scalar(out, &key);
+        if (is_long) {
             buf_put(out, "\n");
             write_indent(out, depth);
-        } else {
-            write_scalar(out, &key);
         }
         buf_put(out, ":");
         write_yaml_node(out, value, depth, false);
