@@ -38,9 +38,8 @@ bool check_owns_store(const struct job_run *r)
 {
     const struct job_store *store = job_store_behind(r->store);
 
-    if (r->hosted)
-        return true;
-    return store != NULL && kube_top(job_store_object(store)) == kube_top(job_run_object(r));
+    return r->hosted ||
+           (store != NULL && kube_top(job_store_object(store)) == kube_top(job_run_object(r)));
 }
 
 bool check_has_port(const struct kube_object *service, long number)

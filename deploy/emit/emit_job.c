@@ -391,25 +391,20 @@ static bool load_data(struct job_maker *m)
     return true;
 }
 
-/* Eight letters and digits of all settings: other settings, another name. */
-static const char *hash_of_settings(struct job_maker *m)
-{
-    const char *text = yaml_write(m->arena, m->settings);
-
-    return arena_text(m->arena, "%08x", (unsigned)text_hash(text, strlen(text)));
-}
-
 /* A name for each run: what a GitOps controller applies under a new name is a new job. */
 static void add_suffix(struct job_maker *m)
 {
     const struct yaml_node *suffix = yaml_get(m->settings, "nameSuffix");
     struct yaml_node *name = yaml_get(m->settings, "jobName"), *longer;
+    const char *all, *end;
 
     if (suffix == NULL)
         return;
-    longer = yaml_new_string(
-        m->arena, arena_text(m->arena, "%s-%s", name->text,
-                             yaml_is(suffix, "hash") ? hash_of_settings(m) : suffix->text));
+    all = yaml_write(m->arena, m->settings);
+    end = suffix->text;
+    if (yaml_is(suffix, "hash")) /* of all settings: other settings, another name */
+        end = arena_text(m->arena, "%08x", (unsigned)text_hash(all, strlen(all)));
+    longer = yaml_new_string(m->arena, arena_text(m->arena, "%s-%s", name->text, end));
     longer->file = name->file;
     longer->start = name->start;
     yaml_put(m->arena, m->settings, "jobName", longer);

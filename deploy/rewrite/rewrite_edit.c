@@ -381,7 +381,6 @@ static bool is_same_type(const struct yaml_node *n, const char *text)
 {
     struct yaml_node plain = {.kind = YAML_SCALAR, .style = YAML_PLAIN, .text = text};
 
-    plain.len = strlen(text);
     return n->style == YAML_PLAIN && yaml_type(n) == yaml_type(&plain) &&
            yaml_type(n) != YAML_STRING;
 }

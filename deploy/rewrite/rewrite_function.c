@@ -20,17 +20,6 @@ bool rewrite_is_function(const struct rewrite *w)
 
 /* --- Options. --- */
 
-static void refuse_option(struct rewrite *w, const struct yaml_node *key, const char *instead)
-{
-    if (*instead != '\0')
-        rewrite_error(w, key, "%s of functionConfig: write %s", key->text, instead);
-    else
-        rewrite_error(w, key,
-                      "%s: functionConfig takes image, etcd, rdzv, backend, from, wiring, metrics, "
-                      "set, keep-backend and keep-kind, with the values of rewrite's options",
-                      key->text);
-}
-
 void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
 {
     const struct yaml_node *config = yaml_get(root_of(w), "functionConfig");
@@ -50,8 +39,14 @@ void rewrite_function_options(struct rewrite *w, struct rewrite_options *o)
             instead = userfile_set(&w->arena, &wishes, word, w->diag) ? NULL : "A=B,C=D";
         else
             instead = rewrite_choose(o, key->text, word);
-        if (instead != NULL)
-            refuse_option(w, key, instead);
+        if (instead != NULL && *instead != '\0')
+            rewrite_error(w, key, "%s of functionConfig: write %s", key->text, instead);
+        else if (instead != NULL)
+            rewrite_error(
+                w, key,
+                "%s: functionConfig takes image, etcd, rdzv, backend, from, wiring, metrics, "
+                "set, keep-backend and keep-kind, with the values of rewrite's options",
+                key->text);
     }
     if (w->diag->errors == 0 && wishes != NULL)
         o->wishes = store_wishes(w, wishes, "rewrite");

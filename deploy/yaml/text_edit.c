@@ -261,14 +261,12 @@ bool text_diff_print(FILE *out, const char *name, const char *old_bytes, size_t 
                      const char *new_bytes, size_t new_len)
 {
     struct text_diff d = {0};
-    bool differs;
 
     d.old = lines_split(&d.arena, old_bytes, old_len);
     d.new = lines_split(&d.arena, new_bytes, new_len);
     diff_search(&d);
     diff_collect(&d);
     diff_print(out, name, &d);
-    differs = d.count > 0;
     arena_free(&d.arena);
-    return differs;
+    return d.count > 0;
 }
