@@ -17,7 +17,6 @@
  * always ours: etcd's flag of this name has no effect. */
 #pragma once
 
-#include "proto/c10d.h"
 #include "proto/queue.h"
 #include "rdzv/config/elastic_settings.h"
 #include "rdzv/config/topology.h"

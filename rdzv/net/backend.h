@@ -4,7 +4,6 @@
  * backend adds notices when the connection sends. */
 #pragma once
 
-#include "rdzv/engine/stats.h"
 #include "rdzv/net/peer.h"
 #include "store/change/change.h"
 #include "store/memory/blob.h"

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "rdzv/net/certificate.h"
-#include "rdzv/net/conn.h"
 #include "rdzv/relay/http_pass.h"
 #include "rdzv/relay/upstream.h"
 

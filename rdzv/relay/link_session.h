@@ -5,7 +5,6 @@
 
 #include "proto/relay.h"
 #include "rdzv/c10d/session.h"
-#include "rdzv/config/topology.h"
 #include "rdzv/http/session.h"
 #include "rdzv/relay/hello.h"
 #include "store/memory/table.h"
