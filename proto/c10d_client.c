@@ -3,25 +3,18 @@
 
 #define VALIDATE_MAGIC 0x3c85f7ceu
 
-static void write_u32(struct writer *w, uint32_t v)
-{
-    uint8_t bytes[4];
-
-    bytes_put_u32(bytes, v);
-    writer_put(w, bytes, sizeof bytes);
-}
-
-static void write_u64(struct writer *w, uint64_t v)
+/* The `size` low bytes of v. */
+static inline void write_number(struct writer *w, uint64_t v, size_t size)
 {
     uint8_t bytes[8];
 
     bytes_put_u64(bytes, v);
-    writer_put(w, bytes, sizeof bytes);
+    writer_put(w, bytes, size);
 }
 
 void c10d_write_joined(struct writer *w, struct slice head, struct slice tail)
 {
-    write_u64(w, head.len + tail.len);
+    write_number(w, head.len + tail.len, 8);
     writer_slice(w, head);
     writer_slice(w, tail);
 }
@@ -36,7 +29,7 @@ void c10d_write_hello(struct writer *w, uint32_t nonce)
     const struct c10d_request ping = {.op = C10D_PING, .nonce = nonce};
 
     writer_u8(w, C10D_VALIDATE);
-    write_u32(w, VALIDATE_MAGIC);
+    write_number(w, VALIDATE_MAGIC, 4);
     c10d_write_request(w, &ping);
 }
 
@@ -52,13 +45,13 @@ void c10d_write_request(struct writer *w, const struct c10d_request *req)
     if (parts & C10D_HAS_VALUE)
         c10d_write_blob(w, req->value);
     if (parts & C10D_HAS_NUMBER)
-        write_u64(w, (uint64_t)req->number);
+        write_number(w, (uint64_t)req->number, 8);
     if (parts & (C10D_HAS_KEYS | C10D_HAS_PAIRS)) {
-        write_u64(w, req->count);
+        write_number(w, req->count, 8);
         writer_slice(w, req->items);
     }
     if (parts & C10D_HAS_NONCE)
-        write_u32(w, req->nonce);
+        write_number(w, req->nonce, 4);
 }
 
 bool c10d_is_answered(enum c10d_op op)
@@ -83,19 +76,18 @@ static enum parse_result read_answer_blob(struct answer *a, struct slice *out)
     return reader_take(&a->r, (size_t)len, out) ? PARSE_DONE : PARSE_MORE;
 }
 
-static enum parse_result parse_number(struct answer *a, struct c10d_reply *reply)
+/* A number of `size` bytes, which is at most `max`. */
+static enum parse_result parse_number(struct answer *a, size_t size, uint64_t max,
+                                      struct c10d_reply *reply)
 {
-    return reader_u64(&a->r, (uint64_t *)&reply->number) ? PARSE_DONE : PARSE_MORE;
-}
+    struct slice bytes;
+    uint64_t v = 0;
 
-/* A byte from 0 to `max`. */
-static enum parse_result parse_byte(struct answer *a, uint8_t max, struct c10d_reply *reply)
-{
-    uint8_t v;
-
-    if (!reader_u8(&a->r, &v))
+    if (!reader_take(&a->r, size, &bytes))
         return PARSE_MORE;
-    reply->number = v;
+    for (size_t i = size; i-- > 0;)
+        v = v << 8 | bytes.ptr[i];
+    reply->number = (int64_t)v;
     return v <= max ? PARSE_DONE : PARSE_BAD;
 }
 
@@ -126,16 +118,6 @@ static enum parse_result parse_items(struct answer *a, uint64_t count, size_t st
     return PARSE_DONE;
 }
 
-static enum parse_result parse_nonce(struct answer *a, struct c10d_reply *reply)
-{
-    uint32_t nonce;
-
-    if (!reader_u32(&a->r, &nonce))
-        return PARSE_MORE;
-    reply->number = nonce;
-    return PARSE_DONE;
-}
-
 static enum parse_result parse_answer(struct answer *a, enum c10d_op op, uint64_t asked,
                                       struct c10d_reply *reply)
 {
@@ -149,27 +131,25 @@ static enum parse_result parse_answer(struct answer *a, enum c10d_op op, uint64_
     case C10D_GETNUMKEYS:
     case C10D_DELETE_KEY:
     case C10D_QUEUE_LEN:
-        return parse_number(a, reply);
+        return parse_number(a, 8, UINT64_MAX, reply);
     case C10D_CHECK:
-        return parse_byte(a, C10D_NOT_READY, reply);
+        return parse_number(a, 1, C10D_NOT_READY, reply);
     case C10D_WAIT:
     case C10D_BARRIER:
-        return parse_byte(a, C10D_STOP_WAITING, reply);
+        return parse_number(a, 1, C10D_STOP_WAITING, reply);
     case C10D_CANCEL_WAIT:
-        return parse_byte(a, C10D_WAIT_CANCELED, reply);
+        return parse_number(a, 1, C10D_WAIT_CANCELED, reply);
     case C10D_MULTI_GET:
         return parse_items(a, asked, 0, reply);
     case C10D_LIST_KEYS:
-        result = parse_number(a, reply);
-        if (result != PARSE_DONE)
-            return result;
-        return reply->number < 0 ? PARSE_BAD : parse_items(a, (uint64_t)reply->number, 8, reply);
+        result = parse_number(a, 8, INT64_MAX, reply);
+        return result == PARSE_DONE ? parse_items(a, (uint64_t)reply->number, 8, reply) : result;
     case C10D_QUEUE_POP:
-        result = parse_number(a, reply);
+        result = parse_number(a, 8, UINT64_MAX, reply);
         return result == PARSE_DONE && reply->number > 0 ? read_answer_blob(a, &reply->value)
                                                          : result;
     case C10D_PING:
-        return parse_nonce(a, reply);
+        return parse_number(a, 4, UINT32_MAX, reply);
     case C10D_VALIDATE:
     case C10D_SET:
     case C10D_APPEND:
