@@ -15,14 +15,9 @@ void account_set_limit(size_t limit)
 {
     size_t kept = limit / 20 > ACCOUNT_KEPT_MIN ? limit / 20 : ACCOUNT_KEPT_MIN;
 
-    if (limit == 0) {
-        account.limit = SIZE_MAX;
-        kept = 0;
-    } else {
-        account.limit = limit;
-    }
-    if (kept > account.limit)
-        kept = account.limit;
+    if (kept > limit)
+        kept = limit; /* nothing, if there is no limit */
+    account.limit = limit == 0 ? SIZE_MAX : limit;
     account.bound[ACCOUNT_ORDINARY] = account.limit - kept;
     account.bound[ACCOUNT_SMALL] = account.limit - kept / 2;
     account.bound[ACCOUNT_WATCHING] = account.limit;

@@ -38,14 +38,13 @@ bool reserve_grow_little(struct reserve *r, size_t need)
     return reserve_take(r, need + RESERVE_SLACK);
 }
 
-/* malloc() has no memory left: the held block goes back to it. */
-void *reserve_give(struct reserve *r, enum account_kind kind, size_t len)
+void *reserve_give(struct reserve *r, enum account_kind kind, void *old, size_t old_len, size_t len)
 {
     void *p = NULL;
 
     if (r->size != 0) {
         reserve_fini(r);
-        p = account_alloc(kind, len);
+        p = account_realloc(kind, old, old_len, len);
     }
     if (p == NULL)
         abort();
@@ -57,13 +56,7 @@ void *reserve_realloc(struct reserve *r, enum account_kind kind, void *old, size
 {
     void *p = account_realloc(kind, old, old_len, len);
 
-    if (p == NULL && r->size != 0) {
-        reserve_fini(r);
-        p = account_realloc(kind, old, old_len, len);
-    }
-    if (p == NULL)
-        abort();
-    return p;
+    return p != NULL ? p : reserve_give(r, kind, old, old_len, len);
 }
 
 struct blob *reserve_blob(struct reserve *r, enum account_kind kind, struct slice bytes)

@@ -60,16 +60,18 @@ static inline bool reserve_has_spare(const struct reserve *r)
     return r->size != 0;
 }
 
+/* For reserve_alloc(): malloc() has no memory left, so the held block goes back to it. */
+void *reserve_give(struct reserve *r, enum account_kind kind, void *old, size_t old_len,
+                   size_t len);
+
 /* As account_alloc(), account_realloc() and blob_alloc(), out of the reserve. They abort if the
  * caller needs more than it reserved and malloc() refuses: then the caller reckoned the cost
  * wrongly. */
-void *reserve_give(struct reserve *r, enum account_kind kind, size_t len); /* for reserve_alloc() */
-
 static inline void *reserve_alloc(struct reserve *r, enum account_kind kind, size_t len)
 {
     void *p = account_alloc(kind, len);
 
-    return p != NULL ? p : reserve_give(r, kind, len);
+    return p != NULL ? p : reserve_give(r, kind, NULL, 0, len);
 }
 
 void *reserve_realloc(struct reserve *r, enum account_kind kind, void *old, size_t old_len,
