@@ -368,6 +368,8 @@ static void client_continue(struct rdzv_client *c)
         link_start(&c->link);
     else
         client_send(&c->link);
+    if (c->has_news)
+        client_set_timer(c, 0);
 }
 
 enum rdzv_status rdzv_submit(struct rdzv_client *c, const struct rdzv_op *op,
@@ -390,8 +392,6 @@ enum rdzv_status rdzv_submit(struct rdzv_client *c, const struct rdzv_op *op,
     if (r->deadline_ms < c->timer_ms)
         client_set_timer(c, r->deadline_ms);
     client_continue(c);
-    if (c->has_news)
-        client_set_timer(c, 0);
     *out = r;
     return RDZV_OK;
 }
@@ -453,6 +453,4 @@ void rdzv_client_process(struct rdzv_client *c)
         r->done(r, &r->result, r->arg);
     }
     client_continue(c);
-    if (c->has_news)
-        client_set_timer(c, 0);
 }
