@@ -145,35 +145,32 @@ struct table_node *table_find_like(const struct table *t, const struct table_nod
     return table_find_by_hash(t, key_of(node), node->hash);
 }
 
-/* The link that leads to the node. */
-static struct table_node **find_link(struct table *t, const struct table_node *node)
+/* The link of the chain that leads to the node; it is NULL if the chain does not have the node. */
+static struct table_node **find_link_in(struct table_node **link, const struct table_node *node)
 {
-    struct table_node **link = &t->buckets[node->hash & t->mask];
-
     while (*link != NULL && *link != node)
         link = &(*link)->next;
-    if (*link != NULL)
-        return link;
-    assert(t->old != NULL);
-    for (link = &t->old[node->hash & t->old_mask]; *link != node; link = &(*link)->next)
-        assert(*link != NULL);
     return link;
 }
 
-static bool node_is_moved(const struct table *t, const struct table_node *node)
+static struct table_node **find_link(struct table *t, const struct table_node *node)
 {
-    const struct table_node *n = t->buckets[node->hash & t->mask];
+    struct table_node **link = find_link_in(&t->buckets[node->hash & t->mask], node);
 
-    while (n != NULL && n != node)
-        n = n->next;
-    return n != NULL;
+    if (*link == NULL) {
+        assert(t->old != NULL);
+        link = find_link_in(&t->old[node->hash & t->old_mask], node);
+        assert(*link != NULL);
+    }
+    return link;
 }
 
 struct table_node *table_find_next(const struct table *t, const struct table_node *node)
 {
     struct table_node *found = find_in(node->next, node->hash, key_of(node));
 
-    if (found == NULL && t->old != NULL && node_is_moved(t, node))
+    if (found == NULL && t->old != NULL &&
+        *find_link_in(&t->buckets[node->hash & t->mask], node) != NULL)
         found = find_in(t->old[node->hash & t->old_mask], node->hash, key_of(node));
     return found;
 }
