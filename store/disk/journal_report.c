@@ -10,9 +10,12 @@ static void say_damage(const struct journal_report *r, const char *path, char *o
 
     if (r->lost == 0) {
         snprintf(out, size,
-                 "%s/%s %s (at byte %" PRIu64 "). Nothing was changed. Put back a copy of the "
+                 "%s/%s %s (at byte %" PRIu64 "). Nothing was changed. %s back a copy of the "
                  "directory, or start with another one.",
-                 path, r->file, r->what, r->offset);
+                 path, r->file, r->what, r->offset,
+                 r->status == JOURNAL_UNKNOWN
+                     ? "If a newer release has written it, start that one. Else put"
+                     : "Put");
         return;
     }
     n = snprintf(
@@ -79,14 +82,8 @@ void journal_report_text(const struct journal_report *r, const char *path, char 
                  path, path, r->file);
         break;
     case JOURNAL_DAMAGED:
-        say_damage(r, path, out, size);
-        break;
     case JOURNAL_UNKNOWN:
-        snprintf(out, size,
-                 "%s/%s %s (at byte %" PRIu64 "). Nothing was changed. If a newer release has "
-                 "written it, start that one. Else put back a copy of the directory, or start with "
-                 "another one.",
-                 path, r->file, r->what, r->offset);
+        say_damage(r, path, out, size);
         break;
     case JOURNAL_ERROR:
         snprintf(out, size, "%s: %s %s: %s. Nothing was lost: mend that, and start again.", path,
