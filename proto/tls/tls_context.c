@@ -76,12 +76,14 @@ static bool load_ca(SSL_CTX *context, const struct tls_files *files, char why[TL
     return files->crl == NULL || load_crl(context, files->crl, why);
 }
 
-static SSL_CTX *new_context(const SSL_METHOD *method)
+static SSL_CTX *new_context(const SSL_METHOD *method, char why[TLS_WHY_MAX])
 {
     SSL_CTX *context = SSL_CTX_new(method);
 
-    if (context == NULL)
+    if (context == NULL) {
+        fail_with_file(why, "TLS", NULL);
         return NULL;
+    }
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
     SSL_CTX_set_cipher_list(context, ciphers);
     SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
@@ -131,12 +133,10 @@ static bool ask_clients(SSL_CTX *context, const struct tls_files *files, bool op
 SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char why[TLS_WHY_MAX])
 {
     static const unsigned char id[] = "rdzvd";
-    SSL_CTX *context = new_context(TLS_server_method());
+    SSL_CTX *context = new_context(TLS_server_method(), why);
 
-    if (context == NULL) {
-        fail_with_file(why, "TLS", NULL);
+    if (context == NULL)
         return NULL;
-    }
     SSL_CTX_set_session_id_context(context, id, sizeof id - 1);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets need none */
     SSL_CTX_set_num_tickets(context, 1);
@@ -150,7 +150,7 @@ SSL_CTX *tls_server_context(const struct tls_files *files, bool optional, char w
 SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, char why[TLS_WHY_MAX])
 {
     struct tls_files all = *files;
-    SSL_CTX *context = new_context(TLS_client_method());
+    SSL_CTX *context = new_context(TLS_client_method(), why);
 
     if (all.ca == NULL)
         all.ca = TLS_CA_SYSTEM;
@@ -160,8 +160,6 @@ SSL_CTX *tls_client_context(const struct tls_files *files, const char *alpn, cha
                                                     (unsigned)strlen(alpn)) == 0)
             return context;
     }
-    if (context == NULL)
-        fail_with_file(why, "TLS", NULL);
     SSL_CTX_free(context);
     return NULL;
 }
