@@ -113,17 +113,16 @@ enum parse_result http_next_chunk(struct http_chunks *c, struct slice in, struct
 
         switch (c->state) {
         case CHUNK_DATA:
-            if (rest.len == 0) {
-                *size = at;
+            *size = at;
+            if (rest.len == 0)
                 return PARSE_MORE;
-            }
             if (rest.len > c->left)
                 rest.len = (size_t)c->left;
             c->left -= rest.len;
             if (c->left == 0)
                 c->state = CHUNK_END;
             *data = rest;
-            *size = at + rest.len;
+            *size += rest.len;
             return PARSE_DONE;
         case CHUNK_SIZE:
             fault = step_size(c, rest, &used);

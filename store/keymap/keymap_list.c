@@ -31,10 +31,10 @@ static size_t free_chunk(struct lazy_free *f, struct lazy *lazy, size_t)
     if (l->freed < l->chunk_count) {
         blob_unref(l->chunks[l->freed++]);
         lazy_free_count(f, lazy, CHUNK_SIZE);
-        return 1;
+    } else {
+        lazy_free_remove(f, lazy);
+        account_free(ACCOUNT_ANSWERS, l, list_size(l->chunk_count));
     }
-    lazy_free_remove(f, lazy);
-    account_free(ACCOUNT_ANSWERS, l, list_size(l->chunk_count));
     return 1;
 }
 
