@@ -317,11 +317,10 @@ static const char *describe_timeout(const struct rdzv_client *c, const struct rd
     else if (c->link.state == LINK_SECURING)
         snprintf(text, size, "no TLS within %.3g s; does the store speak TLS there?", s);
     else if (c->link.state != LINK_UP)
-        snprintf(
-            text, size,
-            "no greeting within %.3g s; is the store stopped or overloaded, or is it the port of "
-            "another service?",
-            s);
+        snprintf(text, size,
+                 "no greeting within %.3g s; is the store stopped or overloaded, or is it the port "
+                 "of another service?",
+                 s);
     else if (r->sent == 0)
         snprintf(text, size, "not sent within %.3g s: earlier requests hold it back", s);
     else if (r->kind == RDZV_WAIT)

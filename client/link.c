@@ -280,9 +280,9 @@ static void link_take_hello(struct link *l)
                          &reply, &size) != PARSE_DONE)
         return;
     if (reply.number != (int64_t)make_nonce() || l->in_len > size) {
-        l->calls->lost(
-            l, RDZV_PROTOCOL, RDZV_PROTOCOL,
-            "what answers there does not speak c10d; is it the port of another service?");
+        l->calls->lost(l, RDZV_PROTOCOL, RDZV_PROTOCOL,
+                       "what answers there does not speak c10d; is it the port of another "
+                       "service?");
         return;
     }
     l->in_len = 0;

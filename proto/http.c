@@ -304,20 +304,19 @@ static void gather_one(struct gathered *g, const struct http_header *h)
     g->total++;
     if (k != KNOWN_HEADERS && g->count[k]++ == 0)
         g->first[k] = h->value;
-    g->bad_name = g->bad_name || !is_token(h->name);
+    g->bad_name |= !is_token(h->name);
     /* The headers of framing are gone when Go checks the values, as far as they were used. */
     if (k == KNOWN_CONTENT_LENGTH || k == KNOWN_TRAILER)
-        g->bad_framing = g->bad_framing || bad_value;
+        g->bad_framing |= bad_value;
     else if (k != KNOWN_TRANSFER_ENCODING)
-        g->bad_value = g->bad_value || bad_value;
+        g->bad_value |= bad_value;
 
     if (k == KNOWN_CONNECTION)
-        g->close = g->close || http_list_names(h->value, slice_str("close"));
+        g->close |= http_list_names(h->value, slice_str("close"));
     else if (k == KNOWN_CONTENT_LENGTH)
-        g->lengths_vary =
-            g->lengths_vary || !slice_equal(trim_spaces(g->first[k]), trim_spaces(h->value));
+        g->lengths_vary |= !slice_equal(trim_spaces(g->first[k]), trim_spaces(h->value));
     else if (k == KNOWN_TRAILER)
-        g->bad_trailer = g->bad_trailer || announces_bad_trailer(h->value);
+        g->bad_trailer |= announces_bad_trailer(h->value);
 }
 
 const char *const http_method_names[HTTP_METHODS] = {

@@ -11,8 +11,7 @@
 #include "store/memory/table.h"
 
 struct run_record {
-    struct table_node
-        node; /* the run's key; its bytes and those of the address follow the struct */
+    struct table_node node; /* the run's key; its bytes and the address follow the struct */
     TAILQ_ENTRY(run_record) order;
     enum worker_store_placement placement;
     struct slice address; /* of an ended run: its report; of an order: its text */

@@ -12,8 +12,7 @@
 
 struct store_options {
     uint64_t seed; /* for the hash tables; unguessable where peers are not trusted */
-    const struct key_groups
-        *key_groups;        /* of a space's own keys; NULL: none, see struct key_groups */
+    const struct key_groups *key_groups; /* of a space's own keys; NULL: none */
     size_t space_bytes_max; /* of all that one space keeps; of what waits in it, once more; 0: no
                                limit. See quota.h */
 };

@@ -44,9 +44,8 @@ struct torch_state {
     size_t unnamed; /* so many more participants: see torch_state_read_view() */
     bool is_part;   /* of a larger state, whose other participants are `unnamed` */
 
-    size_t
-        inserted; /* number of nodes inserted since the state, or the state that it copies, was read
-                     or made: their addresses stay in `memory`, even if the nodes are removed */
+    size_t inserted; /* nodes that came since the state, or the one that it copies, was read or
+                        made: their addresses stay in `memory`, even if the nodes are removed */
 
     size_t cap;                 /* private: of nodes */
     struct torch_block *memory; /* private: what the addresses point into; copies share it */

@@ -248,11 +248,10 @@ static int check_owner(int dir, const char *path, char *why, size_t why_size)
     if (fstat(dir, &st) < 0)
         return errno;
     if (st.st_uid != geteuid()) {
-        snprintf(
-            why, why_size,
-            "%s belongs to user %u, and this process is user %u: name a directory in it, which "
-            "is then made, or change its owner",
-            path, (unsigned)st.st_uid, (unsigned)geteuid());
+        snprintf(why, why_size,
+                 "%s belongs to user %u, and this process is user %u: name a directory in it, "
+                 "which is then made, or change its owner",
+                 path, (unsigned)st.st_uid, (unsigned)geteuid());
         return EPERM;
     }
     if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {

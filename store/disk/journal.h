@@ -160,9 +160,8 @@ struct journal_sync {
     struct fs *fs;
     int files[JOURNAL_SYNC_FILES];
     size_t count;
-    size_t
-        complete; /* these first files get no more batches: they are closed when they are synced */
-    bool dir;     /* a segment was begun */
+    size_t complete; /* so many first files get no more batches: they are closed when synced */
+    bool dir;        /* a segment was begun */
     uint64_t number; /* if the sync succeeds, all batches up to this number are durable */
 };
 

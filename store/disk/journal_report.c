@@ -29,16 +29,14 @@ static void say_damage(const struct journal_report *r, const char *path, char *o
     out += n;
     size -= (size_t)n;
     if (r->offset >= FILE_HEADER_SIZE)
-        snprintf(
-            out, size,
-            " If you would rather lose these batches, do both: move away all journal files with "
-            "higher numbers, and cut this one: truncate -s %" PRIu64 " %s/%s.",
-            r->offset, path, r->file);
+        snprintf(out, size,
+                 " If you would rather lose these batches, do both: move away all journal files "
+                 "with higher numbers, and cut this one: truncate -s %" PRIu64 " %s/%s.",
+                 r->offset, path, r->file);
     else
-        snprintf(
-            out, size,
-            " If you would rather lose these batches: move away this file and the journal files "
-            "with higher numbers.");
+        snprintf(out, size,
+                 " If you would rather lose these batches: move away this file and the journal "
+                 "files with higher numbers.");
 }
 
 static void say_opened(const struct journal_report *r, const char *path, char *out, size_t size)

@@ -188,11 +188,10 @@ struct key_groups {
 struct keymap {
     struct table keys;
     struct table queues;
-    struct table awaited; /* every struct awaited */
-    struct table groups;  /* the first key_link of each */
-    const struct key_groups
-        *groups_of;            /* set before the first key is added; NULL: keys have no groups */
-    struct entry_list entries; /* entries with a value, in order of creation */
+    struct table awaited;               /* every struct awaited */
+    struct table groups;                /* the first key_link of each */
+    const struct key_groups *groups_of; /* set before the first key; NULL: keys have no groups */
+    struct entry_list entries;          /* entries with a value, in order of creation */
     struct queue_list queue_order;
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;

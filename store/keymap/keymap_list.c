@@ -136,8 +136,7 @@ void keymap_list_goes(struct keymap *m, struct entry *e)
 
     key_cursor_loses(&l->cursor, e);
     if (is_missing && (!reserve_has_spare(m->reserve) || !list_put_key(l, e)))
-        keymap_forget_list(
-            m); /* the client's next step begins a new list, and reports that memory is short */
+        keymap_forget_list(m); /* the client's next step begins a new one, and finds no memory */
     else
         keymap_list_changed(m);
 }

@@ -65,9 +65,8 @@ struct tree {
     uint64_t succeeded[TREE_COUNTERS];
     uint64_t failed[TREE_COUNTERS];
     uint64_t expired;
-    struct node_list
-        dead;    /* top nodes of removed subtrees until they are freed; they have no parent */
-    size_t cuts; /* those, and those that snapshots hold */
+    struct node_list dead; /* the tops of removed subtrees until they are freed; without parents */
+    size_t cuts;           /* those, and those that snapshots hold */
     struct tree_snapshot_list snapshots; /* see tree_snapshot.h */
     struct tree_past_list pasts;
     size_t past_bytes;           /* bytes of listed pasts; pasts passed to `lazy` do not count */

@@ -342,9 +342,8 @@ bool watch_load(struct watch_hub *h, const struct event_state *state)
         h->bytes += event_size(e);
         return true;
     }
-    for (uint64_t i = 0; i < HISTORY_EVENTS;
-         i++) /* all so far: clients learn that it was cleared */
-        watch_forget(h, i);
+    for (uint64_t i = 0; i < HISTORY_EVENTS; i++)
+        watch_forget(h, i); /* all so far: clients learn that the history was cleared */
     h->oldest = index + 1;
     return true;
 }
