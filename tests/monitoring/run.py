@@ -42,7 +42,7 @@ DASHBOARD = os.path.join(FOLDER, "dashboard.json")
 SCALE = {
     "[1h]": "[2m]", "[15m]": "[1m]", "[10m]": "[1m]", "[5m]": "[1m]",
     **{"for: %s\n" % text: "for: 3s\n" for text in ("15s", "20s", "1m", "2m", "5m")},
-    ", 14400)": ", 40)", "> 900": "> 3", "> 300": "> 1", "lag_seconds > 5": "lag_seconds > 1",
+    ", 14400)": ", 40)", "> 300": "> 1", "lag_seconds > 5": "lag_seconds > 1",
 }
 PATIENCE = 120  # seconds; a busy machine takes its time
 
