@@ -258,6 +258,32 @@ def jobs_survive_the_store_a_relay_and_an_agent(options):
             torch.name, scene.store.deaths, time.monotonic() - scene.began))
 
 
+@case
+def a_spare_ends_as_its_job_does(options):
+    torch = next(t for t in options.torches if not t.is_1x)
+    folder = tempfile.mkdtemp(dir=SCRATCH)
+    store = Store(folder)
+    for code in (0, 3):
+        job = BackendJob(torch, store.port, tempfile.mkdtemp(dir=folder), "code-%d" % code, "1:1")
+        job.max_restarts = 0
+        job.environment = lambda **extra: torch.environment(RDZV_TEST_NODE="a", **extra)
+        try:
+            job.start_agent("a")
+            job.wait_training(1, since=job.mark())
+            job.start_agent("spare")
+            store.daemon.wait_log("event=node_joined space=code-%d .*role=spare" % code)
+            with open(os.path.join(job.folder, "exit.a"), "w", encoding="ascii") as f:
+                f.write(str(code))
+            for agent in job.agents.values():
+                agent.killed = code != 0  # its failure ends no wait
+            job.wait(lambda: all(agent.code is not None for agent in job.agents.values()), "the end of both agents")
+            codes = [job.agents[name].code for name in ("a", "spare")]
+            check(codes == ([1, 1] if code else [0, 0]), "%s\n%s" % (codes, job.logs(20)))
+        finally:
+            job.end()
+    store.daemon.stop()
+
+
 HOLDER = """
 import sys, threading, time
 from rdzvd.relay import Relay

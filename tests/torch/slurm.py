@@ -2,8 +2,8 @@
 
     slurm.py [NAME...]     all cases, or the cases whose name contains a NAME
 
-Slurm comes from `tests/support/install.sh slurm`, and needs root. An agent is killed, a node goes down, and the store is killed
-under two jobs that share nodes."""
+Slurm comes from `tests/support/install.sh slurm`, and needs root. An agent is killed, a node goes down, a node is a spare, the
+time limit is near, and the store is killed under two jobs that share nodes."""
 
 import glob
 import os
@@ -168,6 +168,11 @@ class Job:
             os.kill(pid, signal.SIGKILL)
         wait_gone(agent, 60)
 
+    def status(self):
+        """What an operator on the first node sees, if the store runs there."""
+        return self.cluster.ask("srun", "--jobid=" + self.id, "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n1", "rdzvctl",
+                                "-s", "unix:%s/rdzvd-%s.sock" % (self.cluster.folder, self.id), "status")
+
     def finish(self):
         """All workers end well; then so does the job."""
         with open(os.path.join(self.folder, "over"), "w", encoding="ascii"):
@@ -194,14 +199,28 @@ def the_store_on_the_first_node_outlives_an_agent_and_ends_with_the_job():
         job.train(2)
         store = job.processes("n1", b"--regroup-wait=5s")
         check(len(store) == 1, "stores: %s" % store)
-        out = cluster.ask("srun", "--jobid=" + job.id, "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n1", "rdzvctl",
-                          "-s", "unix:%s/rdzvd-%s.sock" % (cluster.folder, job.id), "status")
+        out = job.status()
         check(re.search(r"RUN %s +complete.*\n +2 of 2 nodes" % job.id, out), out)
         job.kill_agent("n2")
         job.train(2)
         job.finish()
         check((job.field("JobState"), job.field("ExitCode")) == ("COMPLETED", "0:0"), job.output()[-4000:])
         wait_gone(store[0], 60)
+    return None
+
+
+@case
+def a_spare_ends_well_with_its_job_and_a_signal_asks_for_a_checkpoint():
+    if missing():
+        return missing()
+    with Cluster() as cluster:
+        job = cluster.submit(3, NODES_MAX="2")
+        job.train(2)
+        wait_until(lambda: re.search(r"2 of 2 nodes.*1 spare", job.status(), re.S), "a spare")
+        cluster.ask("scancel", "--batch", "--signal=USR1", job.id)
+        wait_until(lambda: re.search(r"drain +\* .*time limit", job.status()), "the drain of all nodes")
+        job.finish()
+        check((job.field("JobState"), job.field("ExitCode")) == ("COMPLETED", "0:0"), job.output()[-4000:])
     return None
 
 

@@ -4,7 +4,10 @@ The store shows all agents the address of one agent's relay. On another machine 
 machine it is another agent's relay, which may end sooner. So each agent puts its own relay's address in its place.
 Other addresses stay: the store's --advertise, or worker 0's (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1, torch 2.4)."""
 
-from torch.distributed.elastic.rendezvous.api import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
+import sys
+
+from torch.distributed.elastic.rendezvous.api import (
+    RendezvousGracefulExitError, RendezvousHandler, RendezvousInfo, RendezvousStoreInfo)
 
 from rdzvd.relay import is_relay_address
 
@@ -21,7 +24,12 @@ class RelayedHandler(RendezvousHandler):
         return self._handler.use_agent_store
 
     def next_rendezvous(self):
-        info = self._handler.next_rendezvous()
+        try:
+            info = self._handler.next_rendezvous()
+        except RendezvousGracefulExitError:  # a spare; torch would end with an AttributeError (pytorch#194710)
+            if self._relay.has_ended_well(self.get_run_id()):
+                sys.exit(0)
+            raise
         place = info.bootstrap_store_info
         if place is not None and is_relay_address(place.master_addr):
             place = RendezvousStoreInfo(self._relay.host, self._relay.port)

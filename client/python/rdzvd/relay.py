@@ -11,6 +11,7 @@ recognises the address of a relay in an answer of the store."""
 import atexit
 import collections
 import http.client
+import json
 import logging
 import os
 import random
@@ -137,17 +138,27 @@ class Relay:
         """None: the child is ready. Else the reason in its own words, with the names of settings that a user knows."""
         if self._process.poll() is not None:
             return "it has ended with code %d" % self._process.returncode
+        status, text = self._get("/readyz?verbose")
+        failed = [line[len("[-]"):] for line in text.splitlines() if line.startswith("[-]")]
+        return None if status == 200 else explain("; ".join(failed)) if status else "it starts"
+
+    def has_ended_well(self, run_id):
+        """False also if the store does not say so, such as to clients without a token (--read-token-file)."""
+        status, text = self._get("/rdzv/v1/status")
+        spaces = json.loads(text)["spaces"] if status == 200 else []
+        return "done" in [run["end"] for space in spaces for run in space["ended"] if run["id"] == run_id][:1]
+
+    def _get(self, path):
+        """The status of the child's answer, and its text; (None, ""): there is no answer."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=2)
         try:
-            connection.request("GET", "/readyz?verbose")
+            connection.request("GET", path)
             answer = connection.getresponse()
-            lines = answer.read().decode(errors="replace").splitlines()
+            return answer.status, answer.read().decode(errors="replace")
         except (OSError, http.client.HTTPException):
-            return "it starts"
+            return None, ""
         finally:
             connection.close()
-        failed = [line[len("[-]"):] for line in lines if line.startswith("[-]")]
-        return None if answer.status == 200 else explain("; ".join(failed))
 
     def wait_ready(self, seconds):
         """Until the relay has reached its store for the first time. Raises RelayError with the relay's own reason."""
