@@ -22,8 +22,7 @@ void admit_note_wait(const struct step *s, struct agent *a)
         agent_set_line(a, LINE_ASKED);
 }
 
-/* The request may come from the heartbeat thread, each 5 s, while the thread of the workers polls
- * less often and has not seen the wait yet. */
+/* The request may come from the thread of the heartbeats, before that of the workers has polled. */
 void admit_note_shown(struct agent *a, uint64_t now_ms)
 {
     uint64_t ago_ms = clock_elapsed_ms(a->shown_wait_ms, now_ms);
@@ -49,8 +48,7 @@ static bool may_be_admitted(const struct step *s, const struct agent *a,
            (agent_is_held(a) || clock_elapsed_ms(a->heard_ms, s->now->lived_ms) < POLLS_MS);
 }
 
-/* Each joined or waiting node has an agent, and each agent has such a node; and the MAX of one
- * of the agents allows so many nodes. */
+/* Joined and waiting nodes are those of all agents; and MAX of an agent allows so many nodes. */
 static bool are_all_here(const struct step *s, size_t nodes)
 {
     const struct run *run = s->run;

@@ -239,7 +239,7 @@ static bool write(struct step *s, struct agent *a, enum place place, const struc
 
 /* --- The same text once more, without a step. --- */
 
-/* Until then, nothing but a change of the value changes what it is shown. Else the text has more
+/* Until then, only a change of the value changes the text of this agent. Any other text has more
  * than its node, or the next poll must be held. */
 static void keep(const struct step *s, struct agent *a, enum place place,
                  const struct torch_node *own)

@@ -221,8 +221,7 @@ static void on_probed(void *arg, enum probe_answer answer)
     driver_step(run, (struct policy_event){.kind = RUN_PROBED, .refused = answer == PROBE_REFUSED});
 }
 
-/* Outputs that may cause another step of this run come after all others: a step may free an agent,
- * and no later output must name a freed agent. */
+/* Outputs that may cause another step come last: a step may free an agent that an output names. */
 static void go_on(struct live_run *run, const struct policy_output *o)
 {
     switch (o->kind) {

@@ -31,8 +31,7 @@ static bool is_in_last_call(const struct step *s)
     return step_is_open(s) && !state->complete && state->has_deadline;
 }
 
-/* The state has the deadline by the wall clock. rdzvd ends the last call by its own clock, which
- * stands while no agent can write. */
+/* The deadline is by the wall clock; rdzvd's own clock for it stands while no agent can write. */
 void last_call_note(struct step *s)
 {
     const struct torch_state *state = &s->run->view.state;

@@ -121,8 +121,8 @@ void loss_end_run(struct step *s)
 
 /* --- A node whose connection has ended. --- */
 
-/* The node has another connection: a clone of the agent's store, or its successor. If that is away,
- * or its clock differs, it is the one of its predecessor. */
+/* The node has another connection: a clone of the agent's store, or its successor's. A connection
+ * that is away, or that has another clock, is the predecessor's, and does not count. */
 static bool is_there_otherwise(struct run *run, struct agent *gone)
 {
     if (gone->naming != NAMING_LISTED)

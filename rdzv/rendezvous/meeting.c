@@ -91,8 +91,7 @@ static bool is_gathered(const struct run *run, const struct agent *a, uint64_t n
             pace_is_due(a, usual_ms(run, a), now_ms));
 }
 
-/* `next` is the first agent that was not gathered at the step before. So all steps of one meeting
- * together visit each agent once. */
+/* `next` is the first agent that was not gathered before, so a meeting visits each agent once. */
 static bool are_all_gathered(struct step *s)
 {
     struct meeting *m = &s->run->meeting;
@@ -103,8 +102,8 @@ static bool are_all_gathered(struct step *s)
     return m->next == NULL;
 }
 
-/* If a node is lost for good, the workers of the others hang or have failed: then an interval
- * counts as known, and an agent whose own one is not known gets torch's former default. */
+/* If a node is lost for good, the workers of the others hang or have failed: then an agent whose
+ * interval is unknown gets torch's former default. */
 static uint64_t longest_wait_ms(struct run *run)
 {
     uint64_t most_ms = loss_lacks_nodes(run, &run->view.state) && !may_any_return(run) ? 1 : 0;

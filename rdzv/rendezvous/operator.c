@@ -32,8 +32,7 @@ bool operator_verb_read(struct slice word, enum operator_verb *verb)
 
 /* --- From the records to the policy. --- */
 
-/* True: the record is an order that keeps nodes out. `drains`: a drain, whose time is
- * record->round, in microseconds since 1970. */
+/* The record keeps nodes out; `drains`: it is a drain, due at record->round (us since 1970). */
 static bool keeps_out(const struct run_record *record, bool drains)
 {
     return (!drains || record->port == OPERATOR_DRAIN) &&
@@ -312,8 +311,7 @@ struct operator_answer operator_order_node(struct engine_space *space,
     return (struct operator_answer){.status = 200};
 }
 
-/* An agent that leaves a round to join the next one is in no state meanwhile. After a start, it may
- * be back later, or be here without a known node. */
+/* Between two rounds, an agent is in no state. After a start, it may be away or unnamed. */
 static bool may_have_agent_of(const struct rendezvous_space *home, const char *pattern)
 {
     return ANY(TAILQ_EACH(struct run_view, v, &home->runs.list, order),

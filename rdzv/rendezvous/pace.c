@@ -18,8 +18,7 @@
  * _invoke_run() (agent/server/api.py); the same in 1.13 to 2.14. */
 #include "rdzv/rendezvous/policy_internal.h"
 
-/* A heartbeat may come so much before its interval is over, by our clock; and two heartbeats of one
- * agent are at least BEAT_LEAST_MS apart. */
+/* A heartbeat may be early by so much, by our clock; two heartbeats are so far apart at least. */
 #define BEAT_EARLY_MS 200
 #define BEAT_LEAST_MS 900
 /* How long a GET is held to put heartbeats off, and how often. */

@@ -26,8 +26,8 @@ __attribute__((format(printf, 4, 5))) static void owe(struct step *s, int64_t ro
         !step_put_round_key(s, POLICY_PUT_IF_ABSENT, round, name, slice_str(value)) || s->is_full;
 }
 
-/* Each agent reads what each other wrote: torch before 2.4. The state tells 2.3 and later by its
- * redundancy list, and 2.5 and later send PING. */
+/* Before torch 2.4, each agent reads the keys of each other. From 2.3 on, the state has a
+ * redundancy list, and from 2.5 on, agents send PING. */
 static bool each_reads_all(const struct run *run)
 {
     const struct agent *a = TAILQ_FIRST(&run->agents);

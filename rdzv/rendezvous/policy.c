@@ -24,7 +24,7 @@ static void let_go(struct run *run, struct agent *a)
         run->endpoint.asked = NULL;
 }
 
-/* Most likely the workers run of a node that was in the round, also if it was presumed dead. */
+/* A node that was in the round most likely has workers, also if it was presumed dead since. */
 static void recall_round(struct run *run, struct agent *a)
 {
     const struct run_view *v = &run->view;
@@ -193,8 +193,7 @@ static void restored(struct step *s, const struct policy_event *event)
     worker_store_on_restore(s);
 }
 
-/* An agent of which no memo was kept writes a heartbeat each 5 s, or as keep_alive_interval says
- * (2.7 and later), if it is in a round. */
+/* In a round, an agent without a memo writes a heartbeat each 5 s, or each keep_alive_interval. */
 #define SAYS_MS 60000
 
 static void drop_absent(struct step *s)

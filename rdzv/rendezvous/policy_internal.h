@@ -149,7 +149,7 @@ void rejoin_reject_overdue(struct step *s);
 
 /* The agent asks; `waits`: for a key, so that the reply may take long. */
 void presence_heard(struct step *s, struct agent *a, bool waits);
-/* The time since the last request of the node's agent; 0: it is gone, or waits for a reply. */
+/* The time since the last request of the node's agent; 0: no agent is there, or it waits. */
 uint64_t presence_silent_ms(const struct step *s, const struct torch_node *node);
 /* The node is silent beyond its limit and `least_ms`, or has no agent and an old heartbeat. */
 bool presence_is_lost(const struct step *s, const struct torch_node *node, uint64_t least_ms);
@@ -164,7 +164,7 @@ void loss_take_back(const struct run *run, struct torch_state *next);
 bool loss_lacks_nodes(const struct run *run, const struct torch_state *state);
 /* The daemon was started again: if no agent is to come back, the mark is taken away. */
 void loss_on_start(struct step *s, bool agents_return);
-/* All agents have come back that may: a node without a connected agent is lost. */
+/* The time for agents to come back is over: a node without a connected agent is lost. */
 void loss_on_restore(struct step *s);
 /* Once a second, and before a round is completed: takes out the nodes that are lost. */
 void loss_drop_silent(struct step *s);
@@ -252,8 +252,8 @@ void placeholder_keys_put_exit(struct step *s, int64_t round);
 
 /* If no node is missing, ends the last call. True: rdzvd has completed the round by that. */
 bool last_call_end(struct step *s);
-/* An agent has written the state, and may have set the deadline: --regroup-wait may shorten it, and
- * nodes that wait have the time to join. */
+/* An agent has written the state: if it has set the deadline, --regroup-wait may shorten it, and
+ * nodes that wait get time to join. */
 void last_call_begun(struct step *s);
 
 /* After each event: a new deadline of the state is noted. */

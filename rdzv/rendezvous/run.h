@@ -178,8 +178,7 @@ static inline bool run_is_finishing(const struct run *run, int64_t round)
     return run->finishing.round == round && !run->must_meet;
 }
 
-/* The agent does not have the ranks of its workers in the newest round: it waits for the keys of
- * other agents, and then starts the workers. */
+/* The agent waits for the ranks of its workers in the newest round, and then starts them. */
 static inline bool run_lacks_ranks(const struct run *run, const struct agent *a)
 {
     return run->shares_roles && a->workers_round != run->view.state.round;

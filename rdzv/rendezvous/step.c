@@ -193,8 +193,8 @@ bool step_put_edited(struct step *s, size_t sent)
 #define LATE_LEAST    64
 #define LATE_NAME_MAX 1024 /* bytes: the node then takes less than STATE_SLACK */
 
-/* A text that an agent has written may grow by more than the change, and so may one with new ranks.
- * Until the text is put, other keys may take room. */
+/* A text of an agent, or one with new ranks, may grow by more than the change. Until a text is put,
+ * other keys may take room. */
 static bool may_be_late(const struct step *s, const struct torch_node *node)
 {
     const struct run_view *v = &s->run->view;
