@@ -252,7 +252,8 @@ COMMANDS = [
     Command("drain", "NODE", 1, 1, "", "in until wait reason", "take a node out once its workers have saved their work",
             """Does what cordon does, and asks the workers to save their work: they find the key rdzvd/drain, and set the key
             rdzvd/checkpointed to its id. Then, or when the time of --in is over, the node is evicted. With --wait, rdzvctl
-            returns when no such node trains any more: use it in a hook that stops a pod or a machine. The same order once
+            returns when no such node trains any more: use it in a hook that stops a pod or a machine. If no run has such a
+            node, --wait exits with 1, and the order holds. The same order once
             more begins the time anew. With --until=gone, the order ends when no agent of such a node is connected: a later
             node of this name takes part.""" +
             FOR_OPERATORS,

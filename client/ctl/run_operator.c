@@ -264,6 +264,7 @@ enum ctl_exit run_order(const struct ctl *ctl)
     char *space = NULL, *path;
     enum ctl_exit code = confirm_space(ctl, kind, &space);
     cJSON *json = NULL;
+    long nodes;
 
     if (code != CTL_FINE) {
         free(space);
@@ -272,9 +273,10 @@ enum ctl_exit run_order(const struct ctl *ctl)
     path = order_path(ctl, space, kind);
     code = http_json(ctl, "PUT", path, &json);
     free(path);
+    nodes = member_number(json, "nodes");
     if (code == CTL_FINE && is_node)
         printf("%s: the store has the order to %s it; such nodes in the space %s now: %ld\n",
-               ctl->args[0], word, space, member_number(json, "nodes"));
+               ctl->args[0], word, space, nodes);
     else if (code == CTL_FINE && strcmp(word, "rules") == 0)
         printf("%s: %s\n", ctl->args[0],
                ctl->arg_count > 1 ? "the store has the rules" : "it has no rules of its own");
@@ -283,7 +285,12 @@ enum ctl_exit run_order(const struct ctl *ctl)
     cJSON_Delete(json);
     fflush(stdout);
     if (code == CTL_FINE && ctl->wait)
-        code = await_drained(ctl, space);
+        code = nodes > 0 ? await_drained(ctl, space)
+                         : ctl_say(CTL_MISSING,
+                                   "no run has a node %s, so none can be waited for; `rdzvctl "
+                                   "status -o wide` lists the nodes, and `rdzvctl uncordon %s` "
+                                   "takes back the order",
+                                   ctl->args[0], ctl->args[0]);
     free(space);
     return code;
 }

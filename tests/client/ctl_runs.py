@@ -283,8 +283,9 @@ def an_order_goes_to_the_space_that_has_the_run_or_the_node():
 
         has(order("cordon", "b")[0], "such nodes in the space two now: 1")
         has(order("cordon", "none")[0], "such nodes in the space default now: 0")
+        has(order("drain", "none", "--wait", code=MISSING)[1], "no run has a node none", "`rdzvctl uncordon none` takes back")
         order("hold", "A", "--yes")
-        check(orders() == {"default": [("cordon", "none")], "one": [("hold", "A")], "two": [("cordon", "b")]}, orders())
+        check(orders() == {"default": [("drain", "none")], "one": [("hold", "A")], "two": [("cordon", "b")]}, orders())
         for words in (["uncordon", "b"], ["uncordon", "none"], ["release", "A"]):
             order(*words)
         check(orders() == {}, "each is taken back where it is")
