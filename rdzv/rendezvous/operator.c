@@ -160,16 +160,19 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
     int64_t now_us = engine_wall_ns(home->rdzv->engine) / 1000;
     uint8_t text[OPERATOR_ORDER_MAX];
     struct writer w = {.ptr = text, .cap = sizeof text};
-    struct command put = {.kind = COMMAND_RUN_PUT, .port = (uint16_t)o->verb};
+    struct command put = {.kind = COMMAND_RUN_PUT,
+                          .port = (uint16_t)o->verb,
+                          .number = now_us + (int64_t)o->in_ms * 1000};
 
     json_open(&w, '{');
     json_member_str(&w, "order", words[o->verb]);
+    if (o->verb == OPERATOR_DRAIN)
+        json_member_time(&w, "until", put.number);
     json_member(&w, strcmp(prefix, NODE_KEY) == 0 ? "node" : "run", o->name);
     json_member_str(&w, "by", o->by);
     json_member_time(&w, "since", now_us);
-    put.number = now_us + (int64_t)o->in_ms * 1000;
-    if (o->in_ms != 0)
-        json_member_time(&w, o->verb == OPERATOR_DRAIN ? "until" : "ends", put.number);
+    if (o->in_ms != 0 && o->verb != OPERATOR_DRAIN)
+        json_member_time(&w, "ends", put.number);
     if (o->until != 0)
         json_member_u64(&w, "nodes", o->until);
     if (o->verb == OPERATOR_RULES)
@@ -204,10 +207,10 @@ struct slice operator_reason(const struct run_record *record)
     return found.len == 0 ? slice_str("\"\"}") : found;
 }
 
-/* {"order":"drain",… becomes {"order":"evict",… */
+/* {"order":"drain","until":…,"node":… becomes {"order":"evict","node":… */
 void operator_evict_drained(struct rendezvous_space *home)
 {
-    static const char drain[] = "{\"order\":\"drain", evict[] = "{\"order\":\"evict";
+    static const char node[] = ",\"node\":";
     struct cordons drained = home->drains;
     uint8_t text[OPERATOR_ORDER_MAX];
 
@@ -219,8 +222,9 @@ void operator_evict_drained(struct rendezvous_space *home)
 
         if (record == NULL) /* memory was short when it was taken back */
             continue;
-        writer_str(&w, evict);
-        writer_slice(&w, slice_from(record->address, strlen(drain)));
+        writer_str(&w, "{\"order\":\"evict\"");
+        writer_str(&w, node);
+        writer_slice(&w, find_member(record, node));
         driver_apply_record(home, NODE_KEY, name,
                             (struct command){.kind = COMMAND_RUN_PUT,
                                              .port = OPERATOR_EVICT,
