@@ -442,6 +442,8 @@ static enum ctl_exit say_status(const struct ctl *ctl, const struct http_answer 
     cJSON *json = cJSON_Parse(answer->body);
     const char *message = cJSON_GetStringValue(cJSON_GetObjectItem(json, "message"));
     enum ctl_exit code = answer->status == 404                            ? CTL_MISSING
+                         : answer->status == 503                          ? CTL_MISSING
+                         : answer->status == 400                          ? CTL_USAGE
                          : answer->status == 401 || answer->status == 403 ? CTL_REFUSED
                                                                           : CTL_FAILED;
 

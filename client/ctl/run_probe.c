@@ -464,7 +464,7 @@ enum ctl_exit run_health(const struct ctl *ctl)
                    ? ctl_say(CTL_USAGE, "%s", failure.text)
                    : ctl_say(CTL_UNREACHABLE, "%s: %s", ctl->server, failure.text);
     if (http_wants_tls(ctl, &answer)) {
-        code = ctl_say(CTL_FAILED, "%s: " HTTP_WANTS_TLS, ctl->server);
+        code = ctl_say(CTL_USAGE, "%s: " HTTP_WANTS_TLS, ctl->server);
     } else {
         print_health(ctl, ctl->ready ? "/readyz" : "/livez", &answer);
         code = answer.status == 200 ? CTL_FINE : CTL_MISSING;

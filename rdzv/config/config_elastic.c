@@ -74,22 +74,42 @@ static bool read_rule(const char *rule, struct run_rules *out, char **rank_zero)
     return true;
 }
 
+/* How to write the rule, or which rules there are. */
+static const char *hint_of_rule(const char *rule)
+{
+    static const char *const hints[] = {
+        "write nodes-multiple=COUNT, such as 4",
+        "write grow-interval=DURATION, such as 30m",
+        "write group=COLUMN, such as 2",
+        "write restart-budget=COUNT/DURATION, such as 3/1h; COUNT is at most 99",
+        "write cordon-after=COUNT/DURATION[/DURATION], such as 3/10m; COUNT is at most 99",
+        "write no-progress=COUNT/DURATION, such as 3/10m; COUNT is at most 99",
+    };
+    size_t len = strcspn(rule, "=");
+
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
+        const char *form = hints[i] + strlen("write ");
+
+        if (strncmp(form, rule, len) == 0 && form[len] == '=')
+            return hints[i];
+    }
+    return "write RULE[,RULE...]: nodes-multiple, grow-interval, group, restart-budget, "
+           "cordon-after or no-progress; rdzvd --rules also takes rank-zero=NODE";
+}
+
 const char *run_rules_read(const char *text, struct run_rules *out, char **rank_zero)
 {
     struct run_rules rules = *out;
     struct string_list items = {0};
-    bool ok = true;
+    const char *fault = NULL;
 
     string_list_split(&items, text);
-    for (size_t i = 0; i < items.count; i++)
-        ok = ok && read_rule(items.items[i], &rules, rank_zero);
+    for (size_t i = 0; i < items.count && fault == NULL; i++)
+        fault = read_rule(items.items[i], &rules, rank_zero) ? NULL : hint_of_rule(items.items[i]);
     string_list_free(&items);
-    if (!ok)
-        return "write RULE[,RULE...]: nodes-multiple=COUNT, grow-interval=DURATION, group=COLUMN, "
-               "restart-budget=COUNT/DURATION, cordon-after=COUNT/DURATION[/DURATION], "
-               "no-progress=COUNT/DURATION; rdzvd --rules also takes rank-zero=NODE";
-    *out = rules;
-    return NULL;
+    if (fault == NULL)
+        *out = rules;
+    return fault;
 }
 
 const char *config_check_run_rules(struct config *c, const char *text)

@@ -310,7 +310,7 @@ def a_replica_that_does_not_lead_is_told_from_nothing():
             "It is a replica that does not lead, and has no spaces")
         top = json.loads(rdzvctl("top", "--interval", "100ms", "-o", "json", server=replica)[0])
         check(top["role"] == "standby" and top["spaces"] == [], str(top))
-        _, err = rdzvctl("status", server=replica, code=5)
+        _, err = rdzvctl("status", server=replica, code=MISSING)
         has(err, "this replica does not lead; see /readyz; with rdzvctl: health --ready")
 
 

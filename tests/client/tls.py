@@ -293,7 +293,7 @@ def a_client_without_tls_hears_that_it_is_wanted():
         _, err = rdzvctl("-s", "localhost:%d" % d.port, "get", "/a", code=UNREACHABLE)
         has(err, "Does it want TLS?")
         for command in (["spaces"], ["health"], ["health", "--ready"]):
-            out, err = rdzvctl("-s", "localhost:%d" % d.port, *command, code=5)
+            out, err = rdzvctl("-s", "localhost:%d" % d.port, *command, code=2)
             has(err, "it speaks TLS alone: use -s https://")
             check(out == "", out)
 

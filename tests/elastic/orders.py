@@ -57,6 +57,7 @@ def only_operators_give_orders_and_wrong_ones_get_a_sentence():
         for what, word, status, words in [("runs/job", "cordon", 400, "restart, hold, release, close, dump or rules"),
                                           ("runs/job", "stop", 400, "release, close, dump or rules"),
                                           ("runs/job", "rules&rules=nodes-multiple=x", 400, "nodes-multiple=COUNT"),
+                                          ("runs/job", "rules&rules=group=2,grow-interval=", 400, "write grow-interval=DURATION"),
                                           ("runs/job", "rules&rules=rank-zero=a", 400, "rdzvd --rules also takes rank-zero=NODE"),
                                           ("runs/job", "hold&until=0", 400, "until=NODES"),
                                           ("runs/job", "restart&until=2", 400, "until=NODES"),
