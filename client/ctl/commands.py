@@ -210,7 +210,8 @@ COMMANDS = [
             ("latency -c 100", "a hundred of them")),
     Command("preflight", "", 0, 0, "", "", "can this machine use the store?",
             """Looks the name up, connects, with TLS checks the certificates, greets over c10d, asks rdzvd whether it
-            is ready, measures the round trip, and compares the clocks. A store that takes no changes is not ready,
+            is ready, measures the round trip, compares the clocks, and with --token-file asks whether the store lets this
+            token read its status. A store that takes no changes is not ready,
             nor is a relay whose store is away, nor a replica that does not lead. If the store cannot be used, it
             says why and tries again until --timeout (default: 1m), so it replaces `nc -z` in an init container. If
             the clocks differ by more than 5 s, it warns: torch compares times of several nodes. The step `self`
@@ -218,7 +219,8 @@ COMMANDS = [
             It warns if the name does not resolve here, or to no address of this machine: agent 0 of torch connects
             to its own name, and hangs for minutes if it cannot. `torchrun --local-addr=ADDRESS` is the remedy.
 
-            If the store can be used, rdzvctl exits with 0; if not, with 3.""",
+            If the store can be used, rdzvctl exits with 0; if not, with 3; if it refuses the token, with 4. preflight takes
+            the way of torch's agents, so it needs HOST:PORT: at a Unix socket, use `health --ready`.""",
             ("-s rdzvd:29400 preflight --timeout 5m", "in an init container"),
             ("preflight -o json", "the steps, for a script")),
     Command("health", "", 0, 0, "", "ready", "is the store alive? (for probes)",

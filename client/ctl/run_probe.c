@@ -85,10 +85,20 @@ enum ctl_exit run_latency(const struct ctl *ctl, struct rdzv_client *c)
 
 /* --- preflight --- */
 
-enum step { STEP_NAME, STEP_TLS, STEP_C10D, STEP_READY, STEP_TRIP, STEP_CLOCK, STEP_SELF, STEPS };
+enum step {
+    STEP_NAME,
+    STEP_TLS,
+    STEP_C10D,
+    STEP_READY,
+    STEP_TRIP,
+    STEP_CLOCK,
+    STEP_TOKEN,
+    STEP_SELF,
+    STEPS
+};
 
-static const char *const step_names[STEPS] = {"name",       "tls",   "c10d", "ready",
-                                              "round_trip", "clock", "self"};
+static const char *const step_names[STEPS] = {"name",       "tls",   "c10d",  "ready",
+                                              "round_trip", "clock", "token", "self"};
 
 enum step_state { NOT_TRIED, PASSED, WARNS, FAILED };
 
@@ -250,6 +260,26 @@ static void compare_clocks(const struct ctl *ctl, struct preflight *p)
                        p->clock_s < 0 ? "behind" : "ahead", unsure);
 }
 
+/* Only once, since a store lets an address wait after some wrong tokens. The path is of no page,
+ * but the store first asks whether the client may read. False: it may not. */
+static bool check_token(const struct ctl *ctl, struct preflight *p)
+{
+    struct http_answer answer;
+    struct http_failure failure;
+    cJSON *json;
+
+    if (!http_try(ctl, "GET", "/rdzv/v1/spaces", PREFLIGHT_TRY_MS, &answer, &failure))
+        return preflight_note(p, STEP_TOKEN, WARNS, "not known: %s", failure.text);
+    json = cJSON_Parse(answer.body);
+    preflight_note(p, STEP_TOKEN, PASSED, "the store lets this client read");
+    if (answer.status == 403)
+        preflight_note(p, STEP_TOKEN, FAILED, "%s; it is in %s (--token-file)",
+                       member_text(json, "message"), ctl->token_file);
+    cJSON_Delete(json);
+    free(answer.body);
+    return answer.status != 403;
+}
+
 /* The name that torch takes for this machine: --local-addr from the environment, or, as Python's
  * getfqdn(), the name of the first address of the host's name. */
 static void find_own_name(char *name, socklen_t size)
@@ -344,8 +374,8 @@ static void print_preflight(const struct ctl *ctl, const struct preflight *p, bo
     for (int i = 0; i < STEPS; i++) {
         cJSON *step;
 
-        if (i == STEP_TLS && !ctl->tls)
-            continue; /* without TLS, there is no such step */
+        if ((i == STEP_TLS && !ctl->tls) || (i == STEP_TOKEN && ctl->token_file == NULL))
+            continue; /* there is no such step */
         step = ctl_memory(cJSON_CreateObject());
         cJSON_AddStringToObject(step, "step", step_names[i]);
         cJSON_AddStringToObject(step, "state", states[p->steps[i].state]);
@@ -373,18 +403,20 @@ enum ctl_exit run_preflight(const struct ctl *ctl)
 {
     double timeout_s = (double)ctl_timeout(ctl, PREFLIGHT_TIMEOUT_MS) / 1000, start_s = ctl_now_s();
     struct preflight p = {.clock_s = NAN, .started_s = start_s, .ends_s = start_s + timeout_s};
-    bool passed;
+    bool passed, refused;
 
     if (ctl->unix_path != NULL)
-        return ctl_say(CTL_USAGE, "preflight needs HOST:PORT, not a Unix socket");
+        return ctl_say(CTL_USAGE, "preflight takes the way of torch's agents: it needs HOST:PORT; "
+                                  "at a Unix socket, use `rdzvctl health --ready`");
     while (!(passed = try_once(ctl, &p)) && ctl_now_s() + PREFLIGHT_PAUSE_MS / 1000.0 < p.ends_s) {
         if (p.tries == 1)
             fprintf(stderr, "rdzvctl: %s; trying for %.3g s\n", preflight_failure(&p), timeout_s);
         ctl_pause(PREFLIGHT_PAUSE_MS);
     }
+    refused = passed && ctl->token_file != NULL && !check_token(ctl, &p);
     check_self(&p);
-    print_preflight(ctl, &p, passed);
-    return passed ? CTL_FINE : CTL_UNREACHABLE;
+    print_preflight(ctl, &p, passed && !refused);
+    return refused ? CTL_REFUSED : passed ? CTL_FINE : CTL_UNREACHABLE;
 }
 
 /* --- health --- */

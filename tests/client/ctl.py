@@ -201,6 +201,22 @@ def preflight_tells_the_name_that_torch_takes():
 
 
 @case
+def preflight_checks_the_token_that_it_has():
+    with tempfile.TemporaryDirectory() as folder:
+        right, wrong = (os.path.join(folder, name) for name in ("right", "wrong"))
+        for path in (right, wrong):
+            with open(path, "w", encoding="ascii") as f:
+                f.write("token of %s\n" % path)
+        with Rdzvd("--read-token-file=" + right) as daemon:
+            check("token" not in rdzvctl("preflight", server=daemon)[0], "there is none")
+            has(rdzvctl("preflight", "--token-file", right, server=daemon)[0], "token       ok: the store lets this client read\n")
+            out, _ = rdzvctl("preflight", "--token-file", wrong, server=daemon, code=REFUSED)
+            has(out, "token       failed: The token is not that of --read-token-file; it is in " + wrong, "self ")
+            out, _ = rdzvctl("preflight", "-o", "json", "--token-file", wrong, server=daemon, code=REFUSED)
+            check(not json.loads(out)["ok"], out)
+
+
+@case
 def preflight_waits_for_a_store_that_comes_later():
     port = free_port()
     process = subprocess.Popen([RDZVCTL, "-s", "127.0.0.1:%d" % port, "preflight", "--timeout",
@@ -428,6 +444,9 @@ def a_unix_socket_makes_an_operator():
             has(rdzvctl("-s", "unix:" + path, "spaces")[0], "default")
             _, err = rdzvctl("-s", "unix:" + path, "keys", code=USAGE)
             has(err, "keys go over c10d")
+            _, err = rdzvctl("-s", "unix:" + path, "preflight", code=USAGE)
+            has(err, "it needs HOST:PORT; at a Unix socket, use `rdzvctl health --ready`")
+            rdzvctl("-s", "unix:" + path, "health", "--ready")
 
 
 # ---- errors
