@@ -136,7 +136,7 @@ COMMANDS = [
             each cause for which its nodes have waited: first_nodes, lost_node, node_left (mostly after workers failed),
             new_node, operator, store_start. The start of workers counts as training, and also work that is lost with a
             round: only the job knows when it has saved its state. A c10d run keeps its times over a start of a store
-            with --data-dir or etcd.""",
+            with --data-dir or etcd. Of a run that has ended, rdzvctl shows the line of `runs --ended`, and exits with 1.""",
             ("goodput JOB", "each part, its share, and how often it began"),
             ("goodput JOB -o json", "for a script")),
     Command("ranks", "RUN", 1, 1, "runs", "watch interval", "the rank of each node, and its domain",
@@ -155,7 +155,7 @@ COMMANDS = [
 
             rdzvd knows no ranks if worker 0 hosts the workers' store (torch before 2.5,
             TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1), or if the workers were there before rdzvd was started.
-            `rdzvctl runs --ended` has the reason of a run that has ended.""",
+            Of a run that has ended, rdzvctl shows the line of `runs --ended`, and exits with 1.""",
             ("why JOB", "after a restart of the workers"),
             ("why JOB -o json", "for a script")),
     Command("top", "", 0, 0, "", "watch interval", "requests per second, connections, memory, spaces",

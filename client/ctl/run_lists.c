@@ -39,13 +39,13 @@ static cJSON *as_all(cJSON *json)
     return all;
 }
 
-/* Removes the runs that have another name; false: no run is left. */
-static bool keep_run(cJSON *spaces, const char *id)
+/* Removes the runs of the list `member` that have another name; false: no run is left. */
+static bool keep_run(cJSON *spaces, const char *member, const char *id)
 {
     bool found = false;
 
     JSON_EACH(space, spaces) {
-        cJSON *runs = cJSON_GetObjectItemCaseSensitive(space, "runs"), *run, *next;
+        cJSON *runs = cJSON_GetObjectItemCaseSensitive(space, member), *run, *next;
 
         for (run = runs == NULL ? NULL : runs->child; run != NULL; run = next) {
             next = run->next;
@@ -73,22 +73,26 @@ static void warn_of_token(const struct ctl *ctl, const cJSON *json)
 /* Takes `json`. */
 static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *fn)
 {
-    struct ctl_view view = {.ctl = ctl};
+    cJSON *spaces = cJSON_GetObjectItemCaseSensitive(json, "spaces");
+    struct ctl_view view = {.ctl = ctl, .spaces = spaces};
+    struct ctl ended = *ctl;
     enum ctl_exit code;
 
     if (ctl->watch && isatty(STDOUT_FILENO))
         fputs("\033[H\033[2J", stdout); /* home, and an empty screen */
     warn_of_token(ctl, json);
-    view.spaces = member_item(json, "spaces");
     view.now_us = text_time_us(member_text(json, "now"));
-    if (ctl->arg_count > 0 &&
-        !keep_run(cJSON_GetObjectItemCaseSensitive(json, "spaces"), ctl->args[0]))
-        code = ctl_say(CTL_MISSING,
-                       "%s knows no run %s; `rdzvctl runs` lists those that it knows, `rdzvctl "
-                       "runs --ended` those that have ended",
-                       ctl->server, ctl->args[0]);
-    else
+    if (ctl->arg_count == 0 || keep_run(spaces, "runs", ctl->args[0])) {
         code = fn(&view);
+    } else if (keep_run(spaces, "ended", ctl->args[0])) {
+        ended.ended = true;
+        view.ctl = &ended;
+        print_runs(&view);
+        code = ctl_say(CTL_MISSING, "the run %s has ended", ctl->args[0]);
+    } else {
+        code = ctl_say(CTL_MISSING, "%s knows no run %s; `rdzvctl runs` lists those that it knows",
+                       ctl->server, ctl->args[0]);
+    }
     cJSON_Delete(json);
     if (ctl->watch && ctl->output <= OUTPUT_WIDE)
         puts("");
@@ -224,6 +228,8 @@ static int urgent_first(const void *left, const void *right)
     const struct shown_run *a = left, *b = right;
     int order = run_urgency(a->run) - run_urgency(b->run);
 
+    if (order == 0) /* of runs that have ended, the newest */
+        order = strcmp(member_text(b->run, "ended"), member_text(a->run, "ended"));
     return order != 0 ? order : (a->at > b->at) - (a->at < b->at);
 }
 
@@ -310,8 +316,10 @@ static void status_as_text(const struct ctl_view *view, const struct shown_run *
             fputc('\n', stdout);
         status_print_run(stdout, view->ctl, runs[i].space, runs[i].run, view->now_us);
     }
-    JSON_EACH(space, view->spaces)
-        status_print_orders(stdout, view->ctl, space, view->now_us);
+    JSON_EACH(space, view->spaces) {
+        if (view->ctl->arg_count == 0 || member_item(space, "runs")->child != NULL)
+            status_print_orders(stdout, view->ctl, space, view->now_us);
+    }
     if (view->ctl->arg_count > 0)
         return;
     if (count == 0) {

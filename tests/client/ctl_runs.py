@@ -286,6 +286,10 @@ def an_order_goes_to_the_space_that_has_the_run_or_the_node():
         has(order("drain", "none", "--wait", code=MISSING)[1], "no run has a node none", "`rdzvctl uncordon none` takes back")
         order("hold", "A", "--yes")
         check(orders() == {"default": [("drain", "none")], "one": [("hold", "A")], "two": [("cordon", "b")]}, orders())
+        out, _ = order("status", "A")
+        check("in the space one" in out and "in the space two" not in out, out)
+        for words, wanted in ((["nodes-multiple=x"], "write nodes-multiple=COUNT"), (["group=2,grow=1s"], "write RULE[,RULE...]")):
+            has(order("rules", "A", *words, code=USAGE)[1], wanted)
         for words in (["uncordon", "b"], ["uncordon", "none"], ["release", "A"]):
             order(*words)
         check(orders() == {}, "each is taken back where it is")
@@ -329,7 +333,22 @@ def ended_runs_are_listed_with_their_reasons():
         lines_in_order(out, "MISSING", "WHY\n", " c/100/0 ", "workers of a (pid 100) failed", "its workers have ended well")
         check(rdzvctl("runs", "--ended", "-o", "name", server=daemon)[0] == "bad\ngood\n", "names alone")
         has(rdzvctl("status", server=daemon)[0], "all have ended, 2 in the last day: `rdzvctl runs --ended`")
-        has(rdzvctl("status", "good", server=daemon, code=MISSING)[1], "`rdzvctl runs --ended` those that have ended")
+        for command in "status", "why", "goodput":
+            out, err = rdzvctl(command, "bad", server=daemon, code=MISSING)
+            lines_in_order(out, "TRAINED", "bad ", "failed", "workers of a (pid 100) failed")
+            check("good" not in out and err == "rdzvctl: the run bad has ended\n", out + err)
+        check([r["id"] for r in json.loads(rdzvctl("why", "good", "-o", "json", server=daemon, code=MISSING)[0])] == ["good"], "json")
+
+
+@case
+def ended_runs_of_all_spaces_are_listed_the_newest_first():
+    with Rdzvd(token_flag(), listen=("127.0.0.1:0/one", "127.0.0.1:0/two")) as daemon:
+        for i, name in enumerate(["A", "B", "C"]):
+            agents = meet(daemon.ports[i % 2], name, ["a"])
+            rdzvctl("forget", name, "--yes", server=daemon, RDZVCTL_TOKEN_FILE=TOKEN)
+            agents[0].close()
+        out, _ = rdzvctl("runs", "--ended", "-o", "name", server=daemon, RDZVCTL_TOKEN_FILE=TOKEN)
+        check(out == "C\nB\nA\n", out)
 
 
 @case
