@@ -83,6 +83,7 @@ struct rendezvous_space {
     int64_t drain_id;       /* the newest of them, as its key and the confirmation have it */
     int64_t drain_due_us;   /* since 1970: all of them become evictions; 0: at once */
     size_t ticks;           /* of operator_tick() */
+    char order[512];        /* ": REASON (BY)", during the steps of an order; else empty */
 };
 
 static inline struct live_run *live_run_of(struct run_view *v)

@@ -287,14 +287,19 @@ static void close_port(struct live_run *run)
 static void effects_note(struct live_run *run, const struct note *n)
 {
     int64_t now_us = engine_wall_ns(run->home->rdzv->engine) / 1000;
+    char peer[CONN_PEER_MAX], why[2 * HISTORY_TEXT_MAX];
     struct note logged = *n;
-    char peer[CONN_PEER_MAX];
 
+    logged.order = run->home->order;
     if (n->kind == NOTE_RUN_FORGOTTEN)
         logged.number = run->keys_forgotten;
+    if (n->kind == NOTE_RUN_ENDED && run->run.orders.word == ORDER_CLOSE) {
+        snprintf(why, sizeof why, "%s%s", n->reason, run->home->order);
+        logged.reason = why;
+    }
     if (n->kind != NOTE_RUN_ENDED)
         explain_log(run->home->space->store->name, run->run.view.id, &logged);
-    history_note(&run->history, &run->run, n,
+    history_note(&run->history, &run->run, &logged,
                  n->agent == NULL ? NULL : conn_peer(conn_of(n->agent), peer), now_us);
     if (run->history.is_unjudged && run->run.orders.word != ORDER_CLOSE)
         run->home->rdzv->judge(run, now_us);

@@ -166,7 +166,8 @@ static void explain_end(struct step *s, struct note *note, const struct agent *b
 
     if (s->run->orders.word == ORDER_CLOSE) {
         note->end = "closed";
-        note->reason = "an order has closed it";
+        note->by_node = "";
+        note->reason = "an operator has closed it";
         return;
     }
     note->end = s->run->failed ? "failed" : gave_up ? "join_timeout" : is_done ? "done" : "closed";

@@ -45,6 +45,7 @@ struct note {
     const char *role; /* "participant", "waiting", "spare", "none" */
     const char *previous;
     const char *reason;
+    const char *order; /* ": REASON (BY)", if an order makes the step; may be NULL */
     const char *action;
     const char *end;  /* of a run, as API.md has the words */
     const char *text; /* ranks, an address */

@@ -432,12 +432,14 @@ void history_note(struct history *h, const struct run *run, const struct note *n
         break;
     case NOTE_NODES_RESTARTED:
         goodput_enter(&h->goodput, run->meets_on_order ? GOODPUT_ORDER : GOODPUT_LEFT, now_us);
-        history_add_reason(h, REASON_ALSO, "%s (%llu) to meet again",
+        history_add_reason(h, REASON_ALSO, "%s (%llu) %s%s",
                            run->orders.word == ORDER_HOLD
-                               ? "an operator holds the run: rdzvd told the nodes"
-                           : run->meets_on_order ? "an operator told the nodes"
-                                                 : "rdzvd told the other nodes",
-                           (unsigned long long)note->number);
+                               ? "an operator holds the run, and its nodes"
+                           : run->meets_on_order ? "an operator makes the nodes"
+                                                 : "rdzvd makes the other nodes",
+                           (unsigned long long)note->number,
+                           run->orders.word == ORDER_HOLD ? "wait" : "meet again",
+                           note->order == NULL ? "" : note->order);
         break;
     case NOTE_NODES_LOST:
         goodput_enter(&h->goodput, GOODPUT_STORE, now_us);

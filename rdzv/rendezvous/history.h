@@ -111,7 +111,7 @@ struct history {
     int64_t known_us;   /* the run was there before; since then it is seen. 0: from its begin on */
     struct goodput goodput;
     bool is_unjudged;  /* a failure has ended a round: run_rules.c of admin/ */
-    char *stop;        /* by a rule or an order, the run must be closed, why; owned */
+    char *stop;        /* by a rule, the run must be closed, why; owned */
     char *cordon;      /* the same: this host must be cordoned; owned */
     int64_t struck_us; /* that was so last: failures before it are no strikes */
     uint64_t progress; /* the highest of all rounds */

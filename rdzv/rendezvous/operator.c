@@ -192,12 +192,20 @@ static enum store_status put_order(struct rendezvous_space *home, const char *pr
     return driver_apply_record(home, prefix, o->name, put);
 }
 
+/* The notes of the steps that follow have the reason and the operator. */
+static void begin_order(struct rendezvous_space *home, const struct operator_order *o)
+{
+    snprintf(home->order, sizeof home->order, "%s%s (%s)", *o->reason == '\0' ? "" : ": ",
+             o->reason, o->by);
+}
+
 static void step_kept_out(struct rendezvous_space *home, const char *evicts, bool ends)
 {
     driver_step_space(home, (struct policy_event){.kind = RUN_ORDERED,
                                                   .order = RUN_ORDER_KEEP_OUT,
                                                   .evicts = evicts,
                                                   .ends = ends});
+    home->order[0] = '\0';
 }
 
 struct slice operator_reason(const struct run_record *record)
@@ -310,6 +318,7 @@ struct operator_answer operator_order_node(struct engine_space *space,
         return answer_of(status);
     operator_log(space, o);
     drain_update_keys(home);
+    begin_order(home, o);
     snprintf(pattern, sizeof pattern, "%.*s", (int)o->name.len, (const char *)o->name.ptr);
     step_kept_out(home, o->verb == OPERATOR_EVICT ? pattern : NULL, o->ends_agents);
     return (struct operator_answer){.status = 200};
@@ -401,6 +410,7 @@ static struct operator_answer order_dump(struct live_run *run, const struct oper
 struct operator_answer operator_order_run(struct run_view *v, const struct operator_order *o)
 {
     struct live_run *run = live_run_of(v);
+    struct rendezvous_space *home = run->home;
     struct policy_event event = {.kind = RUN_ORDERED,
                                  .order = o->verb == OPERATOR_RESTART ? RUN_ORDER_RESTART
                                           : o->verb == OPERATOR_CLOSE ? RUN_ORDER_CLOSE
@@ -415,19 +425,16 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
     if (why != NULL)
         return refuse(409, why);
     if (o->verb == OPERATOR_RELEASE || (o->verb == OPERATOR_RULES && o->rules_text == NULL))
-        status = remove_order(run->home, key, v->id);
+        status = remove_order(home, key, v->id);
     else if (o->verb != OPERATOR_RESTART)
-        status = put_order(run->home, key, o);
+        status = put_order(home, key, o);
     if (status != STORE_OK)
         return answer_of(status);
-    operator_log(run->home->space, o);
+    operator_log(home->space, o);
     operator_restore_run(run);
-    if (o->verb == OPERATOR_CLOSE && run->history.stop == NULL && *o->reason != '\0')
-        run->history.stop =
-            account_heap_copy(ACCOUNT_RUNS, ACCOUNT_ORDINARY, o->reason, strlen(o->reason));
+    begin_order(home, o);
     driver_step(run, event);
-    if (o->verb == OPERATOR_CLOSE)
-        history_drop_text(&run->history.stop);
+    home->order[0] = '\0';
     return answer_of(STORE_OK);
 }
 

@@ -149,9 +149,9 @@ def ends_that_follow_from_something_else_do_not_count():
             elif what == "close":
                 gives(server, "runs/job", "close")
             elif what == "operator":
-                gives(server, "runs/job", "restart")
+                gives(server, "runs/job", "restart", "&reason=night&by=ann")
             elif what == "hold":
-                gives(server, "runs/job", "hold")
+                gives(server, "runs/job", "hold", "&by=ann")
             for left, worker in enumerate(reversed(workers)):
                 end(server, worker, 3 - left)
             if what == "done":
@@ -163,9 +163,9 @@ def ends_that_follow_from_something_else_do_not_count():
             check("ended first" not in run["rounds"][0].get("why", ""), (what, run))
             check(not any("ended first" in report["why"] for report in space["ended"]), space["ended"])
             if what == "operator":
-                check("an operator told the nodes (2) to meet again" in run["rounds"][0]["why"], run)
+                check("an operator makes the nodes (2) meet again: night (ann at " in run["rounds"][0]["why"], run)
             if what == "hold":
-                same(run["rounds"][0]["why"], "an operator holds the run: rdzvd told the nodes (2) to meet again", "why")
+                check(run["rounds"][0]["why"].startswith("an operator holds the run, and its nodes (2) wait (ann at "), run)
 
 
 @case

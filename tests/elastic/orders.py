@@ -6,6 +6,7 @@ import datetime
 import http.client
 import json
 import os
+import re
 import signal
 import tempfile
 
@@ -124,9 +125,11 @@ def orders_outlive_rdzvd_and_the_keys_of_the_space():
             gives(server, "nodes/c*", "cordon", "&reason=ECC%20errors&by=ann")
             gives(server, "nodes/d", "cordon")
             gives(server, "nodes/d", "uncordon")
-            gives(server, "runs/job", "close", "&reason=wrong")
+            gives(server, "runs/job", "close", "&reason=wrong&by=ann")
             server.wait_log(r"event=operator_order space=default order=cordon about=c\* reason=\"ECC errors\" by=\"ann at ")
-            same(ended(server), [("closed", "wrong")], "ends")
+            why = r"an operator has closed it: wrong \(ann at .*\)"
+            server.wait_log(r"event=run_ended .* end=closed by=\"\" .* reason=\"%s\"" % why)
+            check([(end, bool(re.fullmatch(why, is_why))) for end, is_why in ended(server)] == [("closed", True)], ended(server))
             same(order(server, "runs/job", "restart")[0], 409, "it is closed")
             same(orders(server), wanted, "before the start")
         with daemon("--data-dir=" + folder) as server:

@@ -345,7 +345,7 @@ def the_status_says_the_reason_why_a_round_ended():
         run = status_of(server.port)[0]
         same([(m["addr"], m["rank"], m["why"], m["peer"]) for m in run["missing"]],
              [("b", 1, "disconnected", b.name)], "who is missing")
-        check("b (pid 100) was lost: its connection ended; rdzvd told" in run["rounds"][0]["why"], run)
+        check("b (pid 100) was lost: its connection ended; rdzvd makes" in run["rounds"][0]["why"], run)
         a.read()
         a.leave()
         rejoin([a])

@@ -195,8 +195,8 @@ static void a_lost_node_is_named(void **state)
     assert_string_equal(str(lost, "peer"), " at 10.0.0.7:1");
     assert_non_null(get(lost, "since"));
     assert_string_equal(str(item(json, "rounds", 0), "why"),
-                        "b (pid 100) was lost: its connection ended; rdzvd told the other nodes "
-                        "(1) to meet again");
+                        "b (pid 100) was lost: its connection ended; rdzvd makes the other nodes "
+                        "(1) meet again");
     cJSON_Delete(json);
 
     scene_disconnect(&p.s, &p.s.agents[0]);
