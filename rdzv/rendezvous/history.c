@@ -163,7 +163,7 @@ void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64
     if (h->stats != NULL)
         count_round(h, r);
     goodput_enter(&h->goodput, GOODPUT_TRAINS, now_us);
-    h->fault_us = 0;
+    h->fault_us = h->dumped_us = 0;
     h->was_complete = true;
     if (!reached_max)
         return;
@@ -193,6 +193,15 @@ static void note_fault(struct history *h, int64_t now_us)
 
     if (h->fault_us == 0 && r != NULL && r->ended_us == 0 && h->was_complete)
         h->fault_us = now_us;
+}
+
+#define DUMP_US INT64_C(120000000) /* from the order to the end of the workers */
+
+/* The workers end because of the order, except those of gloo, which train on. */
+static void explain_dump(struct history *h, int64_t now_us)
+{
+    if (h->dumped_us != 0 && now_us - h->dumped_us < DUMP_US)
+        history_add_reason(h, REASON_FIRST, "an operator has asked for flight records");
 }
 
 /* --- The first failure: the kernel closes the connections of a process that ends. --- */
@@ -233,6 +242,7 @@ void history_end_worker(struct history *h, uint32_t rank, const char *at, int64_
     struct history_round *r = history_standing(h);
     char text[HISTORY_TEXT_MAX];
 
+    explain_dump(h, now_us);
     if (r != NULL && may_be_first(r, now_us)) {
         history_replace_text(&r->first_at, at);
         history_drop_text(&r->later_ends);
@@ -272,6 +282,7 @@ void history_leave(struct history *h, const char *node, int64_t now_us)
     char words[NODE_TEXT_MAX];
 
     goodput_enter(&h->goodput, GOODPUT_LEFT, now_us);
+    explain_dump(h, now_us);
     add_later_end(r, node_words(node, words), " left", now_us);
     if (r == NULL || r->why != NULL)
         return;

@@ -108,6 +108,7 @@ struct history {
     bool was_complete;  /* a round has been complete */
     char *failed;       /* the node whose workers have failed for the last time; owned */
     int64_t began_us;   /* the run did; 0: not seen */
+    int64_t dumped_us;  /* an operator has asked the newest round for flight records; 0: not */
     int64_t known_us;   /* the run was there before; since then it is seen. 0: from its begin on */
     struct goodput goodput;
     bool is_unjudged;  /* a failure has ended a round: run_rules.c of admin/ */

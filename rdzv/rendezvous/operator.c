@@ -403,7 +403,7 @@ static struct operator_answer order_dump(struct live_run *run, const struct oper
     if (result.status != STORE_OK)
         return answer_of(result.status);
     operator_log(run->home->space, o);
-    history_add_reason(&run->history, REASON_ALSO, "an operator has asked for flight records");
+    run->history.dumped_us = engine_wall_ns(run->home->rdzv->engine) / 1000;
     return answer_of(STORE_OK);
 }
 

@@ -195,6 +195,7 @@ def a_dump_sets_the_key_that_workers_look_for():
         gives(server, "runs/job", "dump", "&reason=it%20hangs&by=ann")
         same(worker.get(b"/exception_dump"), b"\xff" * 4, "no rank")
         server.wait_log(r"event=operator_order space=default order=dump about=job reason=\"it hangs\" by=\"ann at ")
+        check("why" not in round_of(server), "workers of gloo train on")
         leave(b)
         run = status_of(server.port)[0]
         same((run["rounds"][0]["why"], a.check(b"/exception_dump")), ("an operator has asked for flight records", False), "why")
