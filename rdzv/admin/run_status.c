@@ -318,8 +318,8 @@ static void hint_orders(const struct run_facts *f, struct hints *h)
                         until, agents_of(f));
     else if (count > drained)
         run_status_hint(h,
-                        "nodes that an operator keeps out: %zu; `rdzvctl uncordon` lets them take "
-                        "part again",
+                        "nodes that orders keep out: %zu; `rdzvctl uncordon` lets them take part "
+                        "again",
                         count - drained);
 }
 

@@ -14,7 +14,7 @@ enum note_kind {
     NOTE_NODE_PRESUMED_DEAD,
     NOTE_NODE_SILENT, /* the same, by rdzvd itself */
     NOTE_NODE_DISCONNECTED,
-    NOTE_NODE_SET_ASIDE, /* an operator keeps it out */
+    NOTE_NODE_SET_ASIDE, /* an order keeps it out */
     NOTE_NODES_RESTARTED,
     NOTE_NODES_LOST,
     NOTE_SIZE_KNOWN,

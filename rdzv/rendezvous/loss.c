@@ -220,7 +220,7 @@ static bool is_missed(const struct run *run, const struct torch_state *next,
     return node->participant && run->settings->restart_on_loss == RESTART_WHEN_SILENT;
 }
 
-/* --- Nodes that an operator or a rule keeps out. --- */
+/* --- Nodes that an order or a rule keeps out. --- */
 
 static void set_aside(struct step *s, struct torch_state *next, struct torch_node *node)
 {
@@ -228,7 +228,7 @@ static void set_aside(struct step *s, struct torch_state *next, struct torch_nod
     struct agent *a = run_agent_of(s->run, node);
     bool has_heartbeat = node->has_heartbeat, is_ordered = run_keeps_out(s->run, node);
 
-    note->reason = is_ordered                            ? "an operator keeps it out"
+    note->reason = is_ordered                            ? "an order keeps it out"
                    : a != NULL && a->lacks_group != NULL ? a->lacks_group
                    : s->run->is_shut                     ? "by --rules it has no place yet"
                                      : "the nodes of the last round have its place";
@@ -242,7 +242,7 @@ static void set_aside(struct step *s, struct torch_state *next, struct torch_nod
     if (a != NULL && is_ordered && (a->ends || !node->redundant))
         step_close(s, a,
                    a->ends ? "an operator ends its agent"
-                           : "an operator keeps its node out, and torch before 2.3 cannot wait "
+                           : "an order keeps its node out, and torch before 2.3 cannot wait "
                              "outside",
                    a->node.addr);
 }
@@ -274,7 +274,7 @@ void loss_set_aside(struct step *s, bool meets)
         put_without(s, missed,
                     s->run->is_shut || s->run->lacks_groups
                         ? "one of them is lost, and too few others are there"
-                        : "an operator has taken a node out");
+                        : "an order has taken a node out");
 }
 
 /* --- All of them. --- */

@@ -186,7 +186,7 @@ void loss_set_aside(struct step *s, bool meets);
 
 #define STEERING_HERE_MS 5000 /* an agent outside a round polls once a second */
 
-/* An operator keeps the node out, or its group has no place. */
+/* An order keeps the node out, or its group has no place. */
 bool steering_keeps_out(const struct run *run, const struct torch_node *node);
 /* Finds which groups have a place. `again`: the table, the rules or the cordons may be others. */
 void steering_note_groups(struct step *s, bool again);

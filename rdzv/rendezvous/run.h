@@ -209,7 +209,7 @@ bool run_is_unused(const struct run *run);
  * or may come back after a start of the daemon, or after rdzvd took it for dead. */
 bool run_keeps_port(const struct run *run);
 
-/* An operator keeps the node out: it may take part in no round. */
+/* An order keeps the node out: it may take part in no round. */
 bool run_keeps_out(const struct run *run, const struct torch_node *node);
 
 /* Of so many nodes, so many may take part in a round, by the rules of the run. */

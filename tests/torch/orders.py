@@ -168,7 +168,7 @@ def steer(job):
     job.await_world(3, mark, "9", "14", "13")
     job.sleep(JOIN_TIMEOUT_S + 4)
     job.await_roles("12 still waits", participant=["9", "13", "14"], spare=["12"])
-    if "a test" not in job.ctl("status") or "keeps out: 1" not in job.ctl("status", "job"):
+    if "a test" not in job.ctl("status") or "keep out: 1" not in job.ctl("status", "job"):
         raise JobFailed("the status does not show the order")
 
     mark = job.mark()
