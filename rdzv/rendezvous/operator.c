@@ -417,6 +417,7 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
                                                                       : RUN_ORDER_KEEP_OUT,
                                  .evicts = o->verb == OPERATOR_RULES ? NULL : "*"};
     const char *why = why_not(&run->run, o->verb);
+    bool is_held = run->run.orders.word == ORDER_HOLD;
     const char *key = o->verb == OPERATOR_RULES ? RULES_KEY : RUN_KEY;
     enum store_status status = STORE_OK;
 
@@ -435,6 +436,8 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
     begin_order(home, o);
     driver_step(run, event);
     home->order[0] = '\0';
+    if (o->verb == OPERATOR_HOLD && !is_held && run->run.orders.word != ORDER_HOLD)
+        return refuse(409, "So many nodes are here already: the hold is over");
     return answer_of(STORE_OK);
 }
 

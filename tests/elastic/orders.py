@@ -348,6 +348,8 @@ def a_hold_ends_when_so_many_nodes_are_there():
     with tempfile.TemporaryDirectory() as folder:
         with daemon("--data-dir=" + folder) as server:
             agents = meet(server.port, "job", ["a", "b"])
+            status, answer = order(server, "runs/job", "hold", "&until=2")
+            check(status == 409 and "So many nodes are here already" in answer["message"], (status, answer))
             gives(server, "runs/job", "hold", "&until=3&reason=quota")
             same(orders(server), [("hold", "job", "quota")], "orders")
             agents.append(Agent(server.port, "job", "c"))
