@@ -1,5 +1,6 @@
 /* /livez and /readyz. See handlers.h for the contract. */
 #include "rdzv/admin/handlers.h"
+#include "rdzv/etcd3/journal_etcd.h"
 #include "rdzv/net/listen.h"
 #include "rdzv/relay/forward.h"
 
@@ -73,6 +74,7 @@ static void check_store(const struct net *n, const struct forwards *forwards,
     const struct engine *e = n->engine;
     const char *refusal = e->refusal;
     bool stands_by = engine_stands_by(e);
+    bool leads = e->journal_etcd == NULL || journal_etcd_stats(e->journal_etcd)->leads;
     /* A replica that relays its clients is ready if all its links are connected. */
     bool passes = forwards != NULL && stands_by;
     const struct health_check list[CHECKS_MAX] = {
@@ -81,7 +83,7 @@ static void check_store(const struct net *n, const struct forwards *forwards,
         {"listeners", n->draining || has_open_listener(n), NULL},
         {"shutdown", !n->draining, NULL},
         {"journal", refusal == NULL || stands_by, stands_by ? NULL : refusal},
-        {"leader", !stands_by || passes, stands_by ? refusal : NULL},
+        {"leader", leads || passes, leads ? NULL : refusal},
         {"upstream", !passes || forwards_are_linked(forwards),
          passes ? forwards_say(forwards, out->upstream) : NULL},
     };

@@ -322,6 +322,8 @@ def a_replica_that_does_not_lead_is_told_from_nothing():
         out, _ = rdzvctl("preflight", "--timeout", "0s", server=replica, code=UNREACHABLE)
         has(out, "c10d        warning: 127.0.0.1:%d accepts connections but does not answer" % replica.port,
             "ready       failed: journal failed: this replica does not lead")
+        out, _ = rdzvctl("health", "--ready", "-o", "wide", server=replica, code=MISSING)
+        has(out, "[-]journal failed: this replica does not lead", "[-]leader failed: this replica does not lead")
         has(rdzvctl("top", "--interval", "100ms", server=replica)[0], "SPACE ",
             "It is a replica that does not lead, and has no spaces")
         top = json.loads(rdzvctl("top", "--interval", "100ms", "-o", "json", server=replica)[0])
