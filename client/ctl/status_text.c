@@ -137,6 +137,9 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
 {
     const cJSON *missing = member_item(run, "missing");
     long count = member_number(run, "missing_count"), named = cJSON_GetArraySize(missing);
+    long expect = member_number(run, "expect"), min = member_number(run, "min");
+    long spares = member_number(run, "spares"), unseen = count - named;
+    long room = (expect > min ? expect : min) - member_number(run, "participants") - named - spares;
     char line[96];
 
     if (count == 0)
@@ -144,10 +147,12 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
     snprintf(line, sizeof line, "  MISSING: %ld\n", count);
     text_styled(out, STYLE_BAD, ctl->colour, line);
     print_absent_nodes(out, ctl, missing, now_us);
-    if (count > named)
-        fprintf(out, "    %ld %s not been seen yet\n", count - named,
-                named > 0 ? (count - named == 1 ? "more has" : "more have")
-                          : (count == 1 ? "node has" : "nodes have"));
+    if (spares > 0 && unseen > room) /* orders keep spares out, which have been seen */
+        unseen = room;
+    if (unseen > 0)
+        fprintf(out, "    %ld %s not been seen yet\n", unseen,
+                named > 0 ? (unseen == 1 ? "more has" : "more have")
+                          : (unseen == 1 ? "node has" : "nodes have"));
 }
 
 /* Prints the nodes that took part in an earlier round but not in the latest one. */
@@ -165,7 +170,8 @@ static void print_absent_list(FILE *out, const struct ctl *ctl, const cJSON *run
         fprintf(out, "    %ld more, which the store does not list\n", count - named);
 }
 
-/* If all workers are connected, as of a job that trains, only a run that was asked for says so. */
+/* Python takes seconds to load. If all workers are connected, as of a job that trains, only a run
+ * that was asked for says so. */
 static void print_workers(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)
 {
     long workers = member_number(run, "workers"), here = member_number(run, "workers_connected");
@@ -173,7 +179,7 @@ static void print_workers(FILE *out, const struct ctl *ctl, const cJSON *run, in
     const cJSON *nodes = member_item(run, "nodes"), *node;
 
     if (workers == 0 || strcmp(member_text(run, "state"), "complete") != 0 ||
-        (ctl->arg_count == 0 && (here >= workers || for_us < STATUS_OVERDUE_US)))
+        (here < workers ? for_us < STATUS_OVERDUE_US : ctl->arg_count == 0))
         return;
     text_styled(out, STYLE_HEAD, ctl->colour, "  WORKERS");
     fprintf(out, ": %ld of %ld are connected%s", here, workers,
@@ -293,6 +299,8 @@ static void print_role(FILE *out, const cJSON *run, const char *role, const char
         const char *is = is_silent(node) ? "silent" : member_text(node, "role");
         const char *addr = member_text(node, "addr");
 
+        if (strcmp(is, "spare") == 0 && cJSON_IsTrue(member_item(node, "kept_out")))
+            is = "kept out";
         if (strcmp(is, role) == 0)
             names[count++] = addr[0] != '\0' ? addr : "(address not seen)";
     }
@@ -317,6 +325,7 @@ static void print_nodes(FILE *out, const struct ctl *ctl, const cJSON *run, int6
         print_role(out, run, "participant", "HERE");
         print_role(out, run, "waiting", "WAIT FOR THE NEXT ROUND");
         print_role(out, run, "spare", "SPARE");
+        print_role(out, run, "kept out", "KEPT OUT BY ORDERS");
     }
     if (left_out > 0)
         fprintf(out, "  HERE: %ld more nodes, which the store does not list\n", left_out);

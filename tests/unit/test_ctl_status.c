@@ -105,6 +105,32 @@ static void missing_nodes_come_first(void **state)
          "    1      4      2.3s  58m18s ago  node-b (pid 41) was lost\n");
 }
 
+/* Nodes that an order keeps out are missing, and have been seen. */
+static void nodes_that_orders_keep_out_have_been_seen(void **state)
+{
+    static const struct {
+        const char *expect, *says;
+    } rows[] = {{"0", ""}, {"4", "    1 node has not been seen yet\n"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char json[500], want[300];
+
+        snprintf(
+            json, sizeof json,
+            "{\"id\":\"J\",\"state\":\"joining\",\"min\":2,\"expect\":%s,\"participants\":1,"
+            "\"spares\":2,\"missing_count\":1,\"nodes\":[{\"addr\":\"a\",\"role\":\"participant\"},"
+            "{\"addr\":\"b\",\"role\":\"spare\",\"kept_out\":true},"
+            "{\"addr\":\"c\",\"role\":\"spare\",\"kept_out\":true}]}",
+            rows[i].expect);
+        snprintf(want, sizeof want, "  MISSING: 1\n%s  HERE: a\n  KEPT OUT BY ORDERS: b, c\n",
+                 rows[i].says);
+        show(json, OUTPUT_TABLE);
+        assert_string_equal(strchr(strchr(printed, '\n') + 1, '\n') + 1, want);
+        free(printed);
+    }
+}
+
 /* What an older store, or one that knows little, leaves out. */
 static void members_may_be_absent(void **state)
 {
@@ -119,7 +145,7 @@ static void members_may_be_absent(void **state)
 }
 
 /* Workers that have never come to their store wait for no key, and workers in a collective neither.
- * Of all runs, a status counts only workers that have not come for long. */
+ * A status counts only workers that have not come for long. */
 static void workers_that_are_not_connected_are_counted(void **state)
 {
     static const struct {
@@ -128,7 +154,8 @@ static void workers_that_are_not_connected_are_counted(void **state)
     } rows[] = {
         {"57:40", "6", NULL, "6 of 8 are connected: have the others called init_process_group()?"},
         {"57:50", "6", NULL, NULL},
-        {"57:50", "6", "J", "6 of 8 are connected: have the others called init_process_group()?"},
+        {"57:40", "6", "J", "6 of 8 are connected: have the others called init_process_group()?"},
+        {"57:50", "6", "J", NULL},
         {"57:40", "0", NULL,
          "0 of 8 are connected: have they called init_process_group(), with torchrun's MASTER_ADDR "
          "and MASTER_PORT?"},
@@ -246,6 +273,7 @@ int main(void)
         cmocka_unit_test(missing_nodes_come_first),
         cmocka_unit_test(members_may_be_absent),
         cmocka_unit_test(an_unknown_minimum_or_maximum_is_not_shown_as_0),
+        cmocka_unit_test(nodes_that_orders_keep_out_have_been_seen),
         cmocka_unit_test(workers_that_are_not_connected_are_counted),
         cmocka_unit_test(an_order_says_what_ends_it),
         cmocka_unit_test(five_hundred_and_twelve_nodes_fit),

@@ -48,7 +48,7 @@ function missingWords(run) {
     ...nodeWords(listed)];
   const rest = run.missing_count - listed.length;
   if (rest > 0 && listed.length > 0) words.push(`, and ${number(rest)} more`);
-  else if (rest > 0) words.push(rest === 1 ? '; rdzvd has not seen it yet' : '; rdzvd has not seen them yet');
+  else if (rest > run.spares) words.push(rest === 1 ? '; rdzvd has not seen it yet' : '; rdzvd has not seen them yet');
   return [...words, '. '];
 }
 
