@@ -202,6 +202,9 @@ def options_that_are_named_exist():
     for path in ["README.md", *documents("rdzv", "store")]:
         for flag in re.findall(r"`(--[a-z0-9_-]+)", read(path)):
             check(flag[2:] in known or FOREIGN.match(flag), "%s names %s" % (path, flag))
+    for page in ("deploy/man/rdzvd.8.in", "deploy/man/rdzvd.yaml.5.in"):
+        for flag in re.findall(r"--[a-z0-9-]+", read(page).replace("\\-", "-")):
+            check(flag[2:] in known or FOREIGN.match(flag), "%s names %s" % (page, flag))
 
 
 @case

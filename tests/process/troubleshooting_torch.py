@@ -12,6 +12,7 @@ sys.path[:0] = [os.path.join(HERE, "..", folder) for folder in ("support", "elas
 from agents import Agent, meet  # noqa: E402
 from c10d import modern  # noqa: E402
 from cases import check  # noqa: E402
+from certs import Ca  # noqa: E402
 from servers import OPERATOR, free_port  # noqa: E402
 from troubleshooting_scene import TORCH, WORKER, checked, joined, python_worker, row, trains, wait_until  # noqa: E402
 
@@ -154,6 +155,16 @@ def nobody_listens(r, scene):
     port = free_port()
     agent = scene.agent(port, conf="read_timeout=1")
     r.show(store=port)
+    r.see(agent.end())
+
+
+@row("The connection to the C10d store has failed")
+def store_wants_tls(r, scene):
+    ca = Ca()
+    cert, key = ca.issue()
+    store = scene.rdzvd("--cert=" + cert, "--key=" + key, "--plaintext=off")
+    agent = scene.agent(store.port, conf="read_timeout=1")
+    r.show(logs=[store])
     r.see(agent.end())
 
 
