@@ -287,9 +287,12 @@ void check_is_host(struct check *c, const struct job_run *r)
 
 void check_host_no_pod(struct check *c, const struct job_run *r)
 {
+    const struct kube_object *o =
+        r->target.pods != NULL ? r->target.pods->object : job_run_object(r);
+
     if (job_is_dynamic(r) && r->misnamed != NULL && job_is_multi_node(r))
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT), "%s is no pod of %s: %s",
-                     r->host, job_run_object(r)->title, r->misnamed);
+                     r->host, o->title, r->misnamed);
 }
 
 void check_hosted_by_worker(struct check *c, const struct job_run *r)
@@ -546,9 +549,10 @@ void check_nodes_world_size(struct check *c, const struct job_run *r)
 {
     const struct job_setting *s = &r->settings[TORCHRUN_NNODES];
     long per_node = kube_int(job_run_object(r)->spec, "nprocPerNode", 1);
+    const char *name = strstr(check_written(c, s), "WORLD_SIZE");
 
     if (job_run_object(r)->type == KUBE_PYTORCHJOB && per_node > 1 && s->written.node != NULL &&
-        strstr(check_written(c, s), "WORLD_SIZE") != NULL)
+        name != NULL && strchr(name, '/') == NULL) /* a quotient is the number of nodes */
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
                      "WORLD_SIZE counts processes (%ld in each pod), not nodes", per_node);
 }

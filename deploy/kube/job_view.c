@@ -4,6 +4,7 @@
 
 #include "deploy/kube/job_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* --- Targets. --- */
@@ -29,51 +30,111 @@ static bool leads_to_training(const struct job_view *v, const struct job_run *r,
     return found > 0;
 }
 
-/* The host looks like the name of one of these pods. Returns NULL if it is a pod's name, or the
- * reason why not: a pod has a name only below a Service of its domain. */
-static const char *why_misnamed(const struct job_view *v, const struct kube_pods *p)
+/* The pods have no number such as that in the host's name: `train-2.train` of two pods. */
+static bool is_beyond(const struct kube_pods *p, const char *host)
 {
-    const struct kube_object *o = p->object;
-    const char *domain = p->host_domain;
+    size_t len = p->host_prefix == NULL ? 0 : strlen(p->host_prefix);
+    long first = kube_int(p->object->spec, "ordinals.start", 0), index, count = p->replicas;
 
-    if (kube_is_template(o) || (o->type != KUBE_JOB && o->type != KUBE_STATEFULSET) || o->templated)
+    if (p->object->type == KUBE_JOBSET)
+        count /= kube_int(p->part, "replicas", 1) > 0 ? kube_int(p->part, "replicas", 1) : 1;
+    if (len == 0 || p->host_prefix[len - 1] != '-' || p->object->type == KUBE_LEADER_WORKER)
+        return false;
+    index = strtol(host + len, NULL, 10);
+    return count > 0 && (index < first || index >= first + count);
+}
+
+/* The first of these pods, by its name in DNS. */
+static const char *first_name(struct arena *a, const struct kube_pods *p)
+{
+    return arena_text(a, "%s%ld%s%s", p->host_prefix,
+                      kube_int(p->object->spec, "ordinals.start", 0),
+                      *p->host_domain == '\0' ? "" : ".", p->host_domain);
+}
+
+/* The host looks like the name of one of the pods that it leads to. Returns NULL if it is a pod's
+ * name, or the reason why not: a pod has a name only below a headless Service that selects it. The
+ * Service of a store's own pods may be in other files. */
+static const char *why_misnamed(const struct job_view *v, const struct job_run *r)
+{
+    struct arena *a = &v->bundle->arena;
+    const struct kube_pods *p = r->target.pods;
+    const struct kube_object *o = p->object;
+    bool expected = r->hosted;
+
+    if (kube_is_template(o) || o->templated)
+        return NULL;
+    if (is_beyond(p, r->host))
+        return arena_text(a, "it has no pod of this number, and its first one is %s",
+                          first_name(a, p));
+    if (o->type != KUBE_JOB && o->type != KUBE_STATEFULSET)
         return NULL;
     if (o->type == KUBE_JOB && !kube_is(o->spec, "completionMode", "Indexed"))
         return "the pods of a Job have names with a number only with completionMode: Indexed";
-    KUBE_FOREACH_HIT(hit, kube_index_find(&v->bundle->services, KUBE_ANYWHERE, domain)) {
-        if (kube_same_namespace(v->bundle->objects[*hit.list], o) &&
-            kube_is_headless(v->bundle->objects[*hit.list]))
+    KUBE_FOREACH_HIT(hit, kube_index_find(&v->bundle->services, KUBE_ANYWHERE, p->host_domain)) {
+        const struct kube_object *s = v->bundle->objects[*hit.list];
+
+        if (!kube_same_namespace(s, o))
+            continue;
+        if (kube_is_headless(s) && (s->templated || kube_selects(kube_get(s->spec, "selector"), p)))
             return NULL;
+        expected = true;
     }
-    return arena_text(
-        &v->bundle->arena,
-        "its pods have names only behind a headless Service `%s`, which these files do not have",
-        domain);
+    return !expected ? NULL
+                     : arena_text(a,
+                                  "its pods have names only behind a headless Service `%s` that "
+                                  "selects them, which these files do not have",
+                                  p->host_domain);
+}
+
+/* Whether the host, which no file defines, can only be meant as one of these pods, whose names
+ * begin so. */
+static bool is_meant(struct job_view *v, const struct kube_pods *p, const char *prefix,
+                     const char *host)
+{
+    struct arena *a = &v->bundle->arena;
+    const struct kube_object *o = p->object;
+    const char *end = host + strcspn(host, "."), *role = prefix + strlen(o->name) + 1;
+    size_t len = strlen(p->host_domain);
+    bool below = *end == '.' && len > 0 && strncmp(end + 1, p->host_domain, len) == 0 &&
+                 strchr(".", end[1 + len]) != NULL;
+    struct nearest near = nearest_to(arena_copy(a, host, (size_t)(end - host)));
+
+    if (below &&
+        (o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB || o->type == KUBE_TRAINJOB))
+        return true;
+    if (*o->name == '\0')
+        prefix = arena_text(a, "%s%s", kube_text(o->node, "metadata.generateName"), role);
+    FOREACH_WORD(start, role, job_server_in(v, p) == NULL ? prefix : "") {
+        const char *index = host + strlen(start);
+
+        if (*start != '\0' && text_begins(host, start) && index < end &&
+            index + strspn(index, "0123456789") == end)
+            return true;
+    }
+    nearest_try(&near, arena_text(a, "%s0", prefix));
+    return near.found != NULL && end > host && end[-1] >= '0' && end[-1] <= '9' &&
+           p->host_prefix != NULL && (len == 0 ? *end == '\0' : below) &&
+           job_server_in(v, p) == NULL;
 }
 
 /* Why a host that no file defines can only be meant as a pod of the same job; NULL: it may be
- * something else. Controllers that name pods make a domain, or a name for each role. */
+ * something else. */
 static const char *why_own_pod(struct job_view *v, const struct job_run *r)
 {
+    struct arena *a = &v->bundle->arena;
     const struct kube_object *o = r->container->pods->object;
-    const char *domain = r->container->pods->host_domain, *dot = strchr(r->host, '.');
-    size_t len = strlen(domain), label = strcspn(r->host, ".");
 
     KUBE_FOREACH_PODS_OF(p, v->bundle, o) {
-        size_t prefix = p->host_prefix == NULL ? 0 : strlen(p->host_prefix), job = strlen(o->name);
-        const char *first;
+        const char *prefix = p->host_prefix != NULL ? p->host_prefix
+                             : o->type == KUBE_JOB  ? arena_text(a, "%s-", o->name)
+                                                    : NULL;
 
-        if (prefix <= job + 1 || strncmp(p->host_prefix, o->name, job) != 0)
+        if (prefix == NULL || o->type == KUBE_POD || !is_meant(v, p, prefix, r->host))
             continue;
-        first = arena_text(&v->bundle->arena, "%s0%s%s", p->host_prefix,
-                           *p->host_domain == '\0' ? "" : ".", p->host_domain);
-        prefix -= job + 1;
-        if ((label > prefix && strncmp(r->host, p->host_prefix + job + 1, prefix) == 0 &&
-             r->host[prefix + strspn(r->host + prefix, "0123456789")] == r->host[label] &&
-             o->type != KUBE_STATEFULSET) ||
-            ((o->type == KUBE_JOBSET || o->type == KUBE_VOLCANO_JOB) && dot != NULL && len > 0 &&
-             strncmp(dot + 1, domain, len) == 0 && (dot[1 + len] == '\0' || dot[1 + len] == '.')))
-            return arena_text(&v->bundle->arena, "its first one is %s", first);
+        return *o->name == '\0'         ? "generateName gives its pods other names in each run"
+               : p->host_prefix == NULL ? "its pods have names only with a `subdomain`"
+                                        : arena_text(a, "its first one is %s", first_name(a, p));
     }
     return NULL;
 }
@@ -118,8 +179,8 @@ static void find_target(struct job_view *v, struct job_run *r)
                     job_server_in(v, r->target.pods) == NULL;
     else
         r->hosted = leads_to_training(v, r, &r->of_all);
-    if (r->hosted && r->target.pods != NULL)
-        r->misnamed = why_misnamed(v, r->target.pods);
+    if (r->target.pods != NULL)
+        r->misnamed = why_misnamed(v, r);
     if (r->of_all && strcspn(r->host, ".") != strlen(r->target.service->name))
         r->misnamed = arena_text(&v->bundle->arena, "its pods have names only with `subdomain: %s`",
                                  r->target.service->name);

@@ -65,8 +65,8 @@ struct job_run {
     bool local;                /* localhost */
     bool own_name;             /* its host is what the pod calls itself: $(hostname), its IP */
     bool hosted;               /* a training pod of this job serves the store */
-    const char *misnamed; /* why a training pod that should serve the store has no address under the
-                             host's name; NULL: it has, or it is another host */
+    const char *misnamed; /* why a pod that should serve the store has no address under the host's
+                             name; NULL: it has, or the host is no pod */
     bool of_all;          /* the host is a Service of all training pods */
     bool maybe_hosted;    /* perhaps `hosted`: the manifests hide the endpoint of the other pods */
     const struct job_store *store; /* the store at the endpoint, if it is in the bundle, or NULL */

@@ -1,6 +1,7 @@
 /* Finds the pods that a selector selects, and the targets of host names and ports. */
 #include "deploy/kube/kube_view.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -316,6 +317,7 @@ bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from,
     struct host_search s = {.bundle = b, .from = from, .host = host};
     const char *dot = strchr(host, '.');
     size_t len = strlen(host);
+    char lower[256] = ""; /* DNS ignores case */
 
     /* A name has no dot in a cluster; a file may have one. */
     for (size_t i = 1; i <= len && i <= 253; i++) {
@@ -329,7 +331,11 @@ bool kube_find_host(const struct kube_bundle *b, const struct kube_object *from,
             try_name(&s, dot + 1, (size_t)(host + i - dot - 1), true);
     }
     *out = s.best;
-    return s.best.service != NULL || s.best.pods != NULL;
+    if (s.best.service != NULL || s.best.pods != NULL)
+        return true;
+    for (size_t i = 0; i < len && i < sizeof lower - 1; i++)
+        lower[i] = (char)tolower((unsigned char)host[i]);
+    return strcmp(lower, host) != 0 && len < sizeof lower && kube_find_host(b, from, lower, out);
 }
 
 long kube_port_number(const struct yaml_node *port, const struct kube_pods *p,

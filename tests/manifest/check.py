@@ -405,7 +405,7 @@ def names_that_may_be_elsewhere_are_left_alone(tool):
         data = store + more + job.replace("train-rdzv:29400", host + ":29400")
         return len(tool.findings("--rule", "rdzv-endpoint-unknown", "-", stdin=data.encode()))
 
-    for host, want in (("train-rdzv", 0), ("train-rdzb", 2), ("Train-rdzv", 2), ("train-rdzv.m1.svc", 2), ("etcd", 0), ("pretrain-store", 0),
+    for host, want in (("train-rdzv", 0), ("train-rdzb", 2), ("Train-rdzv", 0), ("Train-rdzb", 2), ("train-rdzv.m1.svc", 2), ("etcd", 0), ("pretrain-store", 0),
                        ("10.0.0.7", 0), ("localhost", 0), ("$(HEAD)", 0), ("train-master-0", 0), ("train-worker-0", 0)):
         check(count(host) == want, "%s: %d findings, and not %d" % (host, count(host), want))
     used = job.replace("name: train\n", "name: other\n", 1)

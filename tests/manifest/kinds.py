@@ -152,6 +152,29 @@ def trials(command):
         "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": torchjob(command)["spec"]}}})
 
 
+ETCD = thing("StatefulSet", "apps/v1", {
+    "serviceName": "e", "replicas": 3, "selector": {"matchLabels": {"app": "e"}}, "template": {
+        "metadata": {"labels": {"app": "e"}}, "spec": {"containers": [{"name": "e", "image": "quay.io/coreos/etcd:v3.5.9", "command": [
+            "sh", "-c", "test -d /d && exec etcd --data-dir=/d; exec etcd --data-dir=/d --initial-cluster=$ALL"]}]}}}, "e")
+
+
+def generated(o):
+    return {**o, "metadata": {"generateName": "a-", "namespace": "ml"}}
+
+
+def first_ordinal(o):
+    return {**o, "spec": {**o["spec"], "ordinals": {"start": 1}}}
+
+
+def of_four(o):
+    return {**o, "spec": {**o["spec"], "nprocPerNode": "4"}}
+
+
+def trainjob(command):
+    return thing("TrainJob", "trainer.kubeflow.org/v1alpha1", {
+        "runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 2, "command": command.split()}})
+
+
 # What it is, the rule, the fault, its twin.
 FAULTS = [
     ("no master: StatefulSet", "rdzv-endpoint-localhost", [stateful("torchrun --nnodes 2 --node_rank=${HOSTNAME##*-} t.py")],
@@ -176,6 +199,30 @@ FAULTS = [
      [service(), job(c10d("a-0.a.ml:29400"), subdomain="a", fields={"completionMode": "NonIndexed"})],
      [service(), job(c10d("a-0.a.ml:29400"), subdomain="a")]),
     ("a worker without the name of its job", "rdzv-host-no-pod", [torchjob(c10d("worker-0:29400"))], [torchjob(c10d("a-worker-0:29400"))]),
+    ("a Master whose name is misspelt", "rdzv-host-no-pod", [torchjob(c10d("a-mater-0:29400"), master=1)],
+     [torchjob(c10d("a-rdzv-0:29400"), master=1)]),
+    ("a pod's name without its Service", "rdzv-host-no-pod", [service(), stateful(c10d("a-0:29400"))], [service(), stateful(c10d("b-0:29400"))]),
+    ("a pod's name of a Job without the subdomain", "rdzv-host-no-pod", [job(c10d("a-0:29400"))], [job(c10d("a-x:29400"))]),
+    ("a name from generateName", "rdzv-host-no-pod", [service(), generated(job(c10d("a-0.a:29400"), subdomain="a"))],
+     [service(), generated(job(c10d("s-0.s:29400"), subdomain="a"))]),
+    ("a replicatedJob that the runtime does not have", "rdzv-host-no-pod", [trainjob(c10d("a-trainer-0-0.a:29400"))],
+     [trainjob(c10d("a-node-0-0.a:29400"))]),
+    ("a number beyond the pods of a StatefulSet", "rdzv-host-no-pod", [service(), stateful(c10d("a-2.a:29400"))],
+     [service(), stateful(c10d("a-1.a:29400"))]),
+    ("a number before the first pod", "rdzv-host-no-pod", [service(), first_ordinal(stateful(c10d("a-0.a:29400")))],
+     [service(), first_ordinal(stateful(c10d("a-2.a:29400")))]),
+    ("a number beyond a task of Volcano", "rdzv-host-no-pod", [volcano(c10d("a-w-2.a:29400"))], [volcano(c10d("a-w-1.a:29400"))]),
+    ("a number beyond a Job of a JobSet", "rdzv-host-no-pod", [jobset(c10d("a-r0-0-1.a:29400"), replicas=2)],
+     [jobset(c10d("a-r0-0-0.a:29400"), replicas=2)]),
+    ("a number beyond the Workers", "rdzv-host-no-pod", [torchjob(c10d("a-worker-2:29400"))], [torchjob(c10d("a-worker-1:29400"))]),
+    ("a headless Service of other pods", "rdzv-host-no-pod", [service(selector={"app": "b"}), stateful(c10d("a-0.a:29400"))],
+     [service(), stateful(c10d("a-0.a:29400"))]),
+    ("a store's pod behind a Service with an address", "rdzv-host-no-pod",
+     [service("e", {"app": "e"}, clusterIP="10.0.0.1"), ETCD, job(c10d("e-0.e:29400"))],
+     [service("e", {"app": "e"}), ETCD, job(c10d("e-0.e:29400"))]),
+    ("a store's pod that does not exist", "rdzv-host-no-pod", [ETCD, job(c10d("e-3.e:29400"))], [ETCD, job(c10d("e-2.e:29400"))]),
+    ("a number of processes", "nnodes-world-size", [of_four(torchjob(c10d("s.x:1", nodes="$WORLD_SIZE")))],
+     [of_four(torchjob(c10d("s.x:1", nodes="$((WORLD_SIZE / 4))")))]),
     ("a range that is none", "rdzv-flag-unknown", [job("torchrun --standalone --nproc-per-node=8x t.py")],
      [job("torchrun --standalone --nproc-per-node=gpu t.py")]),
     ("no module", "rdzv-flag-unknown", [job(["torchrun", "--standalone", "-m"])], [job(["torchrun", "--standalone", "-m", "pkg.train"])]),
@@ -259,10 +306,6 @@ def faults_have_a_finding():
         check(rule not in found, "%s, its twin: %s" % (name, found.get(rule)), dump(*twin))
 
 
-ETCD = thing("StatefulSet", "apps/v1", {
-    "serviceName": "e", "replicas": 3, "selector": {"matchLabels": {"app": "e"}}, "template": {
-        "metadata": {"labels": {"app": "e"}}, "spec": {"containers": [{"name": "e", "image": "quay.io/coreos/etcd:v3.5.9", "command": [
-            "sh", "-c", "test -d /d && exec etcd --data-dir=/d; exec etcd --data-dir=/d --initial-cluster=$ALL"]}]}}}, "e")
 AGENT = thing("Deployment", "apps/v1", {"selector": {"matchLabels": {"app": "x"}}, "template": {
     "metadata": {"labels": {"app": "x"}}, "spec": {"hostNetwork": True, "containers": [
         {"name": "x", "image": "exporter:1", "ports": [{"containerPort": 9100}, {"containerPort": 9101}]}]}}}, "x")
@@ -293,7 +336,9 @@ NO_FAULTS = [
     ("the pod's own loopback", ["rdzv-id-fixed", "rdzv-id-missing", "rdzv-is-host"],
      [job(c10d("0.0.0.0:29400", more="--rdzv-id=x")), volcano(c10d("[::]:29400", more=""))]),
     ("more nodes than launchers of an MPIJob", ["nnodes-too-many"], [mpijob("mpirun -np 4 " + c10d("s.x:29400", 4))]),
-    ("own pods, misspelt", ["rdzv-is-host", "rdzv-id-missing"], [volcano(c10d("w-0:29400", more=""))]),
+    ("own pods, misspelt", ["rdzv-is-host", "rdzv-id-missing"], [volcano(c10d("w-0:29400", more="")), trainjob(c10d("a-r-0-0.a:29400", more="")),
+                                                                 torchjob(c10d("a-mater-0:29400", more=""), master=1)]),
+    ("a Service in capitals", ["rdzv-endpoint-unknown"], [service("e", {"app": "e"}), ETCD, job(c10d("E:29400"))]),
     ("a port of peers", ["service-target-port"],
      [service("e", {"app": "e"}, ports=[{"name": "p", "port": 2380}, {"name": "c", "port": 2379}]), ETCD]),
 ]
@@ -410,7 +455,7 @@ def files_that_are_no_utf8_and_streams_of_json_are_named():
             with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
                 f.write(data)
         code, out, err = run("check", "-o", "json", folder)
-        check(code == 2 and "rdzv-is-host" in out and "stream.json:2:1: " in err and "a List" in err and "settings" not in err, err)
+        check(code == 2 and "rdzv-host-no-pod" in out and "stream.json:2:1: " in err and "a List" in err and "settings" not in err, err)
 
 
 @case
