@@ -259,4 +259,8 @@ void check_env_value_not_string(struct check *c, const struct kube_container *co
                 look_at_type(c, kube_get(entry, "value"), "variable", kube_text(entry, "name"));
         }
     }
+    FOREACH_WORD(key, "command", "args") {
+        YAML_FOREACH(word, kube_field(container, key))
+            look_at_type(c, word, "list", key);
+    }
 }

@@ -95,6 +95,8 @@ static void add_word(struct rewrite *w, const struct yaml_node *list, size_t ind
 {
     enum yaml_style style = list->items[index]->style;
 
+    if (style == YAML_PLAIN && *text != '-') /* a number must become a string */
+        text = scalar_text(&w->arena, text);
     edit_add_item(w, list, index, false,
                   arena_text(&w->arena,
                              style == YAML_PLAIN    ? "%s\n"

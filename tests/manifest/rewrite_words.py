@@ -301,6 +301,13 @@ RESTARTS = [
      "- --rdzv-conf=is_host=0\n- --rdzv-id=1  # b\n- t.py",
      "command:\n- torchrun\n- --nnodes\n- '2'\n- '--rdzv-backend'\n- 'c10d'\n- '--rdzv-endpoint'\n- 'meet:29400'\n"
      "- '--max-restarts'\n- '100'\n- --rdzv-conf=is_host=0\n- --rdzv-id=1  # b\n- t.py", RESTARTS_ADDED),
+    ("command: [torchrun, --nnodes, '2', --rdzv-backend, etcd, --rdzv-endpoint, meet:2379, --rdzv-id=1, t.py]",
+     "command: [torchrun, --nnodes, '2', --rdzv-backend, c10d, --rdzv-endpoint, meet:29400, \"--rdzv-conf\", "
+     "is_host=0, \"--max-restarts\", \"100\", --rdzv-id=1, t.py]", RESTARTS_ADDED),
+    ("command:\n- torchrun\n- --nnodes\n- '2'\n- --rdzv-backend\n- etcd\n- --rdzv-endpoint\n- meet:2379\n"
+     "- --rdzv-id=1\n- t.py",
+     "command:\n- torchrun\n- --nnodes\n- '2'\n- --rdzv-backend\n- c10d\n- --rdzv-endpoint\n- meet:29400\n"
+     "- --rdzv-conf\n- is_host=0\n- --max-restarts\n- \"100\"\n- --rdzv-id=1\n- t.py", RESTARTS_ADDED),
     ("command: [torchrun, t.py]\nenv:\n- {name: PET_NNODES, value: '2'}\n- {name: PET_RDZV_BACKEND, value: etcd}  # c\n"
      "- {name: PET_RDZV_ENDPOINT, value: meet:2379}\n- {name: PET_RDZV_ID, value: a}",
      "command: [torchrun, t.py]\nenv:\n- {name: PET_NNODES, value: '2'}\n- {name: PET_RDZV_BACKEND, value: c10d}  # c\n"
@@ -324,7 +331,7 @@ RESTARTS = [
      "command: [torchrun, --nnodes=1, --rdzv-backend=c10d, --rdzv-endpoint=meet:29400, \"--rdzv-conf=is_host=0\", "
      "--rdzv-id=1, t.py]", None),
 ]
-ADDED = r"""\n- '--max-restarts'\n- '100'|, "--max_restarts=100"|\n.*PET_MAX_RESTARTS, .*| PET_MAX_RESTARTS=100"""
+ADDED = r"""\n- ('?)--max-restarts\1\n- ['"]100['"]|, "--max-restarts", "100"|, "--max_restarts=100"|\n.*PET_MAX_RESTARTS, .*| PET_MAX_RESTARTS=100"""
 
 
 def torchrun_gets_restarts_where_containers_restart_alone(_):
