@@ -18,17 +18,6 @@ enum torchrun_option torchrun_option_of_variable(const char *variable)
 
 /* --- Finding torchrun. --- */
 
-/* Words that may come before a command without being its program; profilers, runners and similar
- * programs with arguments of their own; and `$LAUNCHER`, which may name such a program. */
-static bool may_precede(const char *text)
-{
-    const char *base = kube_base_name(text);
-
-    return text_is_one_of(base, command_wrappers) || strncmp(base, "python", 6) == 0 ||
-           *text == '-' || *text == '$' || strchr(text, '=') != NULL ||
-           strspn(text, "0123456789smh,.:") == strlen(text);
-}
-
 /* Takes the options of torchrun, and perhaps more. */
 static bool is_torchrun(struct arena *a, const char *text)
 {
@@ -42,26 +31,26 @@ static bool is_torchrun(struct arena *a, const char *text)
                    "dlrover-run");
 }
 
-/* In front of torchrun may stand any wrapper with words of its own, except where torchrun would be
- * the value of an option of a program that is not known. */
+/* In front of torchrun may stand any wrapper with words of its own. Behind a script, torchrun may
+ * be the value of an option. */
 size_t torchrun_find(const struct arg_word *words, size_t count)
 {
     struct arena scratch = {0};
-    bool known = true;
+    bool script = false;
     size_t found = 0;
 
     for (size_t i = 0; i < count && found == 0; i++) {
         const char *text = words[i].text, *next = i + 1 < count ? words[i + 1].text : "";
+        bool module = text_is(text, "-m", "--module");
 
-        if (is_torchrun(&scratch, text) && (known || strncmp(words[i - 1].text, "--", 3) == 0 ||
+        if (is_torchrun(&scratch, text) && (!script || strcmp(words[i - 1].text, "--") == 0 ||
                                             strncmp(words[i - 1].text, "--", 2) != 0))
             found = i + 1;
-        else if ((strcmp(text, "-m") == 0 &&
-                  text_is(next, "torch.distributed.run", "torch.distributed.launch",
-                          "torchelastic.distributed.launch")) ||
+        else if ((module && text_is(next, "torch.distributed.run", "torch.distributed.launch",
+                                    "torchelastic.distributed.launch")) ||
                  (strcmp(kube_base_name(text), "tune") == 0 && strcmp(next, "run") == 0))
             found = i + 2;
-        known = known && may_precede(text);
+        script = script || module || text_ends_with(text, ".py") || text_ends_with(text, ".sh");
     }
     arena_free(&scratch);
     return found;

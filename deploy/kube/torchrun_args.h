@@ -26,7 +26,7 @@ enum torchrun_option {
 /* Lists of data/words.yaml, which says what each has; NULL ends a list. The options and variables
  * of the enum are the first, in its order: "rdzv_endpoint" and "PET_RDZV_ENDPOINT". */
 extern const char *const torchrun_options[], *const torchrun_variables[];
-extern const char *const torchrun_switches[], *const command_wrappers[], *const command_talkers[];
+extern const char *const torchrun_switches[], *const command_talkers[];
 
 /* The option that the variable sets; TORCHRUN_UNKNOWN: none. */
 enum torchrun_option torchrun_option_of_variable(const char *variable);

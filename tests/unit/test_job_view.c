@@ -64,6 +64,10 @@ static void options_are_read_in_every_spelling(void **state)
         "[sh, -c, 'export PET_RDZV_ID=\"x\"; torchrun --nnodes=2:4 --rdzv_backend=c10d t.py']",
         "[sh, -c, \"exec bash -c 'torchrun --nnodes=2:4 --rdzv_backend=c10d --rdzv_id=x t.py'\"]",
         "[sh, -c, 'C=\"torchrun --nnodes=2:4 --rdzv_backend=c10d --rdzv_id=x\"; eval $C']",
+        "[conda, run, -n, e, --live-stream, torchrun, --nnodes=2:4, --rdzv_backend=c10d, "
+        "--rdzv_id=x, t.py]",
+        "[uv, run, --module, torch.distributed.run, --nnodes=2:4, --rdzv_backend=c10d, "
+        "--rdzv_id=x, t.py]",
     };
 
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -82,6 +86,7 @@ static void a_command_that_only_mentions_torchrun_is_no_run(void **state)
 {
     static const char *const commands[] = {
         "[python, train.py, --launcher, torchrun]",
+        "[uv, run, --frozen, train.py, --launcher, torchrun]",
         "[sh, -c, 'echo torchrun --rdzv_id=1']",
         "[sh, -c, 'pip install torchrun']",
         "[sh, -c, \"cat <<E\\ntorchrun\\nE\"]",
