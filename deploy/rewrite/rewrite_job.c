@@ -200,16 +200,39 @@ static bool is_other_backend(const char *name)
     return text_is(name, "etcd", "etcd-v2", "static");
 }
 
+/* Removes the probes of the old store, at its port or at the name of that: they would fail. */
+static void remove_probes(struct rewrite *w, const struct job_run *r, const char *port,
+                          const char *name)
+{
+    const struct yaml_node *container = r->container->node;
+
+    FOREACH_WORD(key, "startupProbe", "livenessProbe", "readinessProbe") {
+        const struct yaml_pair *pair = yaml_get_pair(container, key);
+        const char *at = pair == NULL ? "" : kube_text(pair->value, "tcpSocket.port");
+
+        if (*at == '\0' || (strcmp(at, port) != 0 && strcmp(at, name) != 0))
+            continue;
+        rewrite_note(w, pair->key,
+                     "%s: nothing listens on %s in its pods any more: rewrite "
+                     "removes the %s",
+                     job_run_object(r)->title, port, key);
+        edit_remove_pair(w, container, pair);
+    }
+}
+
 /* Removes a container port of the old store: on the host network it would block a second pod. */
 static void remove_port(struct rewrite *w, const struct job_run *r, long port)
 {
     const struct yaml_pair *pair = yaml_get_pair(r->container->node, "ports");
+    const char *name = "";
 
     for (size_t i = 0; pair != NULL && i < yaml_length(pair->value); i++) {
         const struct yaml_node *item = pair->value->items[i];
 
-        if (kube_int(item, "containerPort", -1) != port ||
-            yaml_is(yaml_get(item, "name"), "pytorchjob-port"))
+        if (kube_int(item, "containerPort", -1) != port)
+            continue;
+        name = kube_text(item, "name");
+        if (strcmp(name, "pytorchjob-port") == 0)
             continue;
         rewrite_note(w, item,
                      "%s: nothing listens on %ld in its pods any more: rewrite removes the port",
@@ -218,8 +241,9 @@ static void remove_port(struct rewrite *w, const struct job_run *r, long port)
             edit_remove_pair(w, r->container->node, pair);
         else
             edit_remove_item(w, pair->value, i);
-        return;
+        break;
     }
+    remove_probes(w, r, arena_text(&w->arena, "%ld", port), name);
 }
 
 /* `accelerate launch` joins two options of its own to the endpoint, and passes a conf on even if

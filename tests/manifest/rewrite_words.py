@@ -212,6 +212,13 @@ SHAPES = [
      "        args: [--rdzv-backend=c10d, --rdzv-endpoint=meet:29400, \"--rdzv-conf=is_host=0\","
      " \"--rdzv-id=train\"]\n"
      "        ports:\n        - containerPort: 9000\n"),
+    ("probes of the port",
+     "        args: [--rdzv-backend=etcd-v2, --rdzv-endpoint=meet:2379]\n"
+     "        livenessProbe: {tcpSocket: {port: c}}\n        readinessProbe:\n          tcpSocket:\n            port: 2379\n"
+     "        startupProbe: {tcpSocket: {port: 9000}}\n        ports: [{name: c, containerPort: 2379}, {containerPort: 9000}]\n",
+     "        args: [--rdzv-backend=c10d, --rdzv-endpoint=meet:29400, \"--rdzv-conf=is_host=0\","
+     " \"--rdzv-id=train\"]\n"
+     "        startupProbe: {tcpSocket: {port: 9000}}\n        ports: [{containerPort: 9000}]\n"),
     ("variables and flags of two commands",
      "        command: [sh, -c, \"F='--rdzv_endpoint=meet:2379'; torchrun $F a.py; torchrun $F b.py\"]\n"
      "      - name: other\n        command: [sh, -c, torchrun a.py; torchrun b.py]\n"
