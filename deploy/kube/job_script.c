@@ -371,6 +371,17 @@ static bool may_be_script(const struct arg_word *word)
 
 static bool find_in_script(struct job_scope *scope, const struct arg_word *whole, int depth);
 
+/* Reads a text for this program, which may be no shell: torchrun in a list of Python is unread. */
+static bool find_in_text(struct job_scope *scope, const struct arg_word *program,
+                         const struct arg_word *text, int depth)
+{
+    if (!text_has(text->text, "torchrun\",", "torchrun',", "torch.distributed.run\",",
+                  "torch.distributed.run',"))
+        return find_in_script(scope, text, depth + 1);
+    scope->unread = program;
+    return false;
+}
+
 /* The words behind a script are its $1, $2 and $@. */
 static void assign_arguments(struct job_scope *scope, const struct arg_word *words, size_t count)
 {
@@ -517,7 +528,7 @@ static bool find_in_words(struct job_scope *scope, const struct arg_word *words,
     /* An unknown program may run texts that it gets as arguments. */
     for (size_t i = 0; i < count; i++) {
         if (may_be_script(&words[i]))
-            found = find_in_script(scope, &words[i], depth + 1) || found;
+            found = find_in_text(scope, &words[0], &words[i], depth) || found;
     }
     return found;
 }
@@ -587,7 +598,7 @@ static bool find_in_script(struct job_scope *scope, const struct arg_word *whole
         talk = is_talk(list.words + skip, list.count - skip);
         if (c->heredoc.text != NULL && depth < SCRIPT_DEPTH_MAX && scope->scripts < SCRIPTS_MAX &&
             (!talk || is_for_shell(scope, c, last)))
-            found = find_in_script(scope, &c->heredoc, depth + 1) || found;
+            found = find_in_text(scope, &c->words[0], &c->heredoc, depth) || found;
         if (talk)
             found = find_in_talk(scope, c, last, depth) || found;
         else

@@ -72,6 +72,7 @@ def fill(folder):
 
 SET = "E=train-0.nodes:29500; "
 T = "torchrun OPTIONS t.py"
+LIST = "['torchrun', '--nnodes=4', '--rdzv_backend=c10d', '--rdzv_id=a', '--rdzv_endpoint=train-0.nodes:29500', 't.py']"
 # Beside those of agree.py. A text is a script of bash, a list the words of the container.
 WAYS = [
     # Around the command
@@ -92,6 +93,9 @@ WAYS = [
     ["sh", "-c", "--", T], ["sh", "-c", "exec \"$0\" \"$@\"", "torchrun", "OPTIONS", "t.py"], ["bash", "-c", "\"$@\"", "x", "torchrun", "OPTIONS", "t.py"],
     ["/bin/sh", "-c", "eval \"$1\"", "x", T], ["bash", "-c", "bash -c \"bash -c 'torchrun OPTIONS t.py'\""],
     ["bash", "-o", "pipefail", "-c", T], ["bash", "+x", "-c", T], ["env", "-S", "torchrun OPTIONS t.py"],
+    # Texts of Python
+    ["python", "-c", "import os; os.system('torchrun OPTIONS t.py')"], ["python", "-c", "import subprocess; subprocess.call(" + LIST + ")"],
+    "python - <<'E'\nimport subprocess\nsubprocess.call(" + LIST + ")\nE",
     # Values
     SET + "torchrun --nnodes=4 --rdzv_backend=c10d --rdzv_id=a --rdzv_endpoint $E t.py",
     SET + "torchrun --nnodes 4 --rdzv-backend c10d --rdzv-id a --rdzv-endpoint \"${E}\" t.py",
