@@ -174,6 +174,7 @@ def arguments_are_rdzvds(_):
 # ------------------------------------------------------------ refusals
 
 ETCD_POD = STORE.split("---\n")[0]
+MASTERS = read(os.path.join(INPUTS, "masters.yaml")).decode()
 
 REFUSED = [
     ("an anchor at the endpoint", STORE + JOB + "        args: [--rdzv-backend=etcd-v2]\n"
@@ -202,11 +203,15 @@ REFUSED = [
      "    image: quay.io/coreos/etcd:v3.3.27\n  - name: b\n    image: busybox"), r"beside etcd: move"),
     ("no name", STORE.replace("name: etcd,", "") + JOB +
      "        args: [--rdzv-backend=etcd-v2, '--rdzv-endpoint=meet:2379']\n", r"no name: give it one"),
-    ("half a job", read(os.path.join(INPUTS, "masters.yaml")).decode().replace("localhost:", "$(cat /head):"),
+    ("half a job", MASTERS.replace("localhost:", "$(cat /head):"),
      r"^<stdin>:19:15: PyTorchJob pt: a training pod is the store of its other runs"),
-    ("half a job without an endpoint", read(os.path.join(INPUTS, "masters.yaml")).decode().replace(
+    ("half a job without an endpoint", MASTERS.replace(
         "--rdzv_endpoint=localhost:23456 ", ""),
      r"^<stdin>:19:15: PyTorchJob pt: a training pod is the store of its other runs.*: give it their endpoint$"),
+    ("a wait for worker 0", MASTERS.replace("torchrun", "until nc -z $MASTER_ADDR 23456; do sleep 1; done; torchrun"),
+     r"^<stdin>:19:28: PyTorchJob pt: this names the store of worker 0, and nothing listens there.*: remove it$"),
+    ("a wait in an init container", MASTERS + "          initContainers:\n          - {name: wait, image: i, command: [wait-for, "
+     "'pt-master-0.ml:23456']}\n", r"^<stdin>:32:57: PyTorchJob pt: this names the store of worker 0"),
     ("half a job of an etcd", STORE + JOB + "        command: [torchrun, --rdzv-backend=etcd-v2, "
      "'--rdzv-endpoint=meet:2379', --nnodes=2, t.py]\n      - name: more\n        image: trainer\n"
      "        command: [sh, -c, 'torchrun --rdzv-backend=etcd-v2 --rdzv-endpoint=$ETCD:2379 --nnodes=2 t.py']\n",
