@@ -619,9 +619,13 @@ static void find_in_variables(struct job_scope *scope)
     bool wanted = o->type == KUBE_PYTORCHJOB && kube_get(o->spec, "elasticPolicy") != NULL &&
                   strcmp(scope->container->name, "pytorch") == 0;
 
-    FOREACH_WORD(name, "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")
+    /* The operator sets them for sidecars, too. */
+    FOREACH_WORD(name, "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT") {
+        const struct job_variable *set = job_variable(v, scope->container, name);
+
         wanted = wanted || job_scope_assigned(scope, name, strlen(name)) != NULL ||
-                 job_variable(v, scope->container, name) != NULL;
+                 (set != NULL && !set->is_made);
+    }
     if (!wanted && o->type != KUBE_ELASTIC_JOB)
         return;
     r = new_run(v, scope->container);

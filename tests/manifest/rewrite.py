@@ -117,6 +117,7 @@ spec:
           - name: pytorch
             image: train:1
             command: [torchrun, t.py]
+          - {name: beside, image: "beside:1", command: [tensorboard, --logdir=/x]}
 """
 
 
