@@ -214,6 +214,22 @@ static void restart_in_place(struct rewrite *w, const struct kube_pods *p, struc
     }
 }
 
+/* The relay listens where no other container of the pod can. `old` is the port that rewrite removes
+ * from the container of the run. */
+static void refuse_port_of_relay(struct rewrite *w, const struct job_run *r, long old)
+{
+    KUBE_FOREACH_CONTAINER(c, r->container->pods) {
+        YAML_FOREACH(port, kube_get(c->node, "ports")) {
+            if (kube_int(port, "containerPort", -1) == C10D_PORT &&
+                (c != r->container || old != C10D_PORT))
+                rewrite_error(w, port,
+                              "%s: the relay in its pods needs port %d: give %s another port, or "
+                              "leave out --rdzv",
+                              job_run_object(r)->title, C10D_PORT, c->name);
+        }
+    }
+}
+
 /* Puts a relay into all pods of the runs that move: from the etcd, or (NULL) from worker 0. */
 static void give_relays(struct rewrite *w, const struct rewrite_job *j, const struct etcd *e,
                         struct emit_job *job, const char *store)
@@ -226,6 +242,7 @@ static void give_relays(struct rewrite *w, const struct rewrite_job *j, const st
         if (!moves(r, e) || r->container->pods == last || is_alias_of_earlier(j, i))
             continue;
         last = r->container->pods;
+        refuse_port_of_relay(w, r, e != NULL ? e->ports[0] : r->port);
         rewrite_add_to_pod(
             w, last, "initContainers", true,
             part_for_pods(job, last,

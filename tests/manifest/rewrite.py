@@ -130,6 +130,9 @@ def a_relay_in_a_pod_of_root_has_a_user_of_its_own(_):
         relay, = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["initContainers"]
         context = relay["securityContext"]
         same([context.get("runAsUser"), context.get("runAsGroup")], [own, own], "user " + user)
+    taken = ROOT % "0" + "          - {name: exporter, image: 'e:1', ports: [{containerPort: 29400}]}\n"
+    _, err = rewrite(["--rdzv=relay", "-"], data=taken.encode(), code=2)
+    check("18:52: PyTorchJob train: the relay in its pods needs port 29400: give exporter another port" in err.decode(), err.decode())
     master = ROOT.replace("  elasticPolicy: {rdzvBackend: c10d, minReplicas: 1, maxReplicas: 3, maxRestarts: 100}\n", "")
     master = master.replace("Worker:", "Master:").replace("replicas: 2", "replicas: 1").replace("torchrun", "python")
     out, _ = rewrite(["--wiring=agent-store", "-"], data=(master % "0").encode(), code=0)
