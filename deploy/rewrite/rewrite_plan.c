@@ -7,8 +7,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Removes from a dump of the cluster the fields that the API server refuses in a new object. */
+static void remove_fields_of_server(struct rewrite *w, const struct kube_object *o)
+{
+    static const char labels[] = "spec.template.metadata.labels";
+    static const char *const fields[][2] = {{"metadata", "uid"},
+                                            {"metadata", "resourceVersion"},
+                                            {"spec", "selector"},
+                                            {labels, "controller-uid"},
+                                            {labels, "batch.kubernetes.io/controller-uid"}};
+    bool generated = o->type == KUBE_JOB && !kube_true(o->spec, "manualSelector");
+
+    for (size_t i = 0; i < (generated ? 5 : 2); i++) {
+        const struct yaml_node *mapping = kube_get(o->node, fields[i][0]);
+        const struct yaml_pair *pair = yaml_get_pair(mapping, fields[i][1]);
+
+        if (pair == NULL)
+            continue;
+        rewrite_note(w, pair->key, "%s: rewrite removes this %s, which the API server sets anew",
+                     o->title, fields[i][1]);
+        edit_remove_pair(w, mapping, pair);
+    }
+}
+
 static void mark_moved(struct rewrite *w, const struct kube_object *o)
 {
+    remove_fields_of_server(w, o);
     w->marks[o->index].moved = w->has_moved = true;
 }
 

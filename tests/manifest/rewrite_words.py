@@ -481,7 +481,10 @@ def what_controllers_made_stays(_):
         "metadata": {"labels": {"app": "etcd"}}, "spec": etcd_pod}})
     sets = dump("ReplicaSet", "etcd-5b8f", "apps/v1", etcd["spec"], etcd, app="etcd")
     meet = dump("Service", "meet", "v1", {"selector": {"app": "etcd"}, "ports": [{"name": "c", "port": 2379}]})
-    job = dump("Job", "train", "batch/v1", {"parallelism": 2, "template": {"spec": job_pod}})
+    uid = {"batch.kubernetes.io/controller-uid": "JobTrain"}
+    job = dump("Job", "train", "batch/v1", {"parallelism": 2, "selector": {"matchLabels": uid}, "template": {
+        "metadata": {"labels": dict(uid, own="x")}, "spec": job_pod}})
+    job["metadata"]["resourceVersion"] = "1"
     made = [sets, dump("Pod", "etcd-5b8f-abcde", "v1", etcd_pod, sets, app="etcd")]
     made += [dump("Pod", "train-" + end, "v1", job_pod, job) for end in ("abcde", "fghij")]
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [etcd, meet, job] + made}, indent=1)
@@ -489,6 +492,8 @@ def what_controllers_made_stays(_):
     items = documents(out)[0]["items"]
     same(str(items[3:]), str(made), "what controllers made")
     check("29400" in str(items[2]) and "rdzvd" in str(items[0]), out.decode())
+    refused = [key for key in ("resourceVersion", "uid", "selector") if key in str(items[2])]
+    same(str(refused), "[]", "fields that the API server refuses in a new Job")
     check("leaves 4 objects that controllers made of others as they are" in err.decode(), err.decode())
     out, _ = rewrite(["--plan", "-"], data=text.encode(), code=0)
     check("replicaset" not in out.decode().lower() and " pod" not in out.decode().lower(), out.decode())
