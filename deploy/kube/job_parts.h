@@ -24,6 +24,7 @@ struct job_scope {
     const struct kube_object *map;  /* the ConfigMap with the current one, or NULL */
     const struct arg_word *unread;  /* the first text that is not in these files, or NULL */
     const struct arg_word *foreign; /* the first launcher with a remedy, or NULL */
+    const struct arg_word *cleared; /* by this program, or NULL: the variables of the container */
 };
 
 void job_scope_assign(struct job_scope *s, const struct job_assignment *assignment);

@@ -332,6 +332,7 @@ static void add_run(struct job_scope *scope, const struct arg_word *words, size_
     r->args = args;
     r->unread = args->unread == NULL && accelerate ? config_file_of(args) : args->unread;
     r->map = scope->map;
+    r->cleared = scope->cleared;
     job_read_settings(scope, r);
 }
 
@@ -499,8 +500,8 @@ static bool find_in_file(struct job_scope *scope, const struct arg_word *words, 
 /* --- Commands. --- */
 
 /* What the words start: torch itself, a script, or a shell with a text. */
-static bool find_in_words(struct job_scope *scope, const struct arg_word *words, size_t count,
-                          int depth)
+static bool find_in_command(struct job_scope *scope, const struct arg_word *words, size_t count,
+                            int depth)
 {
     size_t script = find_script(words, count);
     bool found = find_command(scope, words, count);
@@ -530,6 +531,34 @@ static bool find_in_words(struct job_scope *scope, const struct arg_word *words,
         if (may_be_script(&words[i]))
             found = find_in_text(scope, &words[0], &words[i], depth) || found;
     }
+    return found;
+}
+
+/* The program among the words that starts another one without the variables, or NULL. */
+static const struct arg_word *find_clearing(const struct arg_word *words, size_t count)
+{
+    for (size_t i = 0; i + 1 < count; i++) {
+        const char *name = kube_base_name(words[i].text), *next = words[i + 1].text;
+
+        if ((strcmp(name, "env") == 0 && text_is(next, "-", "-i", "--ignore-environment")) ||
+            (strcmp(name, "su") == 0 && text_is(next, "-", "-l", "--login")) ||
+            (strcmp(name, "sudo") == 0 &&
+             !ANY(FOREACH(const struct arg_word, word, words + i, count - i),
+                  text_begins(word->text, "-E", "--preserve-env"))))
+            return &words[i];
+    }
+    return NULL;
+}
+
+static bool find_in_words(struct job_scope *scope, const struct arg_word *words, size_t count,
+                          int depth)
+{
+    const struct arg_word *outer = scope->cleared, *inner = find_clearing(words, count);
+    bool found;
+
+    scope->cleared = inner != NULL ? inner : outer;
+    found = find_in_command(scope, words, count, depth);
+    scope->cleared = outer;
     return found;
 }
 

@@ -51,6 +51,7 @@ struct job_variable {
 struct job_run {
     const struct kube_container *container;
     const struct torchrun_args *args; /* NULL: no torchrun is visible */
+    const struct arg_word *cleared;   /* by this program, or NULL: the variables of the container */
     const struct arg_word *unread;    /* a text that may have more options, or start torch, and is
                                          not in these files; NULL: all is read */
     const struct kube_object *map;    /* the ConfigMap with the script, or NULL */

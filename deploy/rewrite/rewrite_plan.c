@@ -667,6 +667,12 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
             put_in_front(w, o, emit_job_part(&job, "documents"));
         note_store(w, j, name, host);
         JOB_FOREACH(r, j->runs) {
+            if (r->hosted && r->cleared != NULL && !job_is_set(r, TORCHRUN_RDZV_ENDPOINT))
+                rewrite_error(
+                    w, r->args->command.node,
+                    "%s: `%s` clears the variables by which torchrun would find its "
+                    "store: write the options --rdzv_backend, --rdzv_endpoint and --rdzv_id",
+                    o->title, r->cleared->text);
             if (r->hosted &&
                 (!job_is_set(r, TORCHRUN_RDZV_ENDPOINT) ||
                  (strcmp(r->backend, "static") == 0 && r->container->pods->host_network &&

@@ -212,6 +212,9 @@ REFUSED = [
     ("half a job without an endpoint", MASTERS.replace(
         "--rdzv_endpoint=localhost:23456 ", ""),
      r"^<stdin>:19:15: PyTorchJob pt: a training pod is the store of its other runs.*: give it their endpoint$"),
+    ("cleared variables", MASTERS.replace("--rdzv_backend=c10d ", "").replace("torchrun", "sudo -u me torchrun").replace(
+        "--rdzv_endpoint=localhost:23456 --rdzv_conf=is_host=1 --rdzv_id=pt ", "").replace("--rdzv_endpoint=$MASTER_ADDR:23456 --rdzv_id=pt ", ""),
+     r"^<stdin>:19:15: PyTorchJob pt: `sudo` clears the variables by which torchrun would find its store: write"),
     ("a wait for worker 0", MASTERS.replace("torchrun", "until nc -z $MASTER_ADDR 23456; do sleep 1; done; torchrun"),
      r"^<stdin>:19:28: PyTorchJob pt: this names the store of worker 0, and nothing listens there.*: remove it$"),
     ("a wait in an init container", MASTERS + "          initContainers:\n          - {name: wait, image: i, command: [wait-for, "
