@@ -73,14 +73,17 @@ static void refuse_half_a_job(struct rewrite *w, const struct rewrite_job *j, co
     }
 }
 
-/* Another job that starts the same script of a ConfigMap, or NULL. */
+/* Another job that starts the same script of a ConfigMap or command of a runtime, or NULL. */
 static const struct kube_object *other_user(struct rewrite *w, const struct job_run *r)
 {
-    return FIND(job_run_object(other),
-                FOREACH_POINTER(struct job_run, other, w->jobs.runs,
-                                r->map == NULL ? 0 : w->jobs.all_count),
-                other->map == r->map && job_run_object(other) != job_run_object(r) &&
-                    other->args->command.node == r->args->command.node);
+    bool may_be = r->map != NULL || (job_run_object(r)->type == KUBE_TRAINJOB &&
+                                     r->settings[TORCHRUN_RDZV_ENDPOINT].flag != NULL);
+
+    return FIND(
+        job_run_object(other),
+        FOREACH_POINTER(struct job_run, other, w->jobs.runs, may_be ? w->jobs.all_count : 0),
+        job_run_object(other) != job_run_object(r) && other->args != NULL &&
+            other->args->command.node == r->args->command.node);
 }
 
 /* Refuses a job of which a part is out of sight: options in it would still be those of the old
@@ -111,10 +114,9 @@ static void refuse_unread(struct rewrite *w, const struct rewrite_job *j, const 
                           "text: write the options into the manifest%s",
                           j->object->title, r->unread->text, keep);
         else if (other != NULL && job_run_object(r) != r->map)
-            rewrite_error(
-                w, r->args->command.node,
-                "%s starts this script, and so does %s: give each job a script of its own%s",
-                j->object->title, other->title, keep);
+            rewrite_error(w, r->args->command.node,
+                          "%s starts this command, and so does %s: give each job one of its own%s",
+                          j->object->title, other->title, keep);
     }
 }
 

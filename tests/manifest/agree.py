@@ -378,7 +378,7 @@ def what_is_unread_is_said():
     shared = scripted("bash /scripts/go.sh") + "---\n" + scripted("bash /scripts/go.sh").split("---\n")[-1].replace(
         "name: train", "name: other")
     code, out, err = run("rewrite", "-", data=shared)
-    check(code == 2 and out == "" and "starts this script, and so does Job other" in err, err)
+    check(code == 2 and out == "" and "starts this command, and so does Job other" in err, err)
 
 
 def no_name_ends_it():

@@ -179,6 +179,29 @@ def arguments_are_rdzvds(_):
 
 ETCD_POD = STORE.split("---\n")[0]
 MASTERS = read(os.path.join(INPUTS, "masters.yaml")).decode()
+RUNTIME = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: rt, namespace: ml}
+spec:
+  mlPolicy: {numNodes: 2, torch: {}}
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+          spec:
+            template:
+              spec: {containers: [{name: node, command: [torchrun, --rdzv_backend=c10d, "--rdzv_endpoint=$(PET_MASTER_ADDR):29500", t.py]}]}
+"""
+TRAINJOB = """\
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: %s, namespace: ml}
+spec: {runtimeRef: {name: rt, kind: TrainingRuntime}}
+"""
 
 REFUSED = [
     ("an anchor at the endpoint", STORE + JOB + "        args: [--rdzv-backend=etcd-v2]\n"
@@ -212,6 +235,8 @@ REFUSED = [
     ("half a job without an endpoint", MASTERS.replace(
         "--rdzv_endpoint=localhost:23456 ", ""),
      r"^<stdin>:19:15: PyTorchJob pt: a training pod is the store of its other runs.*: give it their endpoint$"),
+    ("a command of two jobs", RUNTIME + TRAINJOB % "one" + TRAINJOB % "two",
+     r"^<stdin>:14:58: TrainJob one starts this command, and so does TrainJob two: give each job one of its own$"),
     ("cleared variables", MASTERS.replace("--rdzv_backend=c10d ", "").replace("torchrun", "sudo -u me torchrun").replace(
         "--rdzv_endpoint=localhost:23456 --rdzv_conf=is_host=1 --rdzv_id=pt ", "").replace("--rdzv_endpoint=$MASTER_ADDR:23456 --rdzv_id=pt ", ""),
      r"^<stdin>:19:15: PyTorchJob pt: `sudo` clears the variables by which torchrun would find its store: write"),
