@@ -50,6 +50,9 @@ void check_endpoint_localhost(struct check *c, const struct job_run *r)
             "no --master_addr and no backend: each pod waits for the others at its own 127.0.0.1");
         return;
     }
+    if (r->standalone && r->nodes_min > 1 && r->settings[TORCHRUN_NNODES].written.node != NULL)
+        check_report(c, check_at_setting(r, TORCHRUN_NNODES),
+                     "with --standalone, each pod waits for the others at its own localhost");
     if (job_is_dynamic(r) && job_is_multi_node(r) && r->of_all && p->replicas != 1)
         check_report(c, at, "Service %s leads to all pods of the job: each finds itself behind it",
                      r->target.service->name);
@@ -157,11 +160,16 @@ static void look_at_service_port(struct check *c, const struct yaml_node *port,
 {
     const struct yaml_node *target = kube_get(port, "targetPort");
     struct check_position at = check_at_first(port, "targetPort", "port");
+    const char *protocol = kube_text(port, "protocol");
     long number;
 
     if (target == NULL)
         target = kube_get(port, "port");
     number = kube_port_number(target, p, NULL);
+    if (!text_is(protocol, "", "TCP") && job_server_in(&c->jobs, p) != NULL && number > 0 &&
+        !is_closed_port(c, job_server_in(&c->jobs, p), number))
+        check_report(c, check_at_key(port, "protocol"), "%s listens on TCP, but this port is %s",
+                     job_server_in(&c->jobs, p)->container->name, protocol);
     if (number < 0 && yaml_type(target) == YAML_STRING)
         check_report(c, at, "no port of the selected pods is named `%s`",
                      yaml_text(target) == NULL ? "?" : yaml_text(target));

@@ -19,6 +19,10 @@ void check_host_network_dns(struct check *c, const struct kube_pods *p)
     const struct yaml_node *policy = kube_get(p->spec, "dnsPolicy");
     bool filled = policy == NULL && p->object->type == KUBE_VOLCANO_JOB; /* by its webhook */
 
+    if (policy != NULL && yaml_is(policy, "Default") && job_runs_in(&c->jobs, p).count > 0 &&
+        kube_get(p->spec, "dnsConfig") == NULL && uses_names(c, p))
+        check_report(c, check_at(policy),
+                     "dnsPolicy Default is the node's DNS, which knows no Service");
     if (p->host_network && !filled && uses_names(c, p) &&
         (policy == NULL || yaml_is(policy, "ClusterFirst")))
         check_report(c, policy != NULL ? check_at(policy) : check_at_first(p->spec, "hostNetwork"),

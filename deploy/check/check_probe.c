@@ -137,24 +137,37 @@ static bool has_path(const struct job_store *s, const char *path, bool metrics)
                    "/v2/stats/leader", "/v2/stats/self", "/v2/stats/store", "/version");
 }
 
-void check_store_probe_path(struct check *c, const struct check_probe *probe)
+static void look_at_path(struct check *c, const struct check_probe *probe, struct check_position at,
+                         const char *text, long port)
 {
     const struct job_store *s = probe->store;
-    const struct yaml_node *get = kube_get(probe->node, "httpGet");
-    const char *text = kube_text(get, "path");
     const char *path = arena_copy(&c->bundle.arena, text, strcspn(text, "?"));
-    long port = kube_port_number(kube_get(get, "port"), s->container->pods, s->container);
     /* Only listeners of --listen-metrics-urls have the port. */
     bool metrics = !ANY(JOB_FOREACH_LISTENER(l, &probe->listeners),
                         l->port == port && strcmp(l->option, "listen-metrics-urls") != 0);
 
-    if (get == NULL || s->kind == JOB_STORE_ETCD || !has_known_ports(c, probe) ||
-        *kube_text(get, "host") != '\0' || strpbrk(text, "%${}#") != NULL ||
-        job_listener_at(&probe->listeners, port) == NULL)
-        return;
     if (*path == '\0')
         path = "/"; /* Kubernetes' default */
-    if (*path == '/' && !has_path(s, path, metrics))
-        check_report(c, check_at_first(get, "path", "port"), "%s has no path %s at port %ld%s",
-                     s->container->name, path, port, metrics ? ", which is for metrics" : "");
+    if (job_listener_at(&probe->listeners, port) != NULL && strpbrk(text, "%${}#") == NULL &&
+        *path == '/' && !has_path(s, path, metrics))
+        check_report(c, at, "%s has no path %s at port %ld%s", s->container->name, path, port,
+                     metrics ? ", which is for metrics" : "");
+}
+
+void check_store_probe_path(struct check *c, const struct check_probe *probe)
+{
+    const struct job_store *s = probe->store;
+    const struct yaml_node *get = kube_get(probe->node, "httpGet");
+
+    if (s->kind == JOB_STORE_ETCD || !has_known_ports(c, probe))
+        return;
+    if (get != NULL && *kube_text(get, "host") == '\0')
+        look_at_path(c, probe, check_at_first(get, "path", "port"), kube_text(get, "path"),
+                     kube_port_number(kube_get(get, "port"), s->container->pods, s->container));
+    YAML_FOREACH(word, kube_get(probe->node, "exec.command")) {
+        long port = asked_port(yaml_text(word));
+
+        if (port > 0)
+            look_at_path(c, probe, check_at(word), strchr(yaml_text(word), '/'), port);
+    }
 }

@@ -391,6 +391,30 @@ static bool takes_arguments(enum kube_type type)
     return type == KUBE_ELASTIC_JOB || type == KUBE_RUNTIME || type == KUBE_OTHER;
 }
 
+/* The words do not reach torchrun as its options. */
+static void look_at_words(struct check *c, const struct job_run *r)
+{
+    const struct yaml_node *first = yaml_at(kube_field(r->container, "command"), 0);
+    const struct arg_word *program = r->args->program;
+    size_t count, script;
+    const struct arg_word *words = job_words(&c->bundle.arena, r->container, &count, &script);
+
+    if (first != NULL && r->args->command.node == first &&
+        text_begins(yaml_text(first), "torchrun ", "python "))
+        check_report(c, check_at(first),
+                     "the container looks for one program with the name `%s`: make a list of words",
+                     yaml_text(first));
+    else if (script + 1 < count && r->args->command.node == words[script].node &&
+             strpbrk(words[script].text, " $\n") == NULL)
+        check_report(c, check_at_run(r), "`-c` runs only `%s`, without the words behind it",
+                     words[script].text);
+    else if (program != NULL &&
+             text_begins(program->text, "\u2010", "\u2011", "\u2013", "\u2014", "\u2212"))
+        check_report(c, check_at_text(program),
+                     "`%s` does not begin with an ASCII dash, so torchrun takes it for the script",
+                     program->text);
+}
+
 static void look_at_command(struct check *c, const struct job_run *r)
 {
     static const enum torchrun_option numbers[] = {TORCHRUN_NNODES, TORCHRUN_NPROC_PER_NODE,
@@ -398,6 +422,7 @@ static void look_at_command(struct check *c, const struct job_run *r)
 
     if (r->args == NULL || r->args->is_other || r->unread != NULL)
         return;
+    look_at_words(c, r);
     if (r->args->program == NULL && !takes_arguments(job_run_object(r)->type) &&
         !ANY(JOB_FOREACH_FLAG(f, r), text_begins(f->flag.text, "--h", "-h")))
         check_report(c, check_at_run(r), "torchrun has no training script");

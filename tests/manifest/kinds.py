@@ -158,6 +158,11 @@ ETCD = thing("StatefulSet", "apps/v1", {
             "sh", "-c", "test -d /d && exec etcd --data-dir=/d; exec etcd --data-dir=/d --initial-cluster=$ALL"]}]}}}, "e")
 
 
+def asked(path):
+    return thing("Pod", "v1", {"containers": [{"name": "s", "image": "x/rdzvd:1", "args": ["--listen=0.0.0.0:29400"], "livenessProbe": {
+        "exec": {"command": ["rdzvd", "--check-health=localhost:29400" + path]}}}]}, "s")
+
+
 def generated(o):
     return {**o, "metadata": {"generateName": "a-", "namespace": "ml"}}
 
@@ -223,6 +228,17 @@ FAULTS = [
     ("a store's pod that does not exist", "rdzv-host-no-pod", [ETCD, job(c10d("e-3.e:29400"))], [ETCD, job(c10d("e-2.e:29400"))]),
     ("a number of processes", "nnodes-world-size", [of_four(torchjob(c10d("s.x:1", nodes="$WORLD_SIZE")))],
      [of_four(torchjob(c10d("s.x:1", nodes="$((WORLD_SIZE / 4))")))]),
+    ("a command in one word", "rdzv-flag-unknown", [job([c10d("s.x:1")])], [job(c10d("s.x:1").split())]),
+    ("words behind the script of a shell", "rdzv-flag-unknown", [job(["bash", "-c", *c10d("s.x:1").split()])],
+     [job(["bash", "-c", 'torchrun "$@"', "sh", *c10d("s.x:1").split()[1:]])]),
+    ("a dash of a text processor", "rdzv-flag-unknown", [job(c10d("s.x:1", more="\u2013\u2013rdzv-id=a").split())], [job(c10d("s.x:1").split())]),
+    ("several nodes, each alone", "rdzv-endpoint-localhost", [job("torchrun --standalone --nnodes=2 t.py")],
+     [job("torchrun --standalone --nnodes=1 t.py")]),
+    ("the DNS of the node", "host-network-dns", [job(c10d("s.x:1"), dnsPolicy="Default")], [job(c10d("s.x:1"), dnsPolicy="ClusterFirst")]),
+    ("a store's Service over UDP", "service-target-port",
+     [service("e", {"app": "e"}, ports=[{"port": 2379, "protocol": "UDP"}]), ETCD, job(c10d("e:2379"))],
+     [service("e", {"app": "e"}, ports=[{"port": 2379, "protocol": "TCP"}]), ETCD, job(c10d("e:2379"))]),
+    ("a command that asks for a path that rdzvd does not have", "store-probe-path", [asked("/healthz")], [asked("/health")]),
     ("a range that is none", "rdzv-flag-unknown", [job("torchrun --standalone --nproc-per-node=8x t.py")],
      [job("torchrun --standalone --nproc-per-node=gpu t.py")]),
     ("no module", "rdzv-flag-unknown", [job(["torchrun", "--standalone", "-m"])], [job(["torchrun", "--standalone", "-m", "pkg.train"])]),
