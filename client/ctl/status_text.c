@@ -345,7 +345,10 @@ void cell_took(struct table *t, const cJSON *row, const char *member)
 
 static void cell_ago(struct table *t, const cJSON *round, const char *member)
 {
-    table_printf(t, "%s ago", member_age(round, member, t->now_us).text);
+    if (cJSON_HasObjectItem(round, member))
+        table_printf(t, "%s ago", member_age(round, member, t->now_us).text);
+    else
+        table_cell(t, NULL);
 }
 
 static void print_rounds(FILE *out, const struct ctl *ctl, const cJSON *run, int64_t now_us)

@@ -53,7 +53,7 @@ int64_t run_status_since_us(const struct run_facts *f)
     if (!f->view->is_state || r == NULL)
         return 0;
     return f->view->state.closed     ? r->ended_us
-           : f->view->state.complete ? r->completed_us
+           : f->view->state.complete ? (r->began_us == 0 ? 0 : r->completed_us)
            : r->ended_us == 0        ? r->began_us
                                      : 0;
 }

@@ -266,12 +266,12 @@ static void write_round(struct writer *w, const struct history_round *r)
     json_open(w, '{');
     json_member_i64(w, "round", r->round);
     json_member_known(w, "began", r->began_us);
-    json_member_known(w, "completed", r->completed_us);
+    json_member_known(w, "completed", r->began_us == 0 ? 0 : r->completed_us);
     json_member_known(w, "ended", r->ended_us);
-    if (r->completed_us != 0) {
+    if (r->completed_us != 0)
         json_member_u64(w, "nodes", r->nodes);
+    if (r->completed_us != 0 && r->began_us != 0)
         json_member_seconds(w, "seconds", r->completed_us - r->began_us);
-    }
     if (r->why != NULL)
         json_member_str(w, "why", history_why(r, r->why, why));
     writer_u8(w, '}');

@@ -267,8 +267,15 @@ static enum c10d_verdict step(struct live_run *run, struct policy_event event)
                        now.wall_ns / 1000);
     changes = v->changes;
     policy_step(&run->run, &event, &now, &out);
-    if (event.kind == RUN_RESTORED) /* if it was left before, its nodes are gone from the state */
-        had_agents = torch_state_participants(&v->before) + v->participants > 0;
+    if (event.kind == RUN_RESTORED) { /* if it was left before, its nodes are gone from the state */
+        const struct torch_state *was =
+            torch_state_participants(&v->before) > 0 ? &v->before : &v->state;
+
+        had_agents = torch_state_participants(was) > 0;
+        if (was->complete && !was->closed)
+            history_resume(&run->history, was->round, torch_state_participants(was),
+                           now.wall_ns / 1000);
+    }
     if (run->run.agent_count > 0 || !v->exists) {
         if (run->left_us != 0)
             goodput_skip(&run->history.goodput, run->left_us, now.wall_ns / 1000);

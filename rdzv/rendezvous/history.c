@@ -172,6 +172,19 @@ void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64
         h->min = nodes;
 }
 
+void history_resume(struct history *h, int64_t round, uint64_t nodes, int64_t now_us)
+{
+    struct history_round *r;
+
+    add_round(h, round, 0);
+    r = TAILQ_FIRST(&h->rounds);
+    if (r == NULL)
+        return;
+    r->completed_us = now_us;
+    r->nodes = nodes;
+    h->was_complete = true;
+}
+
 void history_add_reason(struct history *h, enum history_reason which, const char *format, ...)
 {
     struct history_round *r = history_standing(h);

@@ -64,7 +64,8 @@ void goodput_load(struct goodput *g, struct slice text);
 struct history_round {
     TAILQ_ENTRY(history_round) entry;
     int64_t round;
-    int64_t began_us, completed_us, ended_us;
+    int64_t began_us, completed_us, ended_us; /* began_us 0: rdzvd was started in this round, at
+                                                 completed_us */
     uint64_t nodes; /* participants when it was completed */
     char *why;      /* why it ended, or is about to; owned. NULL: nothing has happened to it */
     char *left;     /* `why` is only that this node left, so what comes next may tell more; owned */
@@ -128,6 +129,9 @@ struct history_round *history_standing(const struct history *h);
 
 /* The run is in that round now. If it is not the newest, that has ended. */
 void history_reach(struct history *h, int64_t round, int64_t now_us);
+
+/* A complete round of so many nodes goes on at the start of rdzvd. */
+void history_resume(struct history *h, int64_t round, uint64_t nodes, int64_t now_us);
 
 /* The newest round is complete; `reached_max`: by the node that made it so many as it may have. */
 void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64_t now_us);

@@ -456,8 +456,9 @@ def a_run_goes_on_with_new_agents():
         worker.ping()
         daemon = store.again()
         daemon.wait_log("event=nodes_lost .*run=job .*nodes=2")
-        runs = json.loads(ask(store.port, "GET", "/rdzv/v1/spaces/default/status")[2])
-        check("job" in json.dumps(runs), "%r" % runs)
+        [run] = json.loads(ask(store.port, "GET", "/rdzv/v1/spaces/default/status")[2])["runs"]
+        same([(r["round"], r["nodes"], r["why"], "began" in r) for r in run["rounds"]],
+             [(0, 2, "2 nodes did not come back after rdzvd was started again", False)], "the round that went on at the start")
         again = [Agent(store.port, "job", name) for name in ("c", "d")]
         state = agents.rejoin(again)
         same((state.round, state.complete, len(state.participants)), (1, True, 2), "the next round")

@@ -340,9 +340,8 @@ function endedOf(ended) {
 }
 
 function roundOf(round) {
-  const classes = round.ended !== undefined ? null : round.completed !== undefined ? 'now' : 'forming';
-  const when = [];
-  if (round.began !== undefined) when.push('began ', stamp(round.began));
+  const classes = round.ended !== undefined ? null : round.nodes !== undefined ? 'now' : 'forming';
+  const when = round.began !== undefined ? ['began ', stamp(round.began)] : ['began before rdzvd was started'];
   if (round.completed !== undefined) when.push(`; ${many(round.nodes, 'node')} met in ${round.seconds.toFixed(1)} s`);
   if (round.ended !== undefined) when.push('; ended ', stamp(round.ended));
   if (round.ended !== undefined && round.completed !== undefined) {
