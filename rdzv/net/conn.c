@@ -342,7 +342,7 @@ void conn_begin_probation(struct conn *c, enum refusal_reason why)
 
 /* A connection whose answer did not fit ends with the iteration, and not within the request that
  * makes the answer. */
-void conn_flush_later(struct conn *c)
+inline void conn_flush_later(struct conn *c)
 {
     if (c->output == OUTPUT_IDLE || c->out.broken)
         conn_set_output(c, OUTPUT_QUEUED);

@@ -152,7 +152,8 @@ static bool set_aside(struct conn *c)
 /* Sends the short queues of a list; each costs `cost` beside the sending. Room in its queue may let
  * a connection resume a waiting request, and so enter the list again; the changes of that request
  * are not committed yet. */
-static void flush_list(struct net *n, struct conn_list *list, uint64_t cost)
+static inline __attribute__((always_inline)) void flush_list(struct net *n, struct conn_list *list,
+                                                             uint64_t cost)
 {
     struct conn *c;
 
