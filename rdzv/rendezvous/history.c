@@ -468,7 +468,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
     case NOTE_NODES_LOST:
         goodput_enter(&h->goodput, GOODPUT_STORE, now_us);
         history_add_reason(h, REASON_ALSO,
-                           "%llu nodes did not come back after rdzvd was started again",
+                           "nodes that did not come back after rdzvd was started again: %llu",
                            (unsigned long long)note->number);
         break;
     case NOTE_SIZE_KNOWN:

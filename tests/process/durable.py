@@ -458,7 +458,7 @@ def a_run_goes_on_with_new_agents():
         daemon.wait_log("event=nodes_lost .*run=job .*nodes=2")
         [run] = json.loads(ask(store.port, "GET", "/rdzv/v1/spaces/default/status")[2])["runs"]
         same([(r["round"], r["nodes"], r["why"], "began" in r) for r in run["rounds"]],
-             [(0, 2, "2 nodes did not come back after rdzvd was started again", False)], "the round that went on at the start")
+             [(0, 2, "nodes that did not come back after rdzvd was started again: 2", False)], "the round that went on at the start")
         again = [Agent(store.port, "job", name) for name in ("c", "d")]
         state = agents.rejoin(again)
         same((state.round, state.complete, len(state.participants)), (1, True, 2), "the next round")
