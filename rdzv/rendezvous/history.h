@@ -66,9 +66,9 @@ struct history_round {
     int64_t round;
     int64_t began_us, completed_us, ended_us; /* began_us 0: rdzvd was started in this round, at
                                                  completed_us */
-    uint64_t nodes; /* participants when it was completed */
-    char *why;      /* why it ended, or is about to; owned. NULL: nothing has happened to it */
-    char *left;     /* `why` is only that this node left, so what comes next may tell more; owned */
+    uint64_t nodes;                           /* participants when it was completed */
+    char *why;    /* why it ended, or is about to; owned. NULL: nothing has happened to it */
+    char *left;   /* `why` is only that this node left, so what comes next may tell more; owned */
     char *failed; /* the node whose agent left first after a worker had failed; owned. NULL: none */
     char *first_at;      /* " on HOST (pid N)", of the worker whose connection ended first shortly
                             before `why`; owned. NULL: not known */
