@@ -276,12 +276,20 @@ def relays_get_the_spaces_of_their_rows():
 
 @case
 def the_recipe_makes_certificates_that_work():
-    first, second = [b for b in re.findall(r"(?ms)^```sh\n(.*?)^```", document()) if "ca.crt" in b]
+    first, second, service = [b for b in re.findall(r"(?ms)^```sh\n(.*?)^```", document()) if "ca.crt" in b]
     programs = os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary())))
     with tempfile.TemporaryDirectory(prefix="rdzv-recipe-") as folder:
         done = subprocess.run(["bash", "-ec", first.replace("STORE_HOST", "localhost")], cwd=folder, text=True,
                               capture_output=True, timeout=60, check=False)
         check(done.returncode == 0, done.stderr)
+        with open(os.path.join(folder, "token"), "w", encoding="ascii") as token:
+            token.write("of operators")
+        settings = re.search(r"(?ms)<<'END'\n(.*?)^END", service).group(1)
+        with open(os.path.join(folder, "rdzvd.yaml"), "w", encoding="ascii") as out:
+            out.write(re.sub(r"/(etc|run|var/lib)/rdzvd", folder, settings))
+        done = subprocess.run([rdzvd_binary(), "--check-config", "--config=" + out.name], text=True, capture_output=True,
+                              timeout=60, check=False)
+        check(done.returncode == 0, done.stdout + done.stderr)
         port, other = free_port(), free_port()
         places = {"localhost:29400": "localhost:%d" % other, "STORE_HOST:29400": "localhost:%d" % port,
                   "*:29400": "*:%d" % port}

@@ -114,11 +114,17 @@ def no_repairs(r, scene):
     r.show(store=store.port)
 
 
+def status_text(port):
+    ctl = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(rdzvd_binary()))), "client", "rdzvctl")
+    return subprocess.run([ctl, "-s", "127.0.0.1:%d" % port, "status"], capture_output=True, text=True, check=False).stdout
+
+
 @row("all nodes are there, and no worker trains")
 def worker_without_group(r, scene):
     store = scene.rdzvd()
     agent = scene.agent(store.port, worker="echo begins; exec sleep 60")
     wait_until(lambda: "begins" in agent.lines, agent.text)
+    wait_until(lambda: "WORKERS" in status_text(store.port), agent.text, seconds=60)
     r.show(store=store.port)
 
 
