@@ -360,9 +360,10 @@ void operator_tick(struct rendezvous_space *home)
 }
 
 /* What the order cannot do is refused, in one sentence. NULL: it can. */
-static const char *why_not(const struct run *run, enum operator_verb verb)
+static const char *why_not(const struct run *run, const struct operator_order *o)
 {
     const struct torch_state *state = &run->view.state;
+    enum operator_verb verb = o->verb;
 
     if (run->view.id.len > OPERATOR_NAME_MAX)
         return "The id of the run is too long for an order";
@@ -382,6 +383,8 @@ static const char *why_not(const struct run *run, enum operator_verb verb)
                    : "The run is on hold already; rdzvctl release ends that";
     if (verb == OPERATOR_RESTART && !state->complete)
         return "The nodes of the run are meeting already";
+    if (verb == OPERATOR_HOLD && o->until != 0 && run->view.participants >= o->until)
+        return "So many nodes take part already: the hold would end at once";
     if (verb == OPERATOR_HOLD && !state->has_redundancy)
         return "Agents of torch before 2.3 cannot wait outside: they would end";
     return NULL;
@@ -416,8 +419,7 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
                                           : o->verb == OPERATOR_CLOSE ? RUN_ORDER_CLOSE
                                                                       : RUN_ORDER_KEEP_OUT,
                                  .evicts = o->verb == OPERATOR_RULES ? NULL : "*"};
-    const char *why = why_not(&run->run, o->verb);
-    bool is_held = run->run.orders.word == ORDER_HOLD;
+    const char *why = why_not(&run->run, o);
     const char *key = o->verb == OPERATOR_RULES ? RULES_KEY : RUN_KEY;
     enum store_status status = STORE_OK;
 
@@ -436,8 +438,6 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
     begin_order(home, o);
     driver_step(run, event);
     home->order[0] = '\0';
-    if (o->verb == OPERATOR_HOLD && !is_held && run->run.orders.word != ORDER_HOLD)
-        return refuse(409, "So many nodes are here already: the hold is over");
     return answer_of(STORE_OK);
 }
 

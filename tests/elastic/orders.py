@@ -349,7 +349,8 @@ def a_hold_ends_when_so_many_nodes_are_there():
         with daemon("--data-dir=" + folder) as server:
             agents = meet(server.port, "job", ["a", "b"])
             status, answer = order(server, "runs/job", "hold", "&until=2")
-            check(status == 409 and "So many nodes are here already" in answer["message"], (status, answer))
+            check(status == 409 and "So many nodes take part already" in answer["message"], (status, answer))
+            check("event=operator_order" not in server.log(), "a refused order changes nothing")
             gives(server, "runs/job", "hold", "&until=3&reason=quota")
             same(orders(server), [("hold", "job", "quota")], "orders")
             agents.append(Agent(server.port, "job", "c"))
