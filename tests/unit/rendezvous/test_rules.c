@@ -70,6 +70,27 @@ static void the_failure_after_the_last_one_allowed_closes_the_run(void **state)
                                 "node b in 2 of 3 rounds");
 }
 
+/* The begin of such a round is not known; its end is, with the reason. */
+static void the_failure_of_a_round_from_before_a_start_counts(void **state)
+{
+    const struct history_round *r;
+    char why[HISTORY_WHY_MAX];
+
+    (void)state;
+    rules.restart_budget = (struct rule_limit){1, 3600000};
+    history_resume(&h, rounds++, 2, now_us);
+    history_end_worker(&h, 1, " on b (pid 3)", now_us + SECOND);
+    history_leave(&h, "b/1/0", now_us + SECOND + 1000);
+    assert_true(h.fault_us != 0); /* the next complete round is a recovery */
+    end_round();
+    r = TAILQ_NEXT(TAILQ_FIRST(&h.rounds), entry);
+    assert_true(history_is_failure(r) && r->began_us == 0 && r->nodes == 2);
+    assert_non_null(strstr(history_why(r, r->why, why), "rank 1 on b (pid 3) ended first"));
+    assert_null(h.stop);
+    fail_at(1, " on b (pid 4)", "b/2/0");
+    assert_non_null(h.stop);
+}
+
 static void old_failures_do_not_count(void **state)
 {
     (void)state;
@@ -214,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(the_failure_after_the_last_one_allowed_closes_the_run),
+        CASE(the_failure_of_a_round_from_before_a_start_counts),
         CASE(old_failures_do_not_count),
         CASE(other_ends_are_no_failures),
         CASE(a_host_whose_workers_fail_first_again_and_again_is_cordoned),
