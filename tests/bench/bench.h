@@ -78,7 +78,8 @@ struct wire {
     TAILQ_ENTRY(wire) holds; /* in the order of `due_ns` */
     uint64_t due_ns;         /* 0: holds no polls */
     uint64_t heard_ns;
-    uint32_t streams; /* of HTTP/2: none may be used twice, also by a later work */
+    uint32_t streams;  /* of HTTP/2: none may be used twice, also by a later work */
+    uint32_t messages; /* of etcd v3, whose trailers have not come yet */
 };
 
 enum wire_state { WIRE_CONNECTS, WIRE_HELLO, WIRE_UP };

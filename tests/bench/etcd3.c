@@ -101,10 +101,13 @@ bool etcd3_next(struct client *c, struct slice)
     return true;
 }
 
-/* An answer ends with the trailers of its stream. One without a message is an error. */
+/* An answer ends with the trailers of its stream. An error has no message, so on a connection with
+ * one the trailers get ahead of the messages. Messages of several streams may precede the trailers
+ * of the first. */
 size_t etcd3_answer_end(const struct client *c, const uint8_t *in, size_t len)
 {
-    size_t at = 0, messages = 0;
+    uint32_t messages = c->wire->messages;
+    size_t at = 0;
 
     while (len - at >= HEAD) {
         size_t size = (size_t)in[at] << 16 | (size_t)in[at + 1] << 8 | in[at + 2];
@@ -116,10 +119,12 @@ size_t etcd3_answer_end(const struct client *c, const uint8_t *in, size_t len)
         messages += type == H2_DATA;
         if (type == H2_RST_STREAM || type == H2_GOAWAY)
             errx(1, "etcd has ended a stream");
-        if (type == H2_HEADERS && flags & H2_END_STREAM && messages == 0 && c->due == 1)
-            errx(1, "etcd answers with an error");
-        if (type == H2_HEADERS && flags & H2_END_STREAM)
-            return at;
+        if (type != H2_HEADERS || !(flags & H2_END_STREAM))
+            continue;
+        if (messages == 0)
+            errx(1, "etcd refuses a transaction: etcdctl names the reason");
+        c->wire->messages = messages - 1;
+        return at;
     }
     return 0;
 }

@@ -458,11 +458,22 @@ def a_user_with_a_password_over_tls(cluster, start):
 @case
 @with_cluster()
 def a_benchmark_asks_etcd_itself(cluster, start):
-    """Twice over the same connections."""
+    """Again and again over the same connections: at the end of each work, messages of several requests may come
+    before the trailers of the first, and none of them is an error."""
     del start
     ran = subprocess.run([bench_binary(), "--connect=127.0.0.1:%d" % cluster.members[0].port, "--clients=4", "--depth=4",
-                          "--seconds=0.2", "etcd3-txn", "etcd3-txn"], capture_output=True, text=True, timeout=60)
-    same((ran.returncode, ran.stderr, ran.stdout.count("work=etcd3-txn clients=4 ")), (0, "", 2), "its end")
+                          "--seconds=0.05", *40 * ["etcd3-txn"]], capture_output=True, text=True, timeout=60)
+    same((ran.returncode, ran.stderr, ran.stdout.count("work=etcd3-txn clients=4 ")), (0, "", 40), "its end")
+
+
+@case
+@with_cluster(flags=("--bcrypt-cost=4",))
+def a_benchmark_says_that_etcd_refuses(cluster, start):
+    del start
+    make_users(cluster)
+    ran = subprocess.run([bench_binary(), "--connect=127.0.0.1:%d" % cluster.members[0].port, "--clients=4", "--depth=4",
+                          "--seconds=0.2", "etcd3-txn"], capture_output=True, text=True, timeout=60)
+    same((ran.returncode, ran.stderr), (1, "rdzv-bench: etcd refuses a transaction: etcdctl names the reason\n"), "its end")
 
 
 if __name__ == "__main__":
