@@ -35,6 +35,8 @@ struct bare {
     uint8_t *answers;   /* as many as one read can ask for */
     struct peer *peers; /* by descriptor */
     size_t peers_max;
+    size_t arrivals; /* a barrier opens when so many requests are here; 0: there is none */
+    size_t arrived;
     bool is_set; /* of `wake`, once for each server: the key */
 };
 
@@ -76,12 +78,8 @@ static void accept_peers(struct bare *b)
         err(1, "accept4");
 }
 
-/* Of `wake`: the client that sets the awaited key sends that behind its hello. The others wait, as
- * their requests are shorter than the server was given. The kernel may deliver a request later that
- * was sent before the key was set. */
 static void answer_all(struct bare *b)
 {
-    b->is_set = true;
     for (size_t fd = 0; fd < b->peers_max; fd++) {
         if (b->peers[fd].in_len > 0 &&
             write((int)fd, b->answers, b->answer_len) != (ssize_t)b->answer_len)
@@ -90,6 +88,9 @@ static void answer_all(struct bare *b)
     }
 }
 
+/* Of `wake`: the client that sets the awaited key sends that behind its hello. The others wait, as
+ * their requests are shorter than the server was given. The kernel may deliver a request later that
+ * was sent before the key was set. */
 static void serve(struct bare *b, int fd)
 {
     static uint8_t in[IN_CAP];
@@ -103,6 +104,7 @@ static void serve(struct bare *b, int fd)
         return;
     }
     if (!p->greeted && n > HELLO_LEN) {
+        b->is_set = true;
         answer_all(b);
         return;
     }
@@ -117,6 +119,11 @@ static void serve(struct bare *b, int fd)
     p->in_len += (size_t)n;
     if (p->in_len < b->request_len && !b->is_set)
         return;
+    if (b->arrivals > 0) {
+        if (++b->arrived % b->arrivals == 0)
+            answer_all(b);
+        return;
+    }
     count = b->is_set ? 1 : p->in_len / b->request_len;
     p->in_len = b->is_set ? 0 : p->in_len % b->request_len;
     if (write(fd, b->answers, count * b->answer_len) != (ssize_t)(count * b->answer_len))
@@ -153,13 +160,14 @@ static void make_answers(struct bare *b)
         memcpy(b->answers + i * b->answer_len, &len, sizeof len);
 }
 
-void bare_serve(size_t request_len, size_t answer_len)
+void bare_serve(size_t request_len, size_t answer_len, size_t arrivals)
 {
-    struct bare b = {.request_len = request_len, .answer_len = answer_len};
+    struct bare b = {.request_len = request_len, .answer_len = answer_len, .arrivals = arrivals};
     struct rlimit files;
 
     if (b.request_len == 0 || b.answer_len == 0)
-        errx(2, "usage: rdzv-bench bare REQUEST-BYTES ANSWER-BYTES (--sizes prints both)");
+        errx(2,
+             "usage: rdzv-bench bare REQUEST-BYTES ANSWER-BYTES [ARRIVALS] (--sizes prints both)");
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);

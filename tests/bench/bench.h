@@ -185,5 +185,6 @@ bool etcd3_next(struct client *c, struct slice answer);
 void etcd3_hello(struct wire *w);
 size_t etcd3_answer_end(const struct client *c, const uint8_t *in, size_t len);
 
-/* The yardstick: a server that only counts bytes. */
-__attribute__((noreturn)) void bare_serve(size_t request_len, size_t answer_len);
+/* The yardstick: a server that only counts bytes. `arrivals`: it answers when so many requests are
+ * there; 0: it answers each. */
+__attribute__((noreturn)) void bare_serve(size_t request_len, size_t answer_len, size_t arrivals);

@@ -33,7 +33,8 @@ static const char usage[] =
     "usage: rdzv-bench --connect 127.0.0.1:PORT [OPTION]... WORK...\n"
     "       rdzv-bench --version\n"
     "       rdzv-bench --sizes WORK              the bytes of a request and of its answer\n"
-    "       rdzv-bench bare REQUEST-BYTES ANSWER-BYTES       a server that only counts bytes\n"
+    "       rdzv-bench bare REQUEST-BYTES ANSWER-BYTES [ARRIVALS]   a server that only counts "
+    "bytes\n"
     "  --connect ADDRESS  of a server on this machine\n"
     "  --clients N        ranks, or busy connections (64)\n"
     "  --relays N         simulated relays of rdzvd, each with the same part of the clients (0: "
@@ -682,8 +683,9 @@ int main(int argc, char **argv)
                                .core = -1};
     struct figures *f = need(calloc(1, sizeof *f));
 
-    if (argc == 4 && strcmp(argv[1], "bare") == 0)
-        bare_serve(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
+    if ((argc == 4 || argc == 5) && strcmp(argv[1], "bare") == 0)
+        bare_serve(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10),
+                   argc == 5 ? strtoul(argv[4], NULL, 10) : 0);
     mallopt(M_MMAP_THRESHOLD, 1 << 30); /* an answer of 139 KB would get fresh pages each time */
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     bench.options = defaults;

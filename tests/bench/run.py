@@ -119,12 +119,13 @@ class Bench:
     def rdzvd_twice(self):
         return self.started(servers.Rdzvd(listen=("127.0.0.1:0",) * 2))
 
-    def bare(self, mode):
-        """The bare loop; for `wake` it answers nothing until the key is set."""
+    def bare(self, mode, *arrivals):
+        """The bare loop; for `wake` it answers nothing until the key is set. `arrivals`: a barrier of so many."""
         if mode == "wake":
             return self.listening([self.tool, "bare", "1000000000", "1"], 10)
         sizes = subprocess.run([self.tool, "--sizes", mode], check=True, stdout=subprocess.PIPE, text=True).stdout
-        return self.listening([self.tool, "bare", *(word.split("=")[1] for word in sizes.split())], 10)
+        return self.listening([self.tool, "bare", *(word.split("=")[1] for word in sizes.split()),
+                               *map(str, arrivals)], 10)
 
     def torch(self, libuv=True):
         env = dict(os.environ, OMP_NUM_THREADS="1", LD_PRELOAD=os.path.abspath(
@@ -260,6 +261,19 @@ def wake(bench):
                     bench.note(scene, name, bench.run(server, ["wake"], "--clients", str(count),
                                                       *(["--no-prepare"] if name == "bare" else []))[-1])
         bench.print_scene(scene, ["seconds", "server_cpu", "p99_us"], "torch libuv")
+        bench.print_scene(scene, ["server_cpu", "seconds"], "bare")
+
+
+def barrier(bench):
+    """All ranks meet at a barrier, for the second time: the first makes memory. The bare loop does no more than answer."""
+    for count in (2000,) if bench.options.quick else (8000, 15000):
+        scene = "barrier of %d" % count
+        for _ in bench.rounds():
+            for name, make in dict(bench.stores(), bare=lambda: bench.bare("barrier", count)).items():
+                with make() as server:
+                    bench.note(scene, name, bench.run(server, ["barrier"] * 2, "--clients", str(count),
+                                                      *(["--no-prepare"] if name == "bare" else []))[-1])
+        bench.print_scene(scene, ["seconds", "server_cpu", "load_cpu", "p99_us"], "torch libuv")
         bench.print_scene(scene, ["server_cpu", "seconds"], "bare")
 
 
@@ -433,8 +447,8 @@ def etcd(bench):
         bench.print_scene("etcd-watch", ["seconds", "server_cpu", "p99_us"], "rdzvd")
 
 
-SCENES = {scene.__name__: scene for scene in (operations, pipelined, connections, direct, wake, scale, ids, whole,
-                                              agents, many_keys, real_gloo, idle, bystander, etcd)}
+SCENES = {scene.__name__: scene for scene in (operations, pipelined, connections, direct, wake, barrier, scale, ids,
+                                              whole, agents, many_keys, real_gloo, idle, bystander, etcd)}
 
 
 def machine(options):

@@ -474,7 +474,8 @@ size_t work_answer_size(const struct work *w)
         return sizeof(int64_t);
     if (w->next == get_next || w->next == set_get_next)
         return sizeof(uint64_t) + bench.options.value_len;
-    return w->next == check_next || w->next == wait_next || w->next == set_next;
+    return w->next == check_next || w->next == wait_next || w->next == set_next ||
+           w->next == barrier_next;
 }
 
 /* The value of Content-Length between `head` and `end`, or -1. */
