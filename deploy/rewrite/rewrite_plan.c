@@ -553,68 +553,6 @@ static void note_store(struct rewrite *w, const struct rewrite_job *j, const cha
                      o->title);
 }
 
-/* --- Texts that name the old store. --- */
-
-/* Whether the port follows a host: HOST:PORT, `HOST PORT`, /HOST/PORT and the like. */
-static bool is_port_next(const char *text, long port)
-{
-    size_t variable;
-
-    text += *text == '.' ? strspn(text, ".abcdefghijklmnopqrstuvwxyz0123456789-") : 0;
-    text += strspn(text, "})\"', :/");
-    variable = strspn(text, "${(");
-    return variable > 0 ? strncmp(text + variable, "MASTER_PORT", 11) == 0
-                        : strtol(text, NULL, 10) == port;
-}
-
-/* Where the text names the old store of a run that moves, except where rewrite edits it; NULL:
- * nowhere. */
-static const char *old_address_in(struct rewrite *w, const struct rewrite_job *j,
-                                  const struct yaml_node *n)
-{
-    const struct rewrite_file *f = rewrite_file_of(w, n);
-
-    JOB_FOREACH(r, j->runs) {
-        FOREACH_WORD(host, *r->host == '\0' ? "MASTER_ADDR" : r->host, "MASTER_ADDR") {
-            for (const char *p = strstr(n->text, host); p != NULL; p = strstr(p + 1, host)) {
-                size_t at;
-
-                if (!r->hosted || !is_port_next(p + strlen(host), r->port))
-                    continue;
-                at = scalar_position(&f->yaml, n, (size_t)(p - n->text)).offset;
-                if (!ANY(FOREACH(const struct text_edit, e, f->edits.list, f->edits.count),
-                         e->at <= at && at < e->at + e->len))
-                    return p;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* Refuses a text that waits for the old store, and notes any other text that names it. */
-static void refuse_waits(struct rewrite *w, const struct rewrite_job *j, const struct yaml_node *n,
-                         bool waits)
-{
-    const char *p = n->kind == YAML_SCALAR ? old_address_in(w, j, n) : NULL, *line = p;
-    const struct rewrite_file *f = rewrite_file_of(w, n);
-
-    if (p != NULL) {
-        while (line > n->text && line[-1] != '\n')
-            line--;
-        line = arena_copy(&w->arena, line, (size_t)(p - line));
-        waits = waits || text_has(line, "until ", "while ", "wait", "nc ");
-        diag_report(w->diag, waits ? DIAG_ERROR : DIAG_NOTE, f->yaml.name,
-                    scalar_position(&f->yaml, n, (size_t)(p - n->text)),
-                    "%s: this names the store of worker 0, and nothing listens there after the "
-                    "rewrite: remove it",
-                    j->object->title);
-    }
-    for (size_t i = 0; n->kind != YAML_SCALAR && !n->alias && i < n->count; i++)
-        refuse_waits(w, j, yaml_child(n, i),
-                     waits || (n->kind == YAML_MAPPING &&
-                               strcmp(n->pairs[i].key->text, "initContainers") == 0));
-}
-
 /* The variables that the run needs to find the store of the job; of a static job with an endpoint,
  * on the host network, the address at which the other agents find a node. */
 static struct yaml_node *variables_of(struct rewrite *w, struct emit_job *job,
@@ -685,7 +623,7 @@ static void give_store(struct rewrite *w, const struct rewrite_job *j)
             give_relays(w, j, NULL, &job, name);
         move_runs(w, j, NULL, w->options->relay ? "localhost" : name);
         KUBE_FOREACH_PODS_OF(p, &w->bundle, o)
-            refuse_waits(w, j, p->spec, false);
+            old_address_refuse(w, j, p->spec, false);
     }
     emit_job_free(&job);
     mark_moved(w, o);

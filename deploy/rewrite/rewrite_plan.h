@@ -109,6 +109,11 @@ long rewrite_job_nodes(const struct rewrite_job *j);
 /* Whether worker 0 is the store, and the job can get another one. */
 bool rewrite_is_self_hosted(const struct rewrite_job *j);
 
+/* Refuses a text below the node that waits for the old store, as all init containers do (`waits`),
+ * and notes any other text that names it. Call it after the edits of the job. */
+void old_address_refuse(struct rewrite *w, const struct rewrite_job *j, const struct yaml_node *n,
+                        bool waits);
+
 /* What happens to the restarts of a run that moves. */
 enum rewrite_restarts {
     RESTARTS_KEPT,            /* the user set a number, or the pods do not start again one by one */

@@ -162,6 +162,15 @@ def a_master_moves_by_whatever_name_it_finds_itself(_):
     check(b"<stdin>:30:15: PyTorchJob pt: a training pod is" in err, "workers that name themselves", err.decode())
 
 
+def a_copy_from_worker_0_is_no_wait_for_it(_):
+    """A line that only copies is noted; nc is a word of its own."""
+    job = read(os.path.join(INPUTS, "masters.yaml")).decode()
+    for program, code in (("rsync", 0), ("sync", 0), ("nc", 2), ("/bin/nc", 2), ("(nc", 2)):
+        text = job.replace("torchrun", program + " $MASTER_ADDR:23456; torchrun")
+        _, err = rewrite(["-"], data=text.encode(), code=code)
+        check(b": this names the store of worker 0" in err, program, err.decode())
+
+
 def arguments_are_rdzvds(_):
     """Every argument list that comes out is one that the daemon takes."""
     count = 0
@@ -363,7 +372,8 @@ def validator(_):
 
 
 TESTS = [golden, outputs_are_settled, arguments_are_rdzvds, a_relay_in_a_pod_of_root_has_a_user_of_its_own,
-         a_master_moves_by_whatever_name_it_finds_itself, a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
+         a_master_moves_by_whatever_name_it_finds_itself, a_copy_from_worker_0_is_no_wait_for_it,
+         a_store_expects_the_pods_that_its_job_has, a_store_is_scraped_where_that_is_asked_for, words, continued_lines, shapes,
          a_policys_conf_gets_the_keys_of_c10d, torchrun_gets_restarts_where_containers_restart_alone, relayed_agents_wait_for_their_store, what_else_refers_to_the_etcd_is_named, policies_keep_up, what_controllers_made_stays, runs_of_one_job_stay_apart, refusals,
          templates_in_files, arguments, one_of_two, noise_stays, line_ends, other_styles, in_place,
          in_place_fails_whole, spec_examples, validator]
