@@ -135,13 +135,38 @@ void check_endpoint_namespace(struct check *c, const struct job_run *r)
 void check_service_selects_nothing(struct check *c, const struct kube_object *o)
 {
     const struct yaml_node *selector = kube_get(o->spec, "selector");
+    const struct kube_pods *p;
 
-    if (o->type == KUBE_SERVICE && selector != NULL && c->is_endpoint[o->index] &&
-        kube_first_selected(&c->bundle, o) == NULL)
+    if (o->type != KUBE_SERVICE || selector == NULL || !c->is_endpoint[o->index])
+        return;
+    p = kube_first_selected(&c->bundle, o);
+    if (p == NULL)
         check_report(
             c, check_at_key(o->spec, "selector"),
             "clients of a store use Service %s, but its selector matches no pod of these files",
             o->name);
+    else if (kube_is(o->spec, "internalTrafficPolicy", "Local") && !kube_is_headless(o) &&
+             p->replicas > 0 && job_store_in(&c->jobs, p) == job_server_in(&c->jobs, p))
+        check_report(c, check_at_key(o->spec, "internalTrafficPolicy"),
+                     "only pods on the node of %s reach it through Service %s", p->object->title,
+                     o->name);
+}
+
+/* Without a selector, a Service leads where Endpoints of other files may say; but the one that a
+ * StatefulSet names is meant for its pods. */
+void check_store_service_without_selector(struct check *c, const struct job_store *s)
+{
+    const struct kube_object *o = job_store_object(s);
+    const char *name = kube_text(o->spec, "serviceName");
+    const struct kube_object *service = kube_named(&c->bundle, "Service", name, o);
+
+    if (service != NULL && c->is_endpoint[service->index] && s->kind != JOB_STORE_RELAY &&
+        !c->is_selected[s->container->pods->index] && kube_get(service->spec, "selector") == NULL &&
+        kube_get(service->spec, "externalName") == NULL &&
+        !ANY(FOREACH_WORD(kind, "Endpoints", "EndpointSlice"),
+             kube_named(&c->bundle, kind, name, service) != NULL))
+        check_report_on(c, service, check_at_key(service->node, "spec"),
+                        "clients of a store use Service %s, which has no selector", name);
 }
 
 /* The pods behind a Service that selects a store, or that a job uses as endpoint; those with a

@@ -524,16 +524,69 @@ void check_gang_alone(struct check *c, const struct job_run *r)
                      r->container->pods->replicas);
 }
 
+/* A probe passes only when the run trains: it asks for a port, or for a file of the container, that
+ * nothing makes before. */
+static bool is_ready_late(struct check *c, const struct job_run *r, const struct yaml_node *probe)
+{
+    size_t count, script;
+    const struct arg_word *words = job_words(&c->bundle.arena, r->container, &count, &script);
+    const char *get = kube_get(probe, "httpGet") != NULL ? "httpGet.port" : "tcpSocket.port";
+    const char *asks = kube_print(&c->bundle.arena, kube_get(probe, "exec.command"));
+    long port = kube_port_number(kube_get(probe, get), r->container->pods, NULL);
+
+    if (r->args == NULL || r->map != NULL || r->unread != NULL ||
+        (script < count && text_has(words[script].text, "&", ">", "touch ", "sshd", "service ")))
+        return false;
+    return (port > 0 && port != r->port &&
+            !ANY(KUBE_FOREACH_CONTAINER(other, r->container->pods),
+                 other != r->container && check_lists_port(other, port))) ||
+           (text_has(asks, "/tmp/") && text_has(asks, "test", "cat") &&
+            !text_has(asks, "!", ">", "||"));
+}
+
+/* Pods that Kubernetes starts one after the other, when each waits for the next. */
+static void look_at_order(struct check *c, const struct job_run *r)
+{
+    const struct kube_object *o = job_run_object(r);
+    bool ordered =
+        o->type == KUBE_STATEFULSET && !kube_is(o->spec, "podManagementPolicy", "Parallel");
+
+    FOREACH_WORD(name, "startupProbe", "readinessProbe") {
+        if (ordered && r->container->pods->replicas > 1 && r->nodes_min > 1 &&
+            is_ready_late(c, r, kube_get(r->container->node, name)))
+            check_report(c, check_at_key(r->container->node, name),
+                         "the second pod starts only when the first is Ready, and the first waits "
+                         "for %ld nodes before it trains",
+                         r->nodes_min);
+    }
+}
+
+/* One starts only after the other has completed: parts of a JobSet. */
+static bool are_apart(const struct kube_pods *a, const struct kube_pods *b)
+{
+    return kube_is(kube_item(kube_get(a->part, "dependsOn"), "name", b->role), "status",
+                   "Complete") ||
+           kube_is(kube_item(kube_get(b->part, "dependsOn"), "name", a->role), "status",
+                   "Complete");
+}
+
 void check_nodes_too_many(struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = job_run_object(r);
-    long pods = job_training_pods(&c->jobs, o);
+    long all = job_training_pods(&c->jobs, o), pods = all;
 
+    look_at_order(c, r);
+    KUBE_FOREACH_PODS_OF(p, &c->bundle, o) {
+        if (o->type == KUBE_JOBSET && all > 0 && job_runs_in(&c->jobs, p).count > 0 &&
+            are_apart(p, r->container->pods))
+            pods -= p->replicas;
+    }
     if (o->type != KUBE_POD && o->type != KUBE_RUNTIME && pods > 0 && r->nodes_min > pods &&
         r->settings[TORCHRUN_NNODES].written.node != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
-                     "torchrun waits for at least %ld nodes, but there %s %ld pod%s", r->nodes_min,
-                     pods == 1 ? "is" : "are", pods, pods == 1 ? "" : "s");
+                     "torchrun waits for at least %ld nodes, but there %s %ld pod%s%s",
+                     r->nodes_min, pods == 1 ? "is" : "are", pods, pods == 1 ? "" : "s",
+                     pods == all ? "" : " at a time, by dependsOn");
 }
 
 /* All runs of the object meet at one place: two rendezvous share its pods in no known way. */

@@ -222,6 +222,8 @@ void check_store_replicas(struct check *c, const struct job_store *s)
         check_at_first(p->part, "replicas", "template.spec.parallelism", "name");
     struct data d = data_of(c, s);
 
+    if (is_own_workload(s) && p->replicas == 0 && c->users[s - c->jobs.stores] != NULL)
+        check_report(c, at, "there is no store: %s has 0 replicas", p->object->title);
     if (!is_own_workload(s) || p->replicas <= 1 || is_cluster(c, s))
         return;
     /* All pods share one claim: there is no volumeClaimTemplate. */

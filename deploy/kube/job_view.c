@@ -60,17 +60,23 @@ static const char *why_misnamed(const struct job_view *v, const struct job_run *
     struct arena *a = &v->bundle->arena;
     const struct kube_pods *p = r->target.pods;
     const struct kube_object *o = p->object;
-    bool expected = r->hosted;
+    bool expected = r->hosted, jobset = o->type == KUBE_JOBSET, dns = true;
+    const char *mode =
+        kube_text(jobset ? kube_get(p->part, "template.spec") : o->spec, "completionMode");
 
     if (kube_is_template(o) || o->templated)
         return NULL;
     if (is_beyond(p, r->host))
         return arena_text(a, "it has no pod of this number, and its first one is %s",
                           first_name(a, p));
+    yaml_to_bool(kube_get(o->spec, "network.enableDNSHostnames"), &dns);
+    if (jobset && !dns && kube_get(p->spec, "subdomain") == NULL)
+        return "its pods have names in DNS only with network.enableDNSHostnames: true";
+    if (jobset ? strcmp(mode, "NonIndexed") == 0
+               : o->type == KUBE_JOB && strcmp(mode, "Indexed") != 0)
+        return "the pods of a Job have names with a number only with completionMode: Indexed";
     if (o->type != KUBE_JOB && o->type != KUBE_STATEFULSET)
         return NULL;
-    if (o->type == KUBE_JOB && !kube_is(o->spec, "completionMode", "Indexed"))
-        return "the pods of a Job have names with a number only with completionMode: Indexed";
     KUBE_FOREACH_HIT(hit, kube_index_find(&v->bundle->services, KUBE_ANYWHERE, p->host_domain)) {
         const struct kube_object *s = v->bundle->objects[*hit.list];
 

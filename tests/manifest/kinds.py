@@ -60,9 +60,9 @@ def job(command, count=2, **more):
                                      "template": pods(command, **more)})
 
 
-def stateful(command, **more):
+def stateful(command, fields=None, **more):
     return thing("StatefulSet", "apps/v1", {"serviceName": "a", "replicas": 2, "selector": {"matchLabels": {"app": "a"}},
-                                            "template": pods(command, **{**more, "restartPolicy": "Always"})})
+                                            "template": pods(command, **{**more, "restartPolicy": "Always"}), **(fields or {})})
 
 
 def service(name="a", selector=None, **more):
@@ -163,6 +163,29 @@ def asked(path):
         "exec": {"command": ["rdzvd", "--check-health=localhost:29400" + path]}}}]}, "s")
 
 
+def merged(o, more):
+    """The object with fields of its spec, at any depth."""
+    return {**o, **{k: merged(o.get(k) or {}, v) if isinstance(v, dict) else v for k, v in more.items()}}
+
+
+def probed(probe, command=None, **fields):
+    return [service(), stateful(command or c10d("a-0.a:29400").split(), fields, container={"readinessProbe": probe})]
+
+
+def jobset_of(job, *commands, **more):
+    """A JobSet with fields of each Job."""
+    o = jobset(*commands, **more)
+    for r in o["spec"]["replicatedJobs"]:
+        r["template"]["spec"].update(job)
+    return o
+
+
+def after(status):
+    o = jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29400"))
+    o["spec"]["replicatedJobs"][1]["dependsOn"] = [{"name": "r0", "status": status}]
+    return o
+
+
 def generated(o):
     return {**o, "metadata": {"generateName": "a-", "namespace": "ml"}}
 
@@ -239,6 +262,29 @@ FAULTS = [
      [service("e", {"app": "e"}, ports=[{"port": 2379, "protocol": "UDP"}]), ETCD, job(c10d("e:2379"))],
      [service("e", {"app": "e"}, ports=[{"port": 2379, "protocol": "TCP"}]), ETCD, job(c10d("e:2379"))]),
     ("a command that asks for a path that rdzvd does not have", "store-probe-path", [asked("/healthz")], [asked("/health")]),
+    ("a store of no replicas", "store-replicas", [service("e", {"app": "e"}), merged(ETCD, {"spec": {"replicas": 0}}), job(c10d("e:2379"))],
+     [service("e", {"app": "e"}), ETCD, job(c10d("e:2379"))]),
+    ("a JobSet without names in DNS", "rdzv-host-no-pod",
+     [merged(jobset(c10d("a-r0-0-0.a:29400")), {"spec": {"network": {"enableDNSHostnames": False}}})],
+     [merged(jobset(c10d("a-r0-0-0.a:29400"), subdomain="a"), {"spec": {"network": {"enableDNSHostnames": False}}})]),
+    ("a JobSet whose pods have no index", "rdzv-host-no-pod",
+     [jobset_of({"completionMode": "NonIndexed"}, c10d("a-r0-0-0.a:29400"))],
+     [jobset_of({"completionMode": "Indexed"}, c10d("a-r0-0-0.a:29400"))]),
+    ("parts of a JobSet that never run together", "nnodes-too-many", [after("Complete")], [after("Ready")]),
+    ("a StatefulSet in order, whose probe asks for the training", "nnodes-too-many",
+     probed({"exec": {"command": ["test", "-f", "/tmp/started"]}}),
+     probed({"exec": {"command": ["test", "-f", "/tmp/started"]}}, podManagementPolicy="Parallel")),
+    ("a StatefulSet in order, whose probe asks for a port of the training", "nnodes-too-many", probed({"httpGet": {"port": 8080}}),
+     probed({"httpGet": {"port": 8080}}, "python3 health.py & " + c10d("a-0.a:29400"))),
+    ("a StatefulSet in order, whose probe is a script", "nnodes-too-many", probed({"exec": {"command": ["sh", "-c", "test -f /tmp/started"]}}),
+     probed({"exec": {"command": ["sh", "-c", "test ! -f /tmp/failed"]}})),
+    ("traffic of one node only", "service-selects-nothing",
+     [service("e", {"app": "e"}, clusterIP="10.0.0.1", internalTrafficPolicy="Local"), ETCD, job(c10d("e:2379"))],
+     [service("e", {"app": "e"}, internalTrafficPolicy="Local"), ETCD, job(c10d("e:2379"))]),
+    ("the Service of a store without a selector", "service-selects-nothing",
+     [merged(service("e", clusterIP="10.0.0.1"), {"spec": {"selector": None}}), ETCD, job(c10d("e:2379"))],
+     [merged(service("e", clusterIP="10.0.0.1"), {"spec": {"selector": None}}), ETCD, job(c10d("e:2379")),
+      {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "e", "namespace": "ml"}}]),
     ("a range that is none", "rdzv-flag-unknown", [job("torchrun --standalone --nproc-per-node=8x t.py")],
      [job("torchrun --standalone --nproc-per-node=gpu t.py")]),
     ("no module", "rdzv-flag-unknown", [job(["torchrun", "--standalone", "-m"])], [job(["torchrun", "--standalone", "-m", "pkg.train"])]),
