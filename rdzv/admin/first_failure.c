@@ -76,7 +76,7 @@ static int64_t find_worker(const struct live_run *run, struct conn *c, bool ends
 static void say_awaited(const struct live_run *run, char *text, size_t room)
 {
     const struct keymap *keys = &live_run_worker_store(run)->keys;
-    const struct waiter *w = TAILQ_FIRST(&keys->open_waiters);
+    const struct waiter *w = (const struct waiter *)TAILQ_FIRST(&keys->open_waiters);
     const struct awaited *at =
         w == NULL || w->wake.kind != WAKE_WAITER ? NULL : waiter_next_key(w, &(uint64_t){0});
     bool is_late = at == NULL && run->waits_logged_of == run->run.view.record.worker_store;

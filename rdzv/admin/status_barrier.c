@@ -88,7 +88,7 @@ void barrier_list_note(struct barrier_list *list, const struct keymap *map,
     const struct awaited *at = waiter_next_key(waiter, &(uint64_t){0});
 
     if (at != NULL &&
-        (waiter->barrier || slice_ends_with(awaited_key(at), LAST_MEMBER) ||
+        (waiter->size != 0 || slice_ends_with(awaited_key(at), LAST_MEMBER) ||
          slice_ends_with(awaited_key(at), LAST_WORKER) || is_exchange(list, map, awaited_key(at))))
         barrier_list_add(list, map, at, waiter->size);
 }

@@ -55,7 +55,7 @@ static void note_wait(struct waits *all, const struct keymap *m, const struct wa
     all->count++;
     if (all->listed_count < WAITS_LISTED)
         all->listed[all->listed_count++] = (struct listed_wait){waiter, agent};
-    for (int i = 0; !waiter->barrier && i < WAIT_KEYS; i++) {
+    for (int i = 0; waiter->size == 0 && i < WAIT_KEYS; i++) {
         at = waiter_next_key(waiter, &k);
         if (at != NULL)
             note_key(all, at, agent != NULL);
@@ -74,9 +74,9 @@ static bool is_of_run(struct conn *c)
 /* The clients that wait there: they are owned by connections. */
 static void note_waiters(struct waits *all, const struct keymap *m)
 {
-    TAILQ_EACH(const struct waiter, waiter, &m->open_waiters, entry) {
-        if (waiter->wake.kind == WAKE_WAITER && !is_of_run(waiter->wake.owner))
-            note_wait(all, m, waiter, NULL);
+    TAILQ_EACH(const struct wake, wake, &m->open_waiters, entry) {
+        if (wake->kind == WAKE_WAITER && !is_of_run(wake->owner))
+            note_wait(all, m, (const struct waiter *)wake, NULL);
     }
 }
 
@@ -408,16 +408,16 @@ void status_waits_write_space(struct writer *w, const struct engine_space *space
 /* The oldest wait for a key. Open waits are in the order of their begins. NULL: none is old. */
 static const struct waiter *overdue_wait(const struct engine *e, const struct keymap *keys)
 {
-    const struct waiter *waiter;
     int looked = 0;
 
-    TAILQ_FOREACH(waiter, &keys->open_waiters, entry) {
+    TAILQ_EACH(const struct wake, wake, &keys->open_waiters, entry) {
+        const struct waiter *waiter = (const struct waiter *)wake;
+
         if (++looked > LOG_LOOKS_AT ||
             clock_elapsed_ms(waiter->since_ms, engine_now_ms(e)) < LOG_AFTER_MS)
             return NULL;
-        /* A long WAIT may register more keys after the first ones have come, and a client whose
-         * keys have all come may have no answer yet: such a waiter lacks no key. */
-        if (waiter->wake.kind == WAKE_WAITER && !waiter->barrier &&
+        /* A long WAIT may register more keys after the first ones have come. */
+        if (wake->kind == WAKE_WAITER && waiter->size == 0 &&
             waiter_next_key(waiter, &(uint64_t){0}) != NULL)
             return waiter;
     }

@@ -254,12 +254,9 @@ bool c10d_may_wait(struct conn *c)
 }
 
 /* What is told of those who wait; see admin/status_waits.h. */
-static void begin_wait(struct conn *c, int64_t size)
+static void begin_wait(struct conn *c)
 {
-    struct waiter *w = c10d_session(c)->waiter;
-
-    w->since_ms = engine_now_ms(c10d_of(c)->engine);
-    w->size = size;
+    c10d_session(c)->waiter->since_ms = engine_now_ms(c10d_of(c)->engine);
 }
 
 void c10d_reply_wait(struct conn *c, enum store_status status)
@@ -269,7 +266,7 @@ void c10d_reply_wait(struct conn *c, enum store_status status)
     else if (c10d_session(c)->waiter == NULL)
         c10d_reply_u8(c, C10D_STOP_WAITING);
     else
-        begin_wait(c, 0);
+        begin_wait(c);
 }
 
 static void handle_wait(struct conn *c, const struct c10d_request *req)
@@ -283,10 +280,10 @@ static void handle_wait(struct conn *c, const struct c10d_request *req)
 static enum store_status await_barrier(struct conn *c, const struct c10d_request *req)
 {
     enum store_status status =
-        keymap_barrier_wait(c10d_keys(c), req->key, c, &c10d_session(c)->waiter);
+        keymap_barrier_wait(c10d_keys(c), req->key, req->number, c, &c10d_session(c)->waiter);
 
     if (status == STORE_OK)
-        begin_wait(c, req->number);
+        begin_wait(c);
     return status;
 }
 

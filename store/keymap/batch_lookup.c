@@ -371,7 +371,7 @@ enum store_status keymap_wait_join(struct keymap *m, void *owner, struct waiter 
         return STORE_OK;
     if (!quota_may_wait(m->quota, WAITER_COST))
         return STORE_FULL;
-    *out = keymap_waiter_at(m, &l->members, owner, false);
+    *out = keymap_waiter_at(m, &l->members, owner, 0);
     return *out != NULL ? STORE_OK : STORE_NO_MEMORY;
 }
 
@@ -387,7 +387,7 @@ struct waiter *keymap_wait_share(struct keymap *m, struct slice items, uint64_t 
         asked_list_forget(m);
     l = list_get(m, items);
     if (l != NULL && w != NULL)
-        member = keymap_waiter_at(m, &l->members, w->wake.owner, false);
+        member = keymap_waiter_at(m, &l->members, w->wake.owner, 0);
     if (l == NULL || (w != NULL && member == NULL))
         return w;
     l->waits = true;
@@ -395,10 +395,11 @@ struct waiter *keymap_wait_share(struct keymap *m, struct slice items, uint64_t 
     l->waiter = w;
     if (w == NULL)
         return NULL;
-    w->wake = (struct wake){.kind = WAKE_LIST, .owner = l};
+    w->wake.kind = WAKE_LIST;
+    w->wake.owner = l;
     m->waiters--;
-    TAILQ_REMOVE(&m->open_waiters, w, entry); /* the first there has waited longest */
-    TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
+    TAILQ_REMOVE(&m->open_waiters, &w->wake, entry); /* the first there has waited longest */
+    TAILQ_INSERT_TAIL(&m->open_waiters, &w->wake, entry);
     return member;
 }
 

@@ -36,17 +36,19 @@ static inline size_t awaited_size(struct slice key)
 
 /* A pending WAIT or BARRIER of one connection. */
 struct waiter {
-    struct wake wake;
-    TAILQ_ENTRY(waiter) entry;
+    struct wake wake;  /* the first member; in keymap.open_waiters, or ready, or ended */
     uint32_t missing;  /* keys that have not counted yet, plus 1 while keymap_wait() adds more; 0:
                           fulfilled */
     uint32_t count;    /* registrations there are */
     uint32_t cap;      /* registrations there is room for */
-    bool barrier;      /* waits among the others of its key */
+    uint32_t size;     /* of a BARRIER, which waits among the others of its key: how many are to
+                          come, 1 to UINT32_MAX; 0: of a WAIT */
     uint64_t since_ms; /* the owner's: when it began to wait */
-    int64_t size;      /* the same: of a BARRIER, how many are to come */
     struct wait_link links[];
 };
+
+_Static_assert(sizeof(struct waiter) + sizeof(struct wait_link) == 88,
+               "each rank in a barrier has one: 96 bytes of malloc()");
 
 /* A WATCH_KEY registration; lives as long as its connection. */
 struct key_watch {
@@ -151,7 +153,6 @@ struct batch_lookup {
 };
 
 TAILQ_HEAD(lookup_list, batch_lookup);
-TAILQ_HEAD(waiter_list, waiter);
 TAILQ_HEAD(wake_list, wake);
 TAILQ_HEAD(entry_list, entry);
 TAILQ_HEAD(queue_list, queue);
@@ -196,10 +197,10 @@ struct keymap {
     struct ready_list *ready; /* the store's, as is the reserve */
     struct reserve *reserve;
     struct forgotten_keys *forgotten; /* of the store; NULL: all is freed at once */
-    struct waiter_list open_waiters;
-    struct wake_list ended_waiters; /* waiters of clients that left, until the lazy free frees
-                                       them */
-    struct lazy ended;              /* of these */
+    struct wake_list open_waiters;    /* not fulfilled; the oldest first */
+    struct wake_list ended_waiters;   /* waiters of clients that left, until the lazy free frees
+                                         them */
+    struct lazy ended;                /* of these */
     struct key_watch_list watches;
     struct lookup_list lookups;
     enum account_kind kind;  /* for the account: the kind of its keys and queues */
@@ -403,7 +404,8 @@ void keymap_share_answer(struct keymap *m, struct slice items, struct batch_look
 /* Walks the keys that the waiter lacks; *i is 0 at first. NULL: there are no more. */
 const struct awaited *waiter_next_key(const struct waiter *w, uint64_t *i);
 
-enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
+/* Registers at a barrier of `size` arrivals, as keymap_wait() does at a key. */
+enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, int64_t size, void *owner,
                                       struct waiter **out);
 
 /* Ends a waiter and unregisters it from its keys, in slices if they are many. Takes NULL. */

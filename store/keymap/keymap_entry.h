@@ -143,9 +143,9 @@ struct blob *keymap_exchange(struct keymap *m, struct entry *e, struct blob *val
 /* A MULTI_SET of keys that were looked up. */
 void keymap_put_lookup(struct keymap *m, struct batch_lookup *p);
 
-/* A waiter of a client with one registration, at `a`; `barrier`: among the others. NULL: memory is
+/* A waiter of a client with one registration, at `a`; `size` as in struct waiter. NULL: memory is
  * short. */
-struct waiter *keymap_waiter_at(struct keymap *m, struct awaited *a, void *owner, bool barrier);
+struct waiter *keymap_waiter_at(struct keymap *m, struct awaited *a, void *owner, uint32_t size);
 
 /* --- Shared lists: clients that wait for one are registered at an awaited that is no key. --- */
 

@@ -44,7 +44,7 @@ static void ring_remove(struct wait_link **ring, const struct wait_link *link)
 
 static struct wait_link **ring_of(const struct waiter *w, struct awaited *a)
 {
-    return w->barrier ? &a->others : &a->waiting;
+    return w->size != 0 ? &a->others : &a->waiting;
 }
 
 /* --- Awaited keys. --- */
@@ -118,6 +118,7 @@ static bool count_link(struct keymap *m, struct wait_link *link)
     m->ready->work++;
     if (--w->missing != 0 || w->wake.kind == WAKE_ENDED)
         return false;
+    TAILQ_REMOVE(&m->open_waiters, &w->wake, entry);
     if (w->wake.kind == WAKE_LIST)
         wake_waiting(m, w->wake.owner); /* and may free the waiter */
     else
@@ -201,7 +202,7 @@ void keymap_wake_one(struct keymap *m, struct slice name)
 }
 
 /* The waiter of all places of sessions, so that none of them takes the memory of one. */
-static struct waiter arrived = {.barrier = true};
+static struct waiter arrived = {.size = 1};
 
 void keymap_open_barrier(struct keymap *m, struct entry *e)
 {
@@ -239,7 +240,7 @@ static struct waiter *waiter_new(struct keymap *m, uint64_t count, void *owner)
     if (w == NULL)
         return NULL;
     *w = (struct waiter){.wake = {.kind = WAKE_WAITER, .owner = owner}, .cap = (uint32_t)count};
-    TAILQ_INSERT_TAIL(&m->open_waiters, w, entry);
+    TAILQ_INSERT_TAIL(&m->open_waiters, &w->wake, entry);
     m->waiters++;
     keymap_wait_bytes(m, waiter_cost(0), 0);
     return w;
@@ -257,13 +258,13 @@ static void waiter_register(struct keymap *m, struct waiter *w, struct awaited *
     keymap_wait_bytes(m, sizeof(struct wait_link), 0);
 }
 
-struct waiter *keymap_waiter_at(struct keymap *m, struct awaited *a, void *owner, bool barrier)
+struct waiter *keymap_waiter_at(struct keymap *m, struct awaited *a, void *owner, uint32_t size)
 {
     struct waiter *w = waiter_new(m, 1, owner);
 
     if (w == NULL)
         return NULL;
-    w->barrier = barrier;
+    w->size = size;
     waiter_register(m, w, a);
     return w;
 }
@@ -334,10 +335,11 @@ struct waiter *keymap_wait_end(struct keymap *m, struct waiter *w)
 {
     if (w == NULL)
         return NULL;
-    if (--w->missing == 0) {
+    if (w->missing == 1) {
         keymap_cancel(m, w);
         return NULL;
     }
+    w->missing--;
     return w->count < w->cap / 2 && w->count <= MOVED_AT_ONCE ? waiter_fit(m, w) : w;
 }
 
@@ -358,12 +360,13 @@ enum store_status keymap_wait(struct keymap *m, struct slice keys, uint64_t coun
     return status;
 }
 
-enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, void *owner,
+enum store_status keymap_barrier_wait(struct keymap *m, struct slice key, int64_t size, void *owner,
                                       struct waiter **out)
 {
     struct awaited *a = awaited_look_up(m, key, NULL);
 
-    *out = a == NULL ? NULL : keymap_waiter_at(m, a, owner, true);
+    size = size < 1 ? 1 : size > UINT32_MAX ? UINT32_MAX : size;
+    *out = a == NULL ? NULL : keymap_waiter_at(m, a, owner, (uint32_t)size);
     if (*out != NULL)
         return STORE_OK;
     awaited_release(m, a);
@@ -390,7 +393,6 @@ static bool waiter_free_some(struct keymap *m, struct waiter *w, uint64_t max)
         keymap_wait_bytes(m, 0, (count - w->count) * sizeof(struct wait_link));
         return true;
     }
-    TAILQ_REMOVE(&m->open_waiters, w, entry);
     keymap_wait_bytes(m, 0, waiter_cost(0));
     account_free(ACCOUNT_WAITERS, w, waiter_cost(w->cap));
     return false;
@@ -417,7 +419,10 @@ void keymap_cancel(struct keymap *m, struct waiter *w)
 {
     if (w == NULL)
         return;
-    wake_remove(m->ready, &w->wake);
+    if (w->missing > 0)
+        TAILQ_REMOVE(&m->open_waiters, &w->wake, entry);
+    else
+        wake_remove(m->ready, &w->wake);
     m->waiters -= w->wake.kind != WAKE_LIST;
     if (w->count > FREED_AT_ONCE && keymap_lazy_free(m) != NULL) {
         w->wake.kind = WAKE_ENDED;
@@ -447,13 +452,13 @@ void keymap_depart(struct keymap *m, struct arrival *arrival)
 
 void keymap_end_waiters(struct keymap *m)
 {
-    struct waiter *w;
+    struct wake *w;
 
     lazy_free_remove(keymap_lazy_free(m), &m->ended);
-    TAILQ_INIT(&m->ended_waiters);
-    while ((w = TAILQ_FIRST(&m->open_waiters)) != NULL) {
-        assert(w->wake.kind == WAKE_ENDED);
-        while (waiter_free_some(m, w, UINT64_MAX))
+    assert(TAILQ_EMPTY(&m->open_waiters));
+    while ((w = TAILQ_FIRST(&m->ended_waiters)) != NULL) {
+        TAILQ_REMOVE(&m->ended_waiters, w, entry);
+        while (waiter_free_some(m, (struct waiter *)w, UINT64_MAX))
             continue;
     }
 }

@@ -290,7 +290,7 @@ void step_barrier(struct sim *sim, const struct where *where)
     CHECK(r.open == open);
     if (open)
         return;
-    CHECK(keymap_barrier_wait(where->keys, c.key, NULL, &waiter) == STORE_OK);
+    CHECK(keymap_barrier_wait(where->keys, c.key, c.number, NULL, &waiter) == STORE_OK);
     model_barrier_wait(model, sim->next_id, c.key.ptr, c.key.len);
     keep_waiter(sim, where, waiter);
 }

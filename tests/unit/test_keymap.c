@@ -398,7 +398,8 @@ static void what_waits_is_counted_apart(void **state)
     /* If a BARRIER must wait and the space has no room for its waiter, the barrier does not count
      * it. */
     while (w.m.waiting_bytes + sizeof(struct waiter) + sizeof(struct wait_link) <= LIMIT)
-        assert_int_equal(keymap_barrier_wait(&w.m, s("/key"), NULL, &waiters[count++]), STORE_OK);
+        assert_int_equal(keymap_barrier_wait(&w.m, s("/key"), 9, NULL, &waiters[count++]),
+                         STORE_OK);
     assert_int_equal(keymap_barrier(&w.m, s("/barrier"), 2, &open), STORE_FULL);
     check_value(&w, "/barrier", NULL);
     assert_int_equal(keymap_barrier(&w.m, s("/barrier"), 1, &open), STORE_OK);

@@ -425,7 +425,7 @@ static struct waiter *arrive(struct fixture *w, const char *key, int64_t world_s
     assert_int_equal(keymap_barrier(&w->m, s(key), world_size, &open), STORE_OK);
     assert_int_equal(open, opens);
     if (!open)
-        assert_int_equal(keymap_barrier_wait(&w->m, s(key), w, &waiter), STORE_OK);
+        assert_int_equal(keymap_barrier_wait(&w->m, s(key), world_size, w, &waiter), STORE_OK);
     return waiter;
 }
 

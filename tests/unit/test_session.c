@@ -548,8 +548,8 @@ static void clients_wait_beside_sessions(void **state)
     (void)state;
     begin();
     assert_true(arrive(true, 2, &number, 0));
-    assert_int_equal(keymap_barrier_wait(&space->store->keys, slice_str("a barrier"), &owner, &w),
-                     STORE_OK);
+    assert_int_equal(
+        keymap_barrier_wait(&space->store->keys, slice_str("a barrier"), 2, &owner, &w), STORE_OK);
     assert_int_equal(space->store->keys.waiters, 1);
     assert_true(arrive(false, 2, &number, 0));
     assert_ptr_equal(store_next_ready(&engine.store), &w->wake);
