@@ -33,6 +33,22 @@ static bool has_id(const struct job_run *r)
            (!id->known || (*id->text != '\0' && strcmp(id->text, "none") != 0));
 }
 
+/* The value is another text in each pod, at least now and then: of an empty one, torch makes a
+ * random one. */
+static bool is_of_pod(const struct job_value *id)
+{
+    return (id->known && *id->text == '\0') ||
+           (!id->known &&
+            text_has(id->text, "$RANDOM", "${RANDOM", "((RANDOM", "$SRANDOM", "random", "uuid",
+                     "$(date", "`date", "EPOCH", "$(hostname", "`hostname", "$HOSTNAME",
+                     "${HOSTNAME", "hostid", "uname -n", "openssl rand", "shuf", "mktemp", "$$",
+                     "JOB_COMPLETION_INDEX")) ||
+           ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
+               text_has(field, "metadata.name", "metadata.uid", "status.podIP", "status.hostIP",
+                        "spec.nodeName", "completion-index", "pod-index") &&
+                   strstr(field, "namespace") == NULL);
+}
+
 static const char *endpoint_name(const struct job_run *r)
 {
     return *r->host == '\0' ? "its endpoint" : r->host;
@@ -43,7 +59,8 @@ void check_id_missing(struct check *c, const struct job_run *r)
     enum torchrun_option at =
         job_is_set(r, TORCHRUN_RDZV_ID) ? TORCHRUN_RDZV_ID : TORCHRUN_RDZV_BACKEND;
 
-    if (meets_at_shared_store(c, r) && !has_id(r) && !check_is_opaque(r))
+    if (meets_at_shared_store(c, r) && !has_id(r) && !check_is_opaque(r) &&
+        !is_of_pod(&r->settings[TORCHRUN_RDZV_ID].value))
         check_report(c, check_at_setting(r, at),
                      "no rendezvous id: all jobs without an id meet at %s as `none`",
                      endpoint_name(r));
@@ -452,20 +469,6 @@ void check_flag_unknown(struct check *c, const struct job_run *r)
 
 /* --- Nodes of one run that have different ids. --- */
 
-/* The value is another text in each pod, at least now and then. */
-static bool is_of_pod(const struct job_value *id)
-{
-    return (!id->known &&
-            text_has(id->text, "$RANDOM", "${RANDOM", "((RANDOM", "$SRANDOM", "random", "uuid",
-                     "$(date", "`date", "EPOCH", "$(hostname", "`hostname", "$HOSTNAME",
-                     "${HOSTNAME", "hostid", "uname -n", "openssl rand", "shuf", "mktemp", "$$",
-                     "JOB_COMPLETION_INDEX")) ||
-           ANY(FOREACH_POINTER(const char, field, id->fields, id->field_count),
-               text_has(field, "metadata.name", "metadata.uid", "status.podIP", "status.hostIP",
-                        "spec.nodeName", "completion-index", "pod-index") &&
-                   strstr(field, "namespace") == NULL);
-}
-
 void check_id_of_pod(struct check *c, const struct job_run *r)
 {
     const struct job_value *id = &r->settings[TORCHRUN_RDZV_ID].value;
@@ -474,12 +477,14 @@ void check_id_of_pod(struct check *c, const struct job_run *r)
     if (job_is_dynamic(r) && job_is_multi_node(r) && is_of_pod(id) &&
         job_run_object(r)->type != KUBE_POD)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
-                     "each pod has an id of its own: `%s`", id->text);
+                     *id->text == '\0' ? "an empty id: torchrun makes a random one in each pod"
+                                       : "each pod has an id of its own: `%s`",
+                     id->text);
     else if (other != NULL)
         check_report(c, check_at_setting(r, TORCHRUN_RDZV_ID),
                      "these pods meet at %s as `%s`, and others of the job at %s as `%s`",
-                     job_text(r, TORCHRUN_RDZV_ENDPOINT), id->text,
-                     job_text(other, TORCHRUN_RDZV_ENDPOINT), job_text(other, TORCHRUN_RDZV_ID));
+                     job_text(r, TORCHRUN_RDZV_ENDPOINT), job_id(r),
+                     job_text(other, TORCHRUN_RDZV_ENDPOINT), job_id(other));
 }
 
 /* --- Nodes. --- */

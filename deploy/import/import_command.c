@@ -133,7 +133,8 @@ static const char *cut_script(struct importer *m, const struct yaml_node *script
         JOB_FOREACH_FLAG(f, r) {
             struct cut c;
 
-            if (r->container != m->container || !import_is_of_rendezvous(f->option))
+            if (r->container != m->container || !import_is_of_rendezvous(f->option) ||
+                (r->standalone && r != m->run))
                 continue;
             if (f->flag.node != script || (f->separate && f->value.node != script)) {
                 import_error(m, f->flag.node,
@@ -209,6 +210,25 @@ static void refuse_assignments(struct importer *m)
     }
 }
 
+/* The variables of emit are those of every launch in the container, --standalone ones excepted. */
+static void refuse_other_runs(struct importer *m)
+{
+    JOB_FOREACH(r, job_runs_in(&m->jobs, m->pods)) {
+        if (r->container != m->container || r->args == NULL || r->standalone ||
+            !job_is_multi_node(m->run))
+            continue;
+        if (!job_is_multi_node(r))
+            import_error(m, r->args->command.node,
+                         "a launch of one node would join the job by the variables that emit "
+                         "writes: give it --standalone");
+        else if (strcmp(job_id(r), job_id(m->run)) != 0)
+            import_error(m, r->args->command.node,
+                         "the launches have the ids `%s` and `%s`, and emit writes one: use "
+                         "rewrite, or one id",
+                         job_id(m->run), job_id(r));
+    }
+}
+
 bool import_command(struct importer *m)
 {
     size_t count, script;
@@ -217,6 +237,7 @@ bool import_command(struct importer *m)
     const struct yaml_node *text = words != NULL && script < count ? words[script].node : NULL;
 
     refuse_assignments(m);
+    refuse_other_runs(m);
     if (m->run->unread != NULL && m->run->args != NULL)
         import_error(m, m->run->unread->node,
                      "`%s` may hold options of torchrun that would undo what emit sets, and these "

@@ -134,7 +134,10 @@ static bool is_left_out(struct comparison *c, const struct yaml_node *within, co
                     kube_is(within, "name", c->m->container->name);
 
     if (text_is(key, "status", "creationTimestamp", "uid", "resourceVersion", "generation",
-                "managedFields", "kubectl.kubernetes.io/last-applied-configuration", "selfLink") ||
+                "managedFields", "kubectl.kubernetes.io/last-applied-configuration", "selfLink",
+                "controller-uid", "batch.kubernetes.io/controller-uid", "job-name",
+                "batch.kubernetes.io/job-name") ||
+        (within == c->m->job->spec && strcmp(key, "selector") == 0) ||
         is_compared_elsewhere(c->m, within, key) || is_part(c->m, within, key))
         return true;
     return training && text_is(key, "command", "args", "ports");

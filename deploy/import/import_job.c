@@ -49,13 +49,22 @@ static bool import_find_job(struct importer *m)
     return m->job != NULL;
 }
 
+/* How much the run says of where the nodes meet: one that is alone or at its own localhost,
+ * nothing; that of a Master, less than one of Workers. */
+static int weight_of(const struct job_run *r)
+{
+    bool meets = job_is_multi_node(r) && !r->standalone && (!r->local || r->hosted || r->store);
+
+    return 2 * meets + (strcmp(r->container->pods->role, "Master") != 0);
+}
+
 const struct job_run *import_workers_run(const struct job_view *jobs, const struct kube_object *job)
 {
     struct job_view_runs runs = job_runs_of(jobs, job);
     const struct job_run *run = runs.list[0];
 
     for (size_t i = 1; i < runs.count; i++) {
-        if (strcmp(run->container->pods->role, "Master") == 0)
+        if (weight_of(runs.list[i]) > weight_of(run))
             run = runs.list[i];
     }
     return run;

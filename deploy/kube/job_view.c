@@ -354,6 +354,21 @@ long job_groups(const struct job_run *r)
     return 1;
 }
 
+const char *job_id(const struct job_run *r)
+{
+    return job_is_set(r, TORCHRUN_RDZV_ID) ? job_text(r, TORCHRUN_RDZV_ID) : "none";
+}
+
+/* The value of the setting, or the id that torch sets by itself; NULL: it is unknown. */
+static const char *known_value(const struct job_run *r, enum torchrun_option option)
+{
+    bool unset = option == TORCHRUN_RDZV_ID && !job_is_set(r, option);
+    bool known = unset ? r->args != NULL && !r->args->opaque && r->unread == NULL
+                       : r->settings[option].value.known;
+
+    return !known ? NULL : unset ? job_id(r) : job_text(r, option);
+}
+
 const struct job_run *job_parted_from(const struct job_view *v, const struct job_run *r)
 {
     static const enum torchrun_option options[] = {TORCHRUN_RDZV_ID, TORCHRUN_RDZV_ENDPOINT};
@@ -367,10 +382,9 @@ const struct job_run *job_parted_from(const struct job_view *v, const struct job
         bool differs = false;
 
         for (size_t k = 0; k < 2; k++) {
-            const struct job_value *a = &r->settings[options[k]].value,
-                                   *b = &other->settings[options[k]].value;
+            const char *a = known_value(r, options[k]), *b = known_value(other, options[k]);
 
-            differs = differs || (a->known && b->known && strcmp(a->text, b->text) != 0);
+            differs = differs || (a != NULL && b != NULL && strcmp(a, b) != 0);
         }
         if (needs && differs && strcmp(r->host, other->host) == 0 && *r->host != '\0')
             return other;

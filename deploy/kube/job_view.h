@@ -154,6 +154,8 @@ const struct yaml_pair *job_policy_stranger(const struct yaml_node *policy);
 /* Whether a setting is written anywhere, and its value: "" if it is not. */
 bool job_is_set(const struct job_run *r, enum torchrun_option option);
 const char *job_text(const struct job_run *r, enum torchrun_option option);
+/* The id, or torch's `none`. */
+const char *job_id(const struct job_run *r);
 
 /* The object whose pods contain the run. */
 const struct kube_object *job_run_object(const struct job_run *r);

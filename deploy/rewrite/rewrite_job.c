@@ -285,6 +285,7 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
     const struct job_setting *endpoint = &r->settings[TORCHRUN_RDZV_ENDPOINT];
     const struct job_setting *backend = &r->settings[TORCHRUN_RDZV_BACKEND];
     const struct job_setting *conf = &r->settings[TORCHRUN_RDZV_CONF];
+    const struct job_setting *id = &r->settings[TORCHRUN_RDZV_ID];
 
     for (const struct job_setting *s = backend; s != NULL; s = s->weaker) {
         if (is_editable(s) && is_other_backend(s->value.text))
@@ -295,6 +296,8 @@ void rewrite_move_run(struct rewrite *w, const struct rewrite_job *j, const stru
             conf_move(w, r, s);
     }
     move_endpoint(w, r, host);
+    if (is_editable(id) && id->value.known && *id->value.text == '\0')
+        setting_write(w, r, id, j->object->name); /* torchrun would make a random one */
     if (is_editable(endpoint) && !rewrite_obeys_policy(j, r)) {
         if (backend->from == JOB_FROM_NOWHERE ||
             (backend->from == JOB_FROM_OPERATOR && is_other_backend(backend->value.text)))

@@ -105,8 +105,7 @@ static void refuse_unread(struct rewrite *w, const struct rewrite_job *j, const 
             rewrite_error(
                 w, r->container->node,
                 "%s: its pods name the ids `%s` and `%s`, or two ports, at one host: give them one",
-                j->object->title, job_text(parted, TORCHRUN_RDZV_ID),
-                job_text(r, TORCHRUN_RDZV_ID));
+                j->object->title, job_id(parted), job_id(r));
 
         if (r->unread != NULL && job_is_multi_node(r))
             rewrite_error(w, r->unread->node,

@@ -308,6 +308,9 @@ FAULTS = [
      [job(c10d("s.x:29400", more="--rdzv-id=a-$(cat /etc/run)"))]),
     ("an id of the time", "rdzv-id-differs", [torchjob("ID=`date +%s`; " + c10d("s.x:29400", more="--rdzv-id=$ID"))],
      [torchjob(c10d("s.x:29400", more="--rdzv-id=a"))]),
+    ("an id that is empty", "rdzv-id-differs", [job(c10d("a-0.a:29400", more="--rdzv-id="))], [job(c10d("a-0.a:29400"))]),
+    ("an id of one role", "rdzv-id-differs", [jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29400", more=""))],
+     [jobset(c10d("a-r0-0-0.a:29400", more="--rdzv-id=none"), c10d("a-r0-0-0.a:29400", more=""))]),
     ("trials that are PyTorchJobs", "rdzv-id-fixed", [trials(c10d("s.x:29400"))], [trials(c10d("s.x:29400", more="--rdzv-id='${trialSpec.Name}'"))]),
     ("groups of one id", "rdzv-id-shared", [workers(c10d("s.x:29400"), replicas=3)], [workers(c10d("s.x:29400"))]),
     ("completions below the pods in a JobSet", "nnodes-too-many", [thing("JobSet", "jobset.x-k8s.io/v1alpha2", {"replicatedJobs": [
@@ -440,6 +443,8 @@ MOVES = [
     ("leaders of two groups", [], [workers(LEADER, replicas=2)], "groups of pods"),
     ("a policy with a field of its own", [], [torchjob(["torchrun", "t.py"], {**POLICY, "endpoint": "a:1"})], "no field endpoint"),
     ("two ids", [], [jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29400", more="--rdzv-id=b"))], "the ids `a` and `b`"),
+    ("an id of one role", [], [jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29400", more=""))], "the ids `a` and `none`"),
+    ("an id that is empty", [], [service(), job(c10d("a-0.a:29400", more="--rdzv-id="), subdomain="a")], None),
     ("a policy, and a script of the image", [], [torchjob(["bash", "/opt/run.sh"], POLICY)], "`/opt/run.sh` may hold"),
     ("accelerate behind relays", ["--rdzv=relay"], [volcano("accelerate launch --num_machines=2 --rdzv_backend=c10d "
      "--main_process_ip=a-w-0.a --main_process_port=1 t.py")], "can have no relays"),
@@ -582,8 +587,23 @@ def import_takes_nothing_away():
                           ('torchrun --nnodes=2 --rdzv-endpoint=a-0.a:1 "$OPTIONS" t.py'.replace('"', ""), "`$OPTIONS`")):
         code, out, err = run("import", "-", data=dump(service(), job(command, subdomain="a")))
         check(code == 2 and out == "" and says in err, err, command)
+    at = c10d("a-0.a:1")
+    for command, says in (("if $DEBUG; then torchrun --standalone t.py; else %s; fi" % at, "torchrun --standalone t.py; else torchrun"),
+                          ("torchrun --nproc-per-node=1 prepare.py && " + at, "give it --standalone"),
+                          (at + " && " + c10d("a-0.a:1", more="--rdzv-id=b"), "the ids `a` and `b`"),
+                          ("if $FIRST; then %s; else %s; fi" % (c10d("localhost:1"), at), "numPods: 2")):
+        code, out, err = run("import", "-", data=dump(service(), job(command, subdomain="a")))
+        check(says in out + err and "placement" not in out, command, err + out)
+    dumped = job(at, subdomain="a", labels={"controller-uid": "9d4b", "batch.kubernetes.io/controller-uid": "9d4b", "job-name": "a"})
+    dumped["spec"]["selector"] = {"matchLabels": {"controller-uid": "9d4b"}}
+    code, out, err = run("import", "-", data=dump(service(), dumped))
+    check(code == 0 and "9d4b" not in out and "job-name" not in out and "selector" not in err, err, out)
+    code, out, err = run("import", "-", data=dump(service(), job(STATIC, subdomain="a")))
+    check(code == 0 and "--node_rank set the ranks" in err, err, out)
     code, out, err = run("import", "-", data=dump(job(c10d("s.x:1"), container={"image": ""})))
     check(code == 2 and "no image" in err and "runtime" not in err, err)
+    code, out, err = run("emit", "-f", "-", data="jobName: a\nplatform: job\ncontainerImage: i:1\nnumPods: 2\nmainProgram: deepspeed t.py")
+    check(code == 2 and "torchrun runs it: remove deepspeed in front" in err, err)
     for line in ("mainProgram: accelerate launch t.py", "command: [sh, -c, 'exec accelerate launch t.py']"):
         code, out, err = run("emit", "-f", "-", data="jobName: a\nplatform: job\ncontainerImage: i:1\nnumPods: 2\n" + line)
         check(code == 2 and out == "" and "accelerate launch does not read" in err, err, line)
