@@ -177,6 +177,24 @@ void check_env_not_expanded(struct check *c, const struct job_run *r)
     }
 }
 
+/* A label that no pod has, with a name near that of one that each has: the value is empty. */
+void check_env_label_missing(struct check *c, const struct kube_container *container)
+{
+    JOB_FOREACH_VARIABLE(v, &c->jobs, container)
+    {
+        const char *text = kube_text(v->source, "fieldRef.fieldPath"), *key = strchr(text, '\'');
+        struct nearest near = nearest_to(
+            key == NULL ? "" : arena_copy(&c->bundle.arena, key + 1, strcspn(key + 1, "'")));
+
+        FOREACH(const struct kube_label, l, container->pods->labels, container->pods->label_count)
+            nearest_try(&near, l->key);
+        if (text_begins(text, "metadata.labels['") && near.found != NULL &&
+            (near.distance == 1 || near.distance == 2))
+            check_report(c, check_at_first(v->source, "fieldRef.fieldPath"),
+                         "the pods have no label %s; did you mean %s?", near.name, near.found);
+    }
+}
+
 /* The entries of a list by their names, if one of its values refers to any. */
 static struct kube_index names_in(struct check *c, const struct yaml_node *env)
 {

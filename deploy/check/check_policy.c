@@ -321,9 +321,10 @@ static void look_at_store(struct check *c, const struct way *w)
 
         if (closed != NULL)
             check_report_on(c, closed, at_rules(closed, direction),
-                            in ? "no policy admits the pods of %s to %s%s, where they meet"
-                               : "no policy lets the pods of %s out to %s%s, where they meet",
-                            w->from->object->title, w->to->object->title,
+                            in ? "no policy admits the pods of %s to %s%s"
+                               : "no policy lets the pods of %s out to %s%s",
+                            w->from->object->title,
+                            w->from->object == w->to->object ? "each other" : w->to->object->title,
                             w->port < 0 ? ""
                                         : arena_text(&c->bundle.arena, " at port %ld", w->port));
     }
@@ -379,7 +380,7 @@ void check_relay_blocked(struct check *c, const struct job_upstream *u)
     look_at_way(c, &w);
 }
 
-void check_run_blocked(struct check *c, const struct job_run *r)
+static void look_at_endpoint(struct check *c, const struct job_run *r)
 {
     struct way w = {.from = r->container->pods, .host = r->host, .port = -1};
 
@@ -390,6 +391,19 @@ void check_run_blocked(struct check *c, const struct job_run *r)
     if (w.to != NULL)
         w.port = port_of_pods(r->target.service, w.to, r->port);
     look_at_way(c, &w);
+}
+
+/* The way to the store, and that of the nodes to each other, which may have a network for it. */
+void check_run_blocked(struct check *c, const struct job_run *r)
+{
+    const struct kube_pods *p = r->container->pods;
+    const struct yaml_node *annotations = kube_get(p->meta, "annotations");
+    struct way w = {.from = p, .to = p, .host = "", .port = -1};
+
+    look_at_endpoint(c, r);
+    if (r->nodes_min > 1 && yaml_get(annotations, "k8s.v1.cni.cncf.io/networks") == NULL &&
+        yaml_get(annotations, "networking.gke.io/interfaces") == NULL)
+        look_at_way(c, &w);
 }
 
 /* The ways of replicas to the endpoints of their journal. */

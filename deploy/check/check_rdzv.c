@@ -553,11 +553,10 @@ static bool is_ready_late(struct check *c, const struct job_run *r, const struct
 static void look_at_order(struct check *c, const struct job_run *r)
 {
     const struct kube_object *o = job_run_object(r);
-    bool ordered =
-        o->type == KUBE_STATEFULSET && !kube_is(o->spec, "podManagementPolicy", "Parallel");
 
     FOREACH_WORD(name, "startupProbe", "readinessProbe") {
-        if (ordered && r->container->pods->replicas > 1 && r->nodes_min > 1 &&
+        if (o->type == KUBE_STATEFULSET && r->container->pods->replicas > 1 && r->nodes_min > 1 &&
+            !kube_is(o->spec, "podManagementPolicy", "Parallel") &&
             is_ready_late(c, r, kube_get(r->container->node, name)))
             check_report(c, check_at_key(r->container->node, name),
                          "the second pod starts only when the first is Ready, and the first waits "
@@ -566,12 +565,10 @@ static void look_at_order(struct check *c, const struct job_run *r)
     }
 }
 
-/* One starts only after the other has completed: parts of a JobSet. */
-static bool are_apart(const struct kube_pods *a, const struct kube_pods *b)
+/* A part of a JobSet starts only after another one has completed. */
+static bool starts_after(const struct kube_pods *p, const struct kube_pods *other)
 {
-    return kube_is(kube_item(kube_get(a->part, "dependsOn"), "name", b->role), "status",
-                   "Complete") ||
-           kube_is(kube_item(kube_get(b->part, "dependsOn"), "name", a->role), "status",
+    return kube_is(kube_item(kube_get(p->part, "dependsOn"), "name", other->role), "status",
                    "Complete");
 }
 
@@ -583,7 +580,7 @@ void check_nodes_too_many(struct check *c, const struct job_run *r)
     look_at_order(c, r);
     KUBE_FOREACH_PODS_OF(p, &c->bundle, o) {
         if (o->type == KUBE_JOBSET && all > 0 && job_runs_in(&c->jobs, p).count > 0 &&
-            are_apart(p, r->container->pods))
+            (starts_after(p, r->container->pods) || starts_after(r->container->pods, p)))
             pods -= p->replicas;
     }
     if (o->type != KUBE_POD && o->type != KUBE_RUNTIME && pods > 0 && r->nodes_min > pods &&

@@ -105,6 +105,22 @@ void check_store_port_clash(struct check *c, const struct job_store *s)
     }
 }
 
+/* A training pod that serves the store, beside a container that uses the port. */
+void check_host_port_clash(struct check *c, const struct job_run *r)
+{
+    const struct kube_pods *p = r->target.pods;
+
+    if (!job_is_dynamic(r) || !r->hosted || p == NULL || job_runs_in(&c->jobs, p).count == 0)
+        return;
+    KUBE_FOREACH_CONTAINER(other, p) {
+        if ((!other->init || other->sidecar) && check_lists_port(other, r->port) &&
+            !ANY(JOB_FOREACH(run, job_runs_in(&c->jobs, p)), run->container == other))
+            check_report(c, check_at_setting(r, TORCHRUN_RDZV_ENDPOINT),
+                         "port %ld is also used by %s in the pod that serves the store", r->port,
+                         other->name);
+    }
+}
+
 /* --- What they keep. --- */
 
 enum data_place {

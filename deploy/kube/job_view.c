@@ -61,8 +61,7 @@ static const char *why_misnamed(const struct job_view *v, const struct job_run *
     const struct kube_pods *p = r->target.pods;
     const struct kube_object *o = p->object;
     bool expected = r->hosted, jobset = o->type == KUBE_JOBSET, dns = true;
-    const char *mode =
-        kube_text(jobset ? kube_get(p->part, "template.spec") : o->spec, "completionMode");
+    const struct yaml_node *spec = jobset ? kube_get(p->part, "template.spec") : o->spec;
 
     if (kube_is_template(o) || o->templated)
         return NULL;
@@ -72,8 +71,8 @@ static const char *why_misnamed(const struct job_view *v, const struct job_run *
     yaml_to_bool(kube_get(o->spec, "network.enableDNSHostnames"), &dns);
     if (jobset && !dns && kube_get(p->spec, "subdomain") == NULL)
         return "its pods have names in DNS only with network.enableDNSHostnames: true";
-    if (jobset ? strcmp(mode, "NonIndexed") == 0
-               : o->type == KUBE_JOB && strcmp(mode, "Indexed") != 0)
+    if (jobset ? kube_is(spec, "completionMode", "NonIndexed")
+               : o->type == KUBE_JOB && !kube_is(spec, "completionMode", "Indexed"))
         return "the pods of a Job have names with a number only with completionMode: Indexed";
     if (o->type != KUBE_JOB && o->type != KUBE_STATEFULSET)
         return NULL;

@@ -186,6 +186,28 @@ def after(status):
     return o
 
 
+def beside(port):
+    """A PyTorchJob at its Master's store, with another container there that lists a port."""
+    o = torchjob(c10d("a-master-0:29400"), master=1)
+    template = o["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
+    other = {"name": "m", "image": "exporter:1", "ports": [{"containerPort": port}]}
+    o["spec"]["pytorchReplicaSpecs"]["Master"]["template"] = merged(
+        template, {"spec": {"containers": [*template["spec"]["containers"], other]}})
+    return o
+
+
+def of_label(key):
+    return job(c10d("s.x:29400", more="--rdzv-id=a-$ID"), container={"env": [
+        {"name": "ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['%s']" % key}}}]})
+
+
+def denied(annotations=None, **egress):
+    """A job at a store elsewhere, and a policy that admits nothing to its pods."""
+    o = job(c10d("s.x:29400"))
+    return [merged(o, {"spec": {"template": {"metadata": {"annotations": annotations or {}}}}}), thing(
+        "NetworkPolicy", "networking.k8s.io/v1", {"podSelector": {"matchLabels": {"app": "a"}}, "ingress": [], **egress})]
+
+
 def generated(o):
     return {**o, "metadata": {"generateName": "a-", "namespace": "ml"}}
 
@@ -285,6 +307,13 @@ FAULTS = [
      [merged(service("e", clusterIP="10.0.0.1"), {"spec": {"selector": None}}), ETCD, job(c10d("e:2379"))],
      [merged(service("e", clusterIP="10.0.0.1"), {"spec": {"selector": None}}), ETCD, job(c10d("e:2379")),
       {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "e", "namespace": "ml"}}]),
+    ("a container beside the store of the Master", "store-port-clash", [beside(29400)], [beside(29500)]),
+    ("a label that is misspelt", "env-not-expanded", [of_label("batch.kubernetes.io/controler-uid")],
+     [of_label("batch.kubernetes.io/controller-uid")]),
+    ("nodes that no policy admits to each other", "store-blocked", denied(), denied({"k8s.v1.cni.cncf.io/networks": "rdma"})),
+    ("nodes that no policy lets out to each other", "store-blocked",
+     denied(ingress=[{}], policyTypes=["Ingress", "Egress"], egress=[{"ports": [{"port": 53, "protocol": "UDP"}]}]),
+     denied(ingress=[{}], policyTypes=["Ingress", "Egress"], egress=[{}])),
     ("a range that is none", "rdzv-flag-unknown", [job("torchrun --standalone --nproc-per-node=8x t.py")],
      [job("torchrun --standalone --nproc-per-node=gpu t.py")]),
     ("no module", "rdzv-flag-unknown", [job(["torchrun", "--standalone", "-m"])], [job(["torchrun", "--standalone", "-m", "pkg.train"])]),
