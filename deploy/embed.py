@@ -3,7 +3,8 @@
 
     embed.py OUT.c ROOT FILE...         each FILE is named as seen from ROOT
     embed.py --rules OUT.c OUT.h FILE   a list of rules, their texts folded (>-); the prototypes of their functions
-    embed.py --kube OUT.c FOLDER        what check knows of Kubernetes and torch: kinds, variables, keys of --rdzv_conf, words
+    embed.py --kube OUT.c FOLDER        what check knows of Kubernetes, torch and rdzvd: kinds, variables, keys of --rdzv_conf, words,
+                                        options
     embed.py --verbs OUT.c              the verbs, each with its options
 """
 import os
@@ -75,6 +76,26 @@ def quoted(word):
     return "NULL" if word is None else '"%s"' % word
 
 
+def rdzvd_options(root):
+    sys.path.append(os.path.join(root, "..", "..", "rdzv", "config"))
+    import settings
+
+    def row(s):
+        words, kind, parse = (s["takes"] or "").split("|"), s["kind"], "NULL"
+        if kind in ("duration", "size", "count"):
+            parse = "units_parse_duration" if kind == "duration" else "units_parse_size"
+            words += ["none"] * ("off" in words)
+        elif words in (["on", "off"], ["true", "false"]):  # every boolean of Go
+            words += "true false True False TRUE FALSE T F t f 1 0".split()
+        elif s["name"] == "log-level":
+            words += ["panic", "fatal"]
+        hints = "units_%s_hints" % kind if kind in ("duration", "size") else "NULL"
+        known = "WORDS(%s)" % ", ".join(map(quoted, words)) if parse != "NULL" or kind == "choice" else "NULL"
+        return quoted(s["name"]), quoted(s["takes"]), known, parse, hints, str(s.get("least", 0))
+
+    return [row(s) for s in settings.rows()]
+
+
 def bits(form, words):
     return " | ".join(form % word for word in words.split())
 
@@ -90,7 +111,8 @@ def kube(out, root):
             (bits("1u << KUBE_%s", r["types"]), "WORDS(%s)" % ", ".join(quoted(name) for name in r["names"].split()),
              "MADE_" + r.get("when", "ALWAYS"), quoted(r.get("key")), r.get("init", "false")) for r in rows("variables")],
         "struct rdzv_conf_key rdzv_conf_key": [
-            (quoted(r["key"]), bits("RDZV_CONF_%s", r["backends"])) for r in rows("conf")]}
+            (quoted(r["key"]), bits("RDZV_CONF_%s", r["backends"])) for r in rows("conf")],
+        "struct job_option job_option": rdzvd_options(root)}
     with open(out, "w", encoding="ascii") as f:
         f.write('/* Made by deploy/embed.py. */\n#include "deploy/kube/job_parts.h"\n#include "deploy/kube/rdzv_conf.h"\n'
                 '#include "deploy/kube/torchrun_args.h"\n')

@@ -89,9 +89,16 @@ void check_elastic_gang(struct check *c, const struct kube_object *o)
 void check_elastic_restart_never(struct check *c, const struct job_run *r)
 {
     const struct kube_pods *p = r->container->pods;
+    const struct kube_object *o = p->object;
+    const char *limit = o->type == KUBE_PYTORCHJOB ? "runPolicy.backoffLimit" : "backoffLimit";
 
-    if (job_is_elastic(r) && job_is_dynamic(r) && strcmp(p->restart, "Never") == 0 &&
-        kube_restart_of(p) == KUBE_RESTART_NONE)
+    if (!job_is_elastic(r) || !job_is_dynamic(r))
+        return;
+    if ((o->type == KUBE_JOB || o->type == KUBE_PYTORCHJOB) && o->wrapper == NULL &&
+        kube_restart_of(p) == KUBE_RESTART_ALL && kube_int(o->spec, limit, -1) == 0)
+        check_report(c, check_at_first(o->spec, limit),
+                     "the first failure of a pod ends this elastic job with all its pods");
+    if (strcmp(p->restart, "Never") == 0 && kube_restart_of(p) == KUBE_RESTART_NONE)
         check_report(c,
                      kube_get(p->part, "restartPolicy") != NULL
                          ? check_at_first(p->part, "restartPolicy")

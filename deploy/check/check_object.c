@@ -134,6 +134,69 @@ void check_duplicate_object(struct check *c, const struct kube_object *o)
     kube_index_add(&c->bundle.arena, &c->index, o->namespace, what, o->index);
 }
 
+/* --- What a container has from a ConfigMap. --- */
+
+/* Reports a key that the ConfigMap lacks. If it has no data, a program fills it in. */
+static void look_at_key(struct check *c, const struct yaml_node *source, const char *key,
+                        struct check_position at)
+{
+    const char *name = kube_text(source, "name");
+    bool lacks = *key != '\0' && *name != '\0' && !kube_true(source, "optional"), reads = false;
+
+    KUBE_FOREACH_HIT(hit, kube_index_find(&c->bundle.named, "ConfigMap", name)) {
+        const struct kube_object *map = c->bundle.objects[*hit.list];
+        const struct yaml_node *data = kube_get(map->node, "data");
+
+        lacks = lacks && yaml_get(data, key) == NULL && kube_get(map->node, "binaryData") == NULL;
+        reads = reads || (data != NULL && kube_reads_map(c->object, map));
+    }
+    if (lacks && reads)
+        check_report(c, at, "ConfigMap %s has no key %s", name, key);
+}
+
+void check_configmap_key(struct check *c, const struct kube_container *container)
+{
+    size_t count, script;
+    const struct arg_word *words = job_words(&c->bundle.arena, container, &count, &script);
+
+    YAML_FOREACH(entry, kube_get(container->node, "env")) {
+        const struct yaml_node *ref = kube_get(entry, "valueFrom.configMapKeyRef");
+
+        look_at_key(c, ref, kube_text(ref, "key"), check_at_first(ref, "key"));
+    }
+    FOREACH(const struct arg_word, word, words, count) {
+        const struct yaml_node *mount = kube_mount_of(container, word->text);
+        const struct yaml_node *map = kube_get(kube_volume_at(container, word->text), "configMap");
+        const char *key = kube_base_name(word->text);
+        size_t below = (size_t)(key - word->text) - strlen(kube_text(mount, "mountPath"));
+
+        if (below <= 1 && kube_get(map, "items") == NULL && kube_get(mount, "subPath") == NULL &&
+            key[strcspn(key, " *?$;&|<>(){}\n")] == '\0')
+            look_at_key(c, map, key, check_at_text(word));
+    }
+}
+
+/* A script of a ConfigMap that starts as a program needs the mode of one. */
+void check_script_mode(struct check *c, const struct kube_container *container)
+{
+    size_t count, script;
+    const struct arg_word *words = job_words(&c->bundle.arena, container, &count, &script), *word;
+    const struct yaml_node *map, *mode;
+    const char *path;
+    int64_t bits = 0644;
+
+    if (count == 0 || kube_field(container, "command") == NULL)
+        return;
+    word = &words[script < count ? script : 0];
+    path = arena_copy(&c->bundle.arena, word->text, strcspn(word->text, " \n;&|"));
+    map = kube_get(kube_volume_at(container, path), "configMap");
+    mode = kube_get(map, "defaultMode");
+    if (kube_get(map, "items") == NULL && (mode == NULL || yaml_to_int(mode, &bits)) &&
+        (bits & 0111) == 0 && kube_file_at(&c->bundle, container, path, false).map != NULL)
+        check_report(c, check_at_text(word), "%s has mode %04o, so it cannot start as a program",
+                     path, (unsigned)bits);
+}
+
 /* --- AppWrappers. --- */
 
 /* Marks the AppWrapper that contains pods of a job, which end. An AppWrapper without such pods is a

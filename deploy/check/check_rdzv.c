@@ -2,6 +2,7 @@
 #include "deploy/check/check.h"
 #include "deploy/kube/rdzv_conf.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Bounds the comparisons of runs whose endpoints have the same name in different namespaces. */
@@ -467,6 +468,16 @@ void check_flag_unknown(struct check *c, const struct job_run *r)
     }
 }
 
+void check_script_crlf(struct check *c, const struct job_run *r)
+{
+    const struct arg_word *word = r->args == NULL ? NULL : &r->args->command;
+    const char *at = word == NULL || !word->shell ? NULL : strstr(word->node->text, "\r\n");
+
+    if (at != NULL)
+        check_report(c, (struct check_position){word->node, (size_t)(at - word->node->text)},
+                     "lines of this script end with CRLF, as on Windows");
+}
+
 /* --- Nodes of one run that have different ids. --- */
 
 void check_id_of_pod(struct check *c, const struct job_run *r)
@@ -635,6 +646,18 @@ void check_nodes_world_size(struct check *c, const struct job_run *r)
         name != NULL && strchr(name, '/') == NULL) /* a quotient is the number of nodes */
         check_report(c, check_at_setting(r, TORCHRUN_NNODES),
                      "WORLD_SIZE counts processes (%ld in each pod), not nodes", per_node);
+}
+
+void check_nproc_above_gpus(struct check *c, const struct job_run *r)
+{
+    const struct job_setting *s = &r->settings[TORCHRUN_NPROC_PER_NODE];
+    const struct yaml_node *limits = kube_get(kube_field(r->container, "resources"), "limits");
+    long workers = s->from == JOB_FROM_FLAG && s->value.known ? strtol(s->value.text, NULL, 10) : 0;
+    long gpus = kube_int(limits, "nvidia\\.com/gpu", kube_int(limits, "amd\\.com/gpu", 0));
+
+    if (gpus > 0 && workers > gpus)
+        check_report(c, check_at_setting(r, TORCHRUN_NPROC_PER_NODE),
+                     "torchrun starts %ld workers, and the limit of GPUs is %ld", workers, gpus);
 }
 
 void check_local_addr_missing(struct check *c, const struct job_run *r)

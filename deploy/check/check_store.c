@@ -5,6 +5,55 @@
 #include <string.h>
 #include <strings.h>
 
+/* --- Options of rdzvd. --- */
+
+/* Why rdzvd refuses the value, or NULL. */
+static const char *value_fault(const struct job_option *o, const char *text)
+{
+    uint64_t number;
+    enum units_result result = o->parse == NULL ? UNITS_NOT_A_NUMBER : o->parse(text, &number);
+
+    if (o->words == NULL || text_is_one_of(text, o->words))
+        return NULL;
+    if (result != UNITS_OK)
+        return o->hints == NULL ? o->takes : o->hints[result];
+    return number < o->least ? "too little" : NULL;
+}
+
+static void look_at_option(struct check *c, const struct job_store *s, const struct arg_word *word)
+{
+    const char *name = arena_copy(&c->bundle.arena, word->text + 2, strcspn(word->text + 2, "="));
+    struct nearest near = nearest_to(name);
+    struct job_setting found;
+
+    FOREACH(const struct job_option, o, job_options, job_option_count) {
+        const char *text = strcmp(o->name, name) != 0 ? NULL : check_option(c, s, name, &found);
+        const char *fault = text != NULL && found.value.known ? value_fault(o, text) : NULL;
+
+        if (fault != NULL)
+            check_report(c, check_at_option(s, &found), "--%s=%s: %s%s", name, text,
+                         fault == o->takes ? "write " : "", fault);
+        if (text != NULL)
+            return;
+        nearest_try_word(&near, o->name);
+    }
+    if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_")] == '\0' && *name != '\0')
+        check_report(c, check_at_text(word), "rdzvd has no option --%s%s%s%s", name,
+                     near.found == NULL ? "" : "; did you mean --",
+                     near.found == NULL ? "" : near.found, near.found == NULL ? "" : "?");
+}
+
+void check_rdzvd_option(struct check *c, const struct job_store *s)
+{
+    size_t count, script;
+    const struct arg_word *words = job_words(&c->bundle.arena, s->container, &count, &script);
+
+    FOREACH(const struct arg_word, word, words, s->kind == JOB_STORE_ETCD ? 0 : count) {
+        if (text_begins(word->text, "--"))
+            look_at_option(c, s, word);
+    }
+}
+
 /* --- etcd. --- */
 
 void check_etcd_no_v2(struct check *c, const struct job_store *s)
@@ -155,6 +204,7 @@ static enum data_place place_of_volume(const struct kube_pods *p, const char *na
 /* Where an rdzvd keeps its state. */
 struct data {
     enum data_place place;
+    bool read_only;
     struct job_setting folder; /* --data-dir, if there is one */
     const char *volume;        /* that is mounted there, or "" */
 };
@@ -176,6 +226,9 @@ static struct data data_of(struct check *c, const struct job_store *s)
         mount = kube_mount_of(s->container, path);
         d.volume = kube_text(mount, "name");
         d.place = mount == NULL ? DATA_IN_CONTAINER : place_of_volume(s->container->pods, d.volume);
+        d.read_only = mount == NULL && !text_begins(path, "/dev/")
+                          ? kube_true(s->container->node, "securityContext.readOnlyRootFilesystem")
+                          : kube_true(mount, "readOnly");
     }
     return d;
 }
@@ -196,7 +249,7 @@ void check_store_data_lost(struct check *c, const struct job_store *s)
     struct check_position at = check_at_option(s, &d.folder);
     const char *folder = d.folder.value.text;
 
-    if (d.place == DATA_IN_CONTAINER)
+    if (d.place == DATA_IN_CONTAINER && !d.read_only)
         check_report(
             c, at, "no volume is mounted at %s: the state is lost whenever the container restarts",
             folder);
@@ -210,6 +263,16 @@ void check_store_data_lost(struct check *c, const struct job_store *s)
                      "the volume at %s ends with the pod: if that is replaced, agents behind "
                      "relays find their run gone, and end",
                      folder);
+}
+
+void check_store_data_read_only(struct check *c, const struct job_store *s)
+{
+    struct data d = data_of(c, s);
+
+    if (d.read_only)
+        check_report(c, check_at_option(s, &d.folder), "%s cannot write to %s: %s is read-only",
+                     s->container->name, d.folder.value.text,
+                     *d.volume == '\0' ? "its root file system" : "the mount");
 }
 
 /* --- How they are kept. --- */

@@ -101,7 +101,7 @@ void check_tls_c10d(struct check *c, const struct job_run *r)
 /* The name of the Secret whose files a container reads at the path, or "". */
 static const char *secret_at(const struct kube_container *container, const char *path)
 {
-    return kube_text(kube_secret_at(container, path), "secretName");
+    return kube_text(kube_volume_at(container, path), "secret.secretName");
 }
 
 /* Certificates of cert-manager by namespace and Secret. */

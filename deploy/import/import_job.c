@@ -184,7 +184,7 @@ static const struct yaml_node *other_containers(struct importer *m, bool init)
 static struct yaml_node *secret_key_at(struct importer *m, const struct kube_container *c,
                                        const char *path)
 {
-    const struct yaml_node *secret = kube_secret_at(c, path), *item;
+    const struct yaml_node *secret = kube_get(kube_volume_at(c, path), "secret"), *item;
     struct yaml_node *out = yaml_new(&m->arena, YAML_MAPPING);
     const char *key = kube_base_name(path);
 

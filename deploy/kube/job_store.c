@@ -70,7 +70,7 @@ static bool has_option(const struct arg_word *words, size_t count, const char *n
 static bool listens_as_rdzvd(const struct arg_word *words, size_t count)
 {
     return has_option(words, count, "listen") &&
-           ANY(FOREACH_WORD(name, "linger", "upstream", "space", "exit-when-idle", "advertise",
+           ANY(FOREACH_WORD(name, "upstream", "space", "exit-when-idle", "advertise",
                             "elastic-fixes", "expect", "space-idle-timeout"),
                has_option(words, count, name));
 }

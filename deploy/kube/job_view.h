@@ -5,6 +5,7 @@
 
 #include "deploy/kube/kube_view.h"
 #include "deploy/kube/torchrun_args.h"
+#include "proto/units.h"
 
 /* From the weakest to the strongest. */
 enum job_from {
@@ -215,6 +216,17 @@ const char *job_store_option(struct job_view *v, const struct kube_container *c,
 /* The `index`-th value of an option that may be given several times. */
 bool job_store_nth_option(struct job_view *v, const struct kube_container *c, const char *name,
                           size_t index, struct job_setting *out);
+
+/* An option of rdzvd, as rdzv/config/settings.py has it. */
+struct job_option {
+    const char *name, *takes; /* takes: as in --help: DURATION|off, or on|off */
+    const char *const *words; /* that it takes; NULL: any text */
+    enum units_result (*parse)(const char *text, uint64_t *out); /* of a number, or NULL */
+    const char *const *hints;
+    uint64_t least;
+};
+extern const struct job_option job_options[];
+extern const size_t job_option_count;
 
 /* The tag of an image whose name is etcd: "" if it has none; NULL if it is another image, or only a
  * digest says what it is. */

@@ -133,12 +133,11 @@ const struct yaml_node *kube_mount_of(const struct kube_container *container, co
     return best;
 }
 
-const struct yaml_node *kube_secret_at(const struct kube_container *container, const char *path)
+const struct yaml_node *kube_volume_at(const struct kube_container *container, const char *path)
 {
     const struct yaml_node *volumes = kube_get(container->pods->spec, "volumes");
-    const char *name = kube_text(kube_mount_of(container, path), "name");
 
-    return kube_get(kube_item(volumes, "name", name), "secret");
+    return kube_item(volumes, "name", kube_text(kube_mount_of(container, path), "name"));
 }
 
 /* Looks for the path among the files of a ConfigMap: all keys, or those of `items`, below the

@@ -235,8 +235,8 @@ const struct kube_pods *kube_first_selected(const struct kube_bundle *b,
 
 /* The mount that holds a file or folder: the one with the longest path, or NULL. */
 const struct yaml_node *kube_mount_of(const struct kube_container *container, const char *path);
-/* The `secret` of the volume there, or NULL. */
-const struct yaml_node *kube_secret_at(const struct kube_container *container, const char *path);
+/* The volume there, or NULL. */
+const struct yaml_node *kube_volume_at(const struct kube_container *container, const char *path);
 
 /* A file that a container has from a ConfigMap of the bundle. */
 struct kube_file {
