@@ -214,18 +214,12 @@ static void refuse_assignments(struct importer *m)
 static void refuse_other_runs(struct importer *m)
 {
     JOB_FOREACH(r, job_runs_in(&m->jobs, m->pods)) {
-        if (r->container != m->container || r->args == NULL || r->standalone ||
-            !job_is_multi_node(m->run))
-            continue;
-        if (!job_is_multi_node(r))
+        if (r->container == m->container && r->args != NULL && !r->standalone &&
+            job_is_multi_node(m->run) &&
+            (!job_is_multi_node(r) || strcmp(job_id(r), job_id(m->run)) != 0))
             import_error(m, r->args->command.node,
-                         "a launch of one node would join the job by the variables that emit "
-                         "writes: give it --standalone");
-        else if (strcmp(job_id(r), job_id(m->run)) != 0)
-            import_error(m, r->args->command.node,
-                         "the launches have the ids `%s` and `%s`, and emit writes one: use "
-                         "rewrite, or one id",
-                         job_id(m->run), job_id(r));
+                         "by the variables that emit writes, a launch with one node or another id "
+                         "would join the others: give it --standalone, or use rewrite");
     }
 }
 

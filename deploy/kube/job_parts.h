@@ -37,7 +37,7 @@ bool job_scope_find(const struct job_scope *s, const struct arg_word *word,
                     const struct job_assignment **assigned, struct arg_word *out);
 struct job_value job_scope_value(const struct job_scope *s, const struct arg_word *text);
 
-/* Adds the runs of a container. */
+/* Adds the runs of a container; an init container that starts torchrun is a closed one. */
 void job_find_runs(struct job_view *v, const struct kube_container *c);
 /* Adds those in scripts of a ConfigMap; the containers come first. */
 void job_find_scripts(struct job_view *v, const struct kube_object *map);

@@ -463,6 +463,24 @@ static bool is_started(const struct job_view *v, const struct kube_object *map, 
                *hit.list == map->index);
 }
 
+/* The file of a ConfigMap at this path, also as `<(cat PATH)`. With `by_name`, the path may differ
+ * from that of the mount, as it may if an init container copies the file. */
+static struct kube_file file_at(const struct job_scope *scope, const char *path, bool by_name)
+{
+    struct kube_bundle *b = scope->view->bundle;
+    struct kube_file file;
+
+    if (text_begins(path, "<(cat "))
+        path = arena_copy(&b->arena, path + 6, strcspn(path + 6, " )"));
+    file = kube_file_at(b, scope->container, path, by_name);
+    KUBE_FOREACH_CONTAINER(c, scope->container->pods) {
+        if (c->init && file.text == NULL && strchr(path, '/') != NULL &&
+            text_has(kube_print(&b->arena, c->node), "cp ", "- cp\n"))
+            file = kube_file_at(b, c, path, true);
+    }
+    return file;
+}
+
 /* Reads the script of a ConfigMap that the command starts. */
 static bool find_in_file(struct job_scope *scope, const struct arg_word *words, size_t count,
                          int depth)
@@ -473,8 +491,7 @@ static bool find_in_file(struct job_scope *scope, const struct arg_word *words, 
 
     for (size_t i = 0; i < count; i++) {
         const char *path = words[i].text;
-        const struct kube_file file = kube_file_at(scope->view->bundle, scope->container, path,
-                                                   path[0] != '/' || scope->copies);
+        const struct kube_file file = file_at(scope, path, path[0] != '/' || scope->copies);
         struct arg_word whole;
 
         if (path[0] == '-' || file.text == NULL || !is_shell_text(file.text, path))
@@ -682,6 +699,23 @@ static void find_closed(const struct job_scope *scope, bool has_program)
                             scope->foreign == NULL ? NULL : foreign_remedy(scope->foreign->text)};
 }
 
+static void add_closed(struct job_view *v, const struct kube_container *c, const char *program,
+                       const struct yaml_node *node, const char *remedy)
+{
+    struct arg_word *word = arena_alloc(&v->bundle->arena, sizeof *word);
+
+    *word = (struct arg_word){.text = program, .node = node};
+    arena_push(&v->bundle->arena, v->closed, v->closed_count, v->closed_cap) =
+        (struct job_closed){c, word, remedy};
+}
+
+/* Whether the text starts torch on several nodes, in whatever language. */
+static bool names_torchrun(const char *text)
+{
+    return text_has(text, "torchrun", "torch.distributed.run", "--rdzv") &&
+           strstr(text, "--standalone") == NULL;
+}
+
 void job_find_runs(struct job_view *v, const struct kube_container *c)
 {
     struct job_scope scope = {.view = v, .container = c};
@@ -690,6 +724,12 @@ void job_find_runs(struct job_view *v, const struct kube_container *c)
     const struct yaml_node *entry = kube_get(c->pods->object->spec, "entrypoint");
     bool shell;
 
+    if (c->init) {
+        if (names_torchrun(kube_print(&v->bundle->arena, c->node)))
+            add_closed(v, c, "torchrun", c->node,
+                       "it runs in an init container, whose launches nothing reads here");
+        return;
+    }
     find_in_words(&scope, words, count, -1);
     if (c->pods->object->type == KUBE_RAY && c == c->pods->containers && yaml_text(entry) != NULL &&
         strcmp(c->pods->role, "head") == 0) { /* Ray runs it there, and nowhere else */
@@ -735,6 +775,9 @@ void job_find_scripts(struct job_view *v, const struct kube_object *map)
         *c = (struct kube_container){.pods = p, .node = data, .name = key, .image = ""};
         scope.container = c;
         scope.map = map;
-        find_in_script(&scope, &whole, 0);
+        if (is_shell_text(text, key))
+            find_in_script(&scope, &whole, 0);
+        else if (names_torchrun(text->text))
+            add_closed(v, c, key, text, "it starts torch in another language than that of a shell");
     }
 }

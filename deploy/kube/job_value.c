@@ -16,12 +16,30 @@ static void add_variable(struct job_view *v, struct job_variable variable)
     arena_push(&v->bundle->arena, v->variables, v->variable_count, v->variable_cap) = variable;
 }
 
-static void add_env(struct job_view *v, const struct yaml_node *env)
+/* The value of a ConfigMap to which `valueFrom` refers, or NULL. */
+static const struct yaml_node *value_in_map(const struct job_view *v,
+                                            const struct kube_container *c,
+                                            const struct yaml_node *source)
+{
+    const struct yaml_node *ref = kube_get(source, "configMapKeyRef"), *value = NULL;
+
+    KUBE_FOREACH_HIT(hit, kube_index_find(&v->bundle->named, "ConfigMap", kube_text(ref, "name"))) {
+        const struct kube_object *map = v->bundle->objects[*hit.list];
+
+        if (kube_reads_map(c->pods->object, map) && value == NULL)
+            value = yaml_get(kube_get(map->node, "data"), kube_text(ref, "key"));
+    }
+    return value;
+}
+
+static void add_env(struct job_view *v, const struct kube_container *c, const struct yaml_node *env)
 {
     YAML_FOREACH(entry, env) {
         const struct yaml_node *value = kube_get(entry, "value");
         const char *name = kube_text(entry, "name");
 
+        if (value == NULL)
+            value = value_in_map(v, c, kube_get(entry, "valueFrom"));
         if (*name != '\0')
             add_variable(v, (struct job_variable){
                                 .name = name,
@@ -68,8 +86,8 @@ const struct job_variable *job_variables(struct job_view *v, const struct kube_c
         v->variable_count = v->variable_cap = 0;
         v->variable_names = (struct kube_index){0};
         add_env_from(v, c);
-        add_env(v, kube_get(c->node, "env"));
-        add_env(v, kube_get(c->over, "env"));
+        add_env(v, c, kube_get(c->node, "env"));
+        add_env(v, c, kube_get(c->over, "env"));
         for (size_t i = 0; v->variable_count > FEW && i < v->variable_count; i++)
             kube_index_add(&v->bundle->arena, &v->variable_names, "", v->variables[i].name, i);
     }

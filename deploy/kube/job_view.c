@@ -361,11 +361,9 @@ const char *job_id(const struct job_run *r)
 /* The value of the setting, or the id that torch sets by itself; NULL: it is unknown. */
 static const char *known_value(const struct job_run *r, enum torchrun_option option)
 {
-    bool unset = option == TORCHRUN_RDZV_ID && !job_is_set(r, option);
-    bool known = unset ? r->args != NULL && !r->args->opaque && r->unread == NULL
-                       : r->settings[option].value.known;
-
-    return !known ? NULL : unset ? job_id(r) : job_text(r, option);
+    if (option == TORCHRUN_RDZV_ID && !job_is_set(r, option))
+        return r->args == NULL || r->args->opaque || r->unread != NULL ? NULL : job_id(r);
+    return r->settings[option].value.known ? job_text(r, option) : NULL;
 }
 
 const struct job_run *job_parted_from(const struct job_view *v, const struct job_run *r)
@@ -402,7 +400,7 @@ void job_find(struct job_view *v, struct kube_bundle *bundle)
     job_find_stores(v);
     KUBE_FOREACH_PODS(p, bundle) {
         KUBE_FOREACH_CONTAINER(c, p) {
-            if (!c->init && job_store_kind(&bundle->arena, c) == JOB_STORE_NONE)
+            if (job_store_kind(&bundle->arena, c) == JOB_STORE_NONE)
                 job_find_runs(v, c);
         }
     }

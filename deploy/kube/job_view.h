@@ -42,7 +42,7 @@ struct job_setting {
 struct job_variable {
     const char *name;
     const struct yaml_node *node;   /* the entry of env, or the value in a ConfigMap */
-    const struct yaml_node *value;  /* a scalar, or NULL */
+    const struct yaml_node *value;  /* a scalar, perhaps of a ConfigMap, or NULL */
     const struct yaml_node *source; /* valueFrom, or NULL */
     bool is_made;                   /* a controller sets it; then there are no nodes */
     const char *made; /* the controller's value; NULL: unknown, or different in each pod */
@@ -97,12 +97,13 @@ struct job_store {
     const struct job_store *behind; /* of a relay: see job_store_behind() */
 };
 
-/* A container of a job in which no launcher of torch was found, and what it starts; NULL: its image
+/* A container of a job in which no launcher of torch was read, and what it starts; NULL: its image
  * decides. */
 struct job_closed {
     const struct kube_container *container;
     const struct arg_word *program;
-    const char *remedy; /* of deepspeed, mpirun and the like: the way to rdzvd; else NULL */
+    const char
+        *remedy; /* the way to rdzvd for deepspeed, mpirun and the like, or why nothing reads it */
 };
 
 struct job_view {

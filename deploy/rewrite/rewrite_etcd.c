@@ -256,14 +256,38 @@ static void find_services(struct rewrite *w, struct etcd *e)
 
 /* --- Whether it is torch's. --- */
 
+/* The object that uses a value of a ConfigMap: pods that read it as a variable, except those of
+ * jobs, which have notes of their own (NULL: there are no others); the ConfigMap, if none reads it.
+ */
+static const struct kube_object *reader_of(struct rewrite *w, const struct kube_object *map,
+                                           const struct yaml_node *value)
+{
+    const struct kube_object *found = map;
+
+    KUBE_FOREACH_PODS(p, &w->bundle) {
+        KUBE_FOREACH_CONTAINER(c, p) {
+            if (!ANY(JOB_FOREACH_VARIABLE(one, &w->jobs, c), one->value == value))
+                continue;
+            if (!w->marks[p->object->index].trains)
+                return p->object;
+            found = NULL;
+        }
+    }
+    return found;
+}
+
 /* Something of the bundle, beside jobs that meet there, that uses the etcd, too; or NULL. */
-static const struct kube_object *other_user(const struct rewrite *w, const struct etcd *e)
+static const struct kube_object *other_user(struct rewrite *w, const struct etcd *e)
 {
     KUBE_FOREACH(o, &w->bundle) {
-        if (may_refer(w, e, o) &&
-            ANY(ETCD_FOREACH_SERVICE(s, e), strcmp(s->name, o->name) != 0 &&
-                                                named_in(o->node, "", s->name, is_address) != NULL))
-            return o;
+        ETCD_FOREACH_SERVICE(s, may_refer(w, e, o) ? e : &(struct etcd){0}) {
+            const struct yaml_node *at = named_in(o->node, "", s->name, is_address);
+            const struct kube_object *user =
+                at != NULL && o->type == KUBE_CONFIG_MAP ? reader_of(w, o, at) : o;
+
+            if (at != NULL && user != NULL && strcmp(s->name, o->name) != 0)
+                return user;
+        }
     }
     return NULL;
 }

@@ -125,14 +125,17 @@ static void note_unread(struct rewrite *w, const struct rewrite_job *j)
     JOB_FOREACH(r, j->runs) {
         const char *text = job_unread(r);
         bool accelerate = r->args != NULL && r->args->is_accelerate && r->hosted;
+        bool script = j->object->type == KUBE_CONFIG_MAP && r->found && r->store == NULL;
 
-        if ((text == NULL && !accelerate) || !job_is_multi_node(r))
+        if ((text == NULL && !accelerate && !script) || !job_is_multi_node(r))
             continue;
         rewrite_note(w, j->object->node,
-                     text == NULL ? "%s: rewrite leaves it as it is: give accelerate launch "
-                                    "--rdzv_backend=c10d, then it moves"
-                                  : "%s: rewrite leaves it as it is: where it meets depends on "
-                                    "`%s`, and these files do not say what that is",
+                     script ? "%s: rewrite leaves its script as it is, because no pods of these "
+                              "files start it"
+                     : text == NULL ? "%s: rewrite leaves it as it is: give accelerate launch "
+                                      "--rdzv_backend=c10d, then it moves"
+                                    : "%s: rewrite leaves it as it is: where it meets depends on "
+                                      "`%s`, and these files do not say what that is",
                      j->object->title, text);
         w->has_left = true;
         return;

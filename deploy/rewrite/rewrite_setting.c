@@ -153,10 +153,12 @@ static void add_variable(struct rewrite *w, const struct job_run *r,
 {
     const struct yaml_node *lists[] = {kube_get(r->container->node, "env"),
                                        kube_get(r->container->over, "env")};
+    const struct job_variable *own = FIND(one, JOB_FOREACH_VARIABLE(one, &w->jobs, r->container),
+                                          one->value != NULL && one->value == beside->written.node);
 
     value = scalar_text(&w->arena, value);
     for (size_t i = 0; i < 2; i++) {
-        size_t index = index_in(lists[i], beside->written.node);
+        size_t index = index_in(lists[i], own != NULL ? own->node : beside->written.node);
 
         if (index == yaml_length(lists[i]))
             continue;

@@ -126,6 +126,12 @@ RUN_SCRIPT = {"volumes": [{"name": "run", "configMap": {"name": "run"}}],
               "container": {"volumeMounts": [{"name": "run", "mountPath": "/etc/run"}]}}
 
 
+COPY = {"name": "copy", "image": "busybox", "command": ["sh", "-c", "cp /etc/run/t.sh /w/t.sh"], **RUN_SCRIPT["container"]}
+COPIED = {"volumes": RUN_SCRIPT["volumes"], "initContainers": [COPY], "subdomain": "a"}
+OF_MAP = {"container": {"env": [{"name": "E", "valueFrom": {"configMapKeyRef": {"name": "run", "key": "N"}}}]}, "subdomain": "a"}
+NODES_OF_MAP = {**OF_MAP, "container": {"env": [{**OF_MAP["container"]["env"][0], "name": "PET_RDZV_ENDPOINT"}]}}
+
+
 def c10d(endpoint, nodes=2, more="--rdzv-id=a", script="t.py"):
     return "torchrun --nnodes=%s --rdzv-backend=c10d --rdzv-endpoint=%s %s %s" % (nodes, endpoint, more, script)
 
@@ -369,6 +375,12 @@ FAULTS = [
     ("a number of nodes in a ConfigMap that names no namespace", "nnodes-too-many", [config_map("9"), stateful(
         c10d("s.x:1", "${N}"), container={"envFrom": [{"configMapRef": {"name": "run"}}]})],
      [config_map("2"), stateful(c10d("s.x:1", "${N}"), container={"envFrom": [{"configMapRef": {"name": "run"}}]})]),
+    ("a script that an init container copies", "nnodes-too-many", [config_map(c10d("s.x:1", 3)), job(["/w/t.sh"], **COPIED)],
+     [config_map(c10d("s.x:1")), job(["/w/t.sh"], **COPIED)]),
+    ("a script that cat reads", "nnodes-too-many", [config_map(c10d("s.x:1", 3)), job(["bash", "-c", "bash <(cat /etc/run/t.sh)"], **RUN_SCRIPT)],
+     [config_map(c10d("s.x:1")), job(["bash", "-c", "bash <(cat /etc/run/t.sh)"], **RUN_SCRIPT)]),
+    ("an endpoint in one value of a ConfigMap", "rdzv-hosted-by-worker", [service(), config_map("a-0.a:29400"), job(c10d("$E"), **OF_MAP)],
+     [service(), config_map("s.x:29400"), job(c10d("$E"), **OF_MAP)]),
     ("a program and its first word in one", "nnodes-too-many", [job(["tune run", "--nnodes=3", "recipe"])],
      [job(["tune run", "--nnodes=2", "recipe"])]),
     ("a worker of an MPIJob", "rdzv-hosted-by-worker", [mpijob("mpirun -np 2 " + c10d("a-worker-0.a:29400"))],
@@ -471,6 +483,9 @@ MOVES = [
     ("a leader", [], [workers(LEADER)], None),
     ("leaders of two groups", [], [workers(LEADER, replicas=2)], "groups of pods"),
     ("a policy with a field of its own", [], [torchjob(["torchrun", "t.py"], {**POLICY, "endpoint": "a:1"})], "no field endpoint"),
+    ("an endpoint in one value of a ConfigMap", [], [service(), config_map("a-0.a:29400"), job(c10d("$E"), **OF_MAP)], None),
+    ("a variable in one value of a ConfigMap", [], [service(), config_map("a-0.a:29400"), job(
+        ["torchrun", "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=a", "--max-restarts=3", "t.py"], **NODES_OF_MAP)], None),
     ("two ids", [], [jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29400", more="--rdzv-id=b"))], "the ids `a` and `b`"),
     ("an id of one role", [], [jobset(c10d("a-r0-0-0.a:29400"), c10d("a-r0-0-0.a:29400", more=""))], "the ids `a` and `none`"),
     ("an id that is empty", [], [service(), job(c10d("a-0.a:29400", more="--rdzv-id="), subdomain="a")], None),
@@ -607,6 +622,41 @@ def what_stays_is_named():
 
 
 @case
+def launches_out_of_sight_are_named():
+    init = {"name": "test", "image": "i:1", "command": ["torchrun", "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=s.x:1", "t.py"]}
+    python = {**config_map("import os\nos.execvp('torchrun', ['torchrun', '--nnodes=2', 't.py'])"), "metadata": {"name": "run", "namespace": "ml"}}
+    python["data"] = {"t.py": python["data"]["t.sh"]}
+    for objects, why in (([job(["python", "t.py"], initContainers=[init])], "runs in an init container"),
+                         ([python, job(["python", "/etc/run/t.py"], **RUN_SCRIPT)], "in another language than that of a shell")):
+        text = dump(*objects)
+        said = run("check", "-", data=text)[2]
+        check("not looked at: 1 container" in said and why in said, said, text)
+        code, out, err = run("rewrite", "-", data=text)
+        check(code == 0 and out == text and why in err and "nothing to rewrite" not in err, err, text)
+    text = dump(service(), config_map(c10d("a-0.a:29400")), job(["/opt/run"], subdomain="a"))
+    code, out, err = run("rewrite", "-", data=text)
+    check(code == 0 and out == text and "no pods of these files start it" in err and "nothing to rewrite" not in err, err, text)
+
+
+@case
+def a_config_map_is_used_by_its_readers():
+    etcd = json.loads(json.dumps(ETCD))
+    etcd["spec"]["replicas"], etcd["spec"]["template"]["spec"]["containers"][0]["command"] = 1, ["etcd", "--enable-v2"]
+    env = {"env": [{"name": "ETCD_HOST", "valueFrom": {"configMapKeyRef": {"name": "run", "key": "ETCD"}}}]}
+    trains = job("torchrun --nnodes=2 --rdzv-backend=etcd-v2 --rdzv-endpoint=$ETCD_HOST --rdzv-id=a t.py", container=env)
+    other = {**AGENT, "metadata": {"name": "other", "namespace": "ml"}, "spec": {**AGENT["spec"], "template": pods(["other"], container=env)}}
+    used = {**config_map(""), "metadata": {"name": "run", "namespace": "ml"}, "data": {"ETCD": "e:2379"}}
+    objects = [etcd, service("e", {"app": "e"}, ports=[{"port": 2379}]), used, trains]
+    code, out, err = run("rewrite", "-", data=dump(*objects))
+    check(code == 0 and "rdzvd" in out and "  ETCD: e:29400" in out, err, out)
+    unread = job("torchrun --nnodes=2 --rdzv-backend=etcd-v2 --rdzv-endpoint=e:2379 --rdzv-id=a t.py")
+    for users, name in (([unread], "ConfigMap run"), ([unread, other], "Deployment other")):
+        text = dump(*objects[:3], *users)
+        code, out, err = run("rewrite", "-", data=text)
+        check(code == 0 and out == text and name + " uses it, too" in err, err, text)
+
+
+@case
 def import_takes_nothing_away():
     text = dump(service(), job("torchrun --nnodes=2 --nproc_per_node=${NGPU:-$(nvidia-smi -L | wc -l)} --rdzv-backend=c10d "
                                "--rdzv-endpoint=a-0.a:29400 t.py", subdomain="a"))
@@ -619,7 +669,7 @@ def import_takes_nothing_away():
     at = c10d("a-0.a:1")
     for command, says in (("if $DEBUG; then torchrun --standalone t.py; else %s; fi" % at, "torchrun --standalone t.py; else torchrun"),
                           ("torchrun --nproc-per-node=1 prepare.py && " + at, "give it --standalone"),
-                          (at + " && " + c10d("a-0.a:1", more="--rdzv-id=b"), "the ids `a` and `b`"),
+                          (at + " && " + c10d("a-0.a:1", more="--rdzv-id=b"), "a launch with one node or another id"),
                           ("if $FIRST; then %s; else %s; fi" % (c10d("localhost:1"), at), "numPods: 2")):
         code, out, err = run("import", "-", data=dump(service(), job(command, subdomain="a")))
         check(says in out + err and "placement" not in out, command, err + out)
