@@ -96,7 +96,8 @@ static void log_start(const struct config *config)
         (config->data_dir == NULL || config->sync == CONFIG_SYNC_OFF))
         log_event(LOG_INFO, "memory_only",
                   log_str("reason", config->data_dir == NULL
-                                        ? "without --data-dir, a restart starts empty"
+                                        ? "without --data-dir, a restart starts empty, so the "
+                                          "agents behind relays end"
                                         : "with --sync=off, a restart starts empty"));
 }
 

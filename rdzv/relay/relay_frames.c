@@ -388,8 +388,8 @@ static const char *why_lost(const struct relay_client *s, const struct relay_fra
     if (opened->flags & RELAY_KNOWN)
         return NULL;
     if (s->recorded)
-        return "the store has forgotten the session: it has lost its state, or the relay was away "
-               "for longer than --session-timeout";
+        return "the store has forgotten the session: it has lost its state (--data-dir keeps it), "
+               "or the relay was away for longer than --session-timeout";
     if (has_sent_unrepeatable(s) && r->session_timeout_ms != 0 &&
         (r->now_ns - r->away_since_ns) / 1000000 >= r->session_timeout_ms)
         return "the session has timed out in the store while a request was open that must not be "

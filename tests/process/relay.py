@@ -273,7 +273,7 @@ def a_store_that_has_lost_its_memory():
         store.kill()
         store.start()
         p.expect_end()
-        relay.wait_log(r"event=session_lost .*has lost its state")
+        relay.wait_log(r"event=session_lost .*has lost its state .--data-dir keeps it")
         same(fresh.add(b"n", 1), 1, "ADD of a client that had asked for nothing")
 
 

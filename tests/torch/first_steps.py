@@ -56,7 +56,7 @@ class Terminal:
     def here(self, line):
         """The line for one machine: its port, its folder, one worker."""
         for old, new in (("'*:29400'", "localhost:%d" % self.port), ("STORE_HOST:29400", "localhost:%d" % self.port),
-                         ("$HOME/rdzvd.sock", SCRATCH + "/rdzvd.sock"), ("--nnodes=1:4", "--nnodes=1"),
+                         ("$HOME/", SCRATCH + "/"), ("--nnodes=1:4", "--nnodes=1"),
                          ("--nproc-per-node=8", "--nproc-per-node=1"), ("status -w", "status")):
             line = line.replace(old, new)
         return line
