@@ -12,7 +12,7 @@
 /* The store's answer, for a command. `spaces` is a list; with --space it has one item. */
 struct ctl_view {
     const struct ctl *ctl;
-    const cJSON *spaces;
+    const cJSON *answer, *spaces;
     int64_t now_us;
 };
 
@@ -35,6 +35,7 @@ static cJSON *as_all(cJSON *json)
         return json;
     all = ctl_memory(cJSON_CreateObject());
     cJSON_AddStringToObject(all, "now", member_text(json, "now"));
+    cJSON_AddStringToObject(all, "started", member_text(json, "started"));
     cJSON_AddItemToArray(cJSON_AddArrayToObject(all, "spaces"), json);
     return all;
 }
@@ -70,11 +71,21 @@ static void warn_of_token(const struct ctl *ctl, const cJSON *json)
                 ctl->server, ctl->token_file, member_text(first, "name"));
 }
 
+/* If a space is missing in the list, perhaps a relay's --space is mistyped. */
+static void print_scope(const struct ctl_view *view, FILE *out)
+{
+    if (cJSON_IsFalse(member_item(view->answer, "all_spaces")) && view->ctl->token_file == NULL)
+        fprintf(out,
+                "(only space %s, that of this listener; operators also see the spaces that relays "
+                "have made: --token-file, or -s unix:/PATH)\n",
+                member_text(view->spaces->child, "name"));
+}
+
 /* Takes `json`. */
 static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *fn)
 {
     cJSON *spaces = cJSON_GetObjectItemCaseSensitive(json, "spaces");
-    struct ctl_view view = {.ctl = ctl, .spaces = spaces};
+    struct ctl_view view = {.ctl = ctl, .answer = json, .spaces = spaces};
     struct ctl ended = *ctl;
     enum ctl_exit code;
 
@@ -92,6 +103,7 @@ static enum ctl_exit show_all(const struct ctl *ctl, cJSON *json, show_fn *fn)
     } else {
         code = ctl_say(CTL_MISSING, "%s knows no run %s; `rdzvctl runs` lists those that it knows",
                        ctl->server, ctl->args[0]);
+        print_scope(&view, stderr);
     }
     cJSON_Delete(json);
     if (ctl->watch && ctl->output <= OUTPUT_WIDE)
@@ -191,8 +203,11 @@ static bool print_listing(const struct ctl_view *view, const cJSON *structured,
     }
     table_show(stdout, "", listing->columns, objects, listing->style, view->now_us,
                view->ctl->colour);
-    if (cJSON_GetArraySize(objects) == 0)
+    if (cJSON_GetArraySize(objects) == 0) {
         ctl_say(CTL_FINE, "there are none");
+        if (view->ctl->arg_count == 0)
+            print_scope(view, stderr);
+    }
     return true;
 }
 
@@ -297,18 +312,6 @@ static enum ctl_exit are_all_fine(const struct ctl_view *view, const struct show
     return code;
 }
 
-/* If a space is missing in the list, perhaps a relay's --space is mistyped. */
-static void print_scope(const struct ctl_view *view)
-{
-    const struct ctl *ctl = view->ctl;
-
-    if (ctl->space != NULL || ctl->token_file != NULL || ctl->unix_path != NULL)
-        return;
-    printf("(only space %s, that of this listener; operators also see the spaces that relays have "
-           "made: --token-file, or -s unix:/PATH)\n",
-           member_text(view->spaces->child, "name"));
-}
-
 static void status_as_text(const struct ctl_view *view, const struct shown_run *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -325,11 +328,16 @@ static void status_as_text(const struct ctl_view *view, const struct shown_run *
     if (count == 0) {
         free(all_runs(view, "ended", &count));
         printf("no runs at %s: ", view->ctl->server);
-        printf(count == 0
-                   ? "no agent has come in the last day (jobs without torchrun have no run)\n"
-                   : "all have ended, %zu in the last day: `rdzvctl runs --ended`\n",
-               count);
-        print_scope(view);
+        if (count > 0)
+            printf("all have ended, %zu in the last day: `rdzvctl runs --ended`\n", count);
+        else if (view->now_us - text_time_us(member_text(view->answer, "started")) >
+                 INT64_C(86400000000))
+            puts("no agent has come in the last day (jobs without torchrun have no run)");
+        else
+            printf("no agent has come since the store was started, %s ago (jobs without torchrun "
+                   "have no run)\n",
+                   member_age(view->answer, "started", view->now_us).text);
+        print_scope(view, stdout);
     }
     JSON_EACH(space, view->spaces)
         status_print_rest(stdout, view->ctl, space);
@@ -470,7 +478,7 @@ enum ctl_exit print_spaces(const struct ctl_view *view)
     cJSON *alone = spaces_alone(view->spaces);
 
     if (print_listing(view, alone, view->spaces, &listing))
-        print_scope(view);
+        print_scope(view, stdout);
     cJSON_Delete(alone);
     return CTL_FINE;
 }

@@ -152,13 +152,13 @@ static void status_text_begin(struct status_text *t, const struct status_scope *
     json_open(w, '{');
     json_member_time(w, "now", engine_wall_ns(engine_of(t)) / 1000);
     t->head_len = w->len;
+    json_member_time(w, "started", engine_of(t)->started_ns / 1000);
     t->nodes_left = scope->form.streamed ? STREAMED_NODES : SIZE_MAX;
     t->runs_left = scope->form.streamed ? STREAMED_RUNS : SIZE_MAX;
     if (scope->is_single)
         return;
     json_member_str(w, "version", RDZV_VERSION);
     json_member_str(w, "role", "store");
-    json_member_time(w, "started", engine_of(t)->started_ns / 1000);
     writer_str(w, scope->space == NULL ? ",\"all_spaces\":true" : ",\"all_spaces\":false");
     writer_str(w, health_is_store_ready(scope->net, NULL) ? ",\"ready\":true" : ",\"ready\":false");
     json_list(w, "spaces");

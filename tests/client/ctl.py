@@ -341,6 +341,9 @@ def who_misses_a_space_hears_where_it_may_be():
         for command in ("status", "spaces"):
             has(rdzvctl(command, server=daemon)[0], "(only space default, that of this listener; operators")
             check("only space" not in rdzvctl(command, "--token-file", TOKEN, server=daemon)[0], command)
+        for command, code in (["runs"], 0), (["runs", "--ended"], 0), (["why", "jobb"], MISSING), (["status", "jobb"], MISSING):
+            has(rdzvctl(*command, server=daemon, code=code)[1], "(only space default, that of this listener; operators")
+            check("only space" not in rdzvctl(*command, "--token-file", TOKEN, server=daemon, code=code)[1], command)
         has(rdzvctl("spaces", "--token-file", TOKEN, server=daemon)[0], "jobb")
 
 
@@ -355,7 +358,7 @@ def a_token_that_is_no_operators_is_said_to_be_none():
             _, err = rdzvctl(*command, "--token-file", wrong, server=daemon)
             has(err, "does not take the token in %s (--token-file) for an operator's" % wrong, "only space default")
             for token in (["--token-file", TOKEN], []):
-                check("token" not in rdzvctl(*command, *token, server=daemon)[1], command)
+                check("does not take the token" not in rdzvctl(*command, *token, server=daemon)[1], command)
         with running(daemon, "status", "-w", "--token-file", wrong) as process:
             line_with(process, "no runs")
             has(process.stderr.readline(), "for an operator's")
