@@ -53,9 +53,8 @@ static bool import_find_job(struct importer *m)
  * nothing; that of a Master, less than one of Workers. */
 static int weight_of(const struct job_run *r)
 {
-    bool meets = job_is_multi_node(r) && !r->standalone && (!r->local || r->hosted || r->store);
-
-    return 2 * meets + (strcmp(r->container->pods->role, "Master") != 0);
+    return 2 * (job_is_multi_node(r) && !r->standalone && (!r->local || r->hosted || r->store)) +
+           (strcmp(r->container->pods->role, "Master") != 0);
 }
 
 const struct job_run *import_workers_run(const struct job_view *jobs, const struct kube_object *job)

@@ -720,12 +720,14 @@ void job_find_runs(struct job_view *v, const struct kube_container *c)
 {
     struct job_scope scope = {.view = v, .container = c};
     size_t count, script, before = v->all_count, operand;
-    const struct arg_word *words = job_words(&v->bundle->arena, c, &count, &script);
+    struct arena *a = &v->bundle->arena;
+    const struct arg_word *words = job_words(a, c, &count, &script);
     const struct yaml_node *entry = kube_get(c->pods->object->spec, "entrypoint");
     bool shell;
 
     if (c->init) {
-        if (names_torchrun(kube_print(&v->bundle->arena, c->node)))
+        if (names_torchrun(arena_joined(a, kube_print(a, kube_field(c, "command")), " ",
+                                        kube_print(a, kube_field(c, "args")))))
             add_closed(v, c, "torchrun", c->node,
                        "it runs in an init container, whose launches nothing reads here");
         return;

@@ -677,6 +677,10 @@ def import_takes_nothing_away():
     dumped["spec"]["selector"] = {"matchLabels": {"controller-uid": "9d4b"}}
     code, out, err = run("import", "-", data=dump(service(), dumped))
     check(code == 0 and "9d4b" not in out and "job-name" not in out and "selector" not in err, err, out)
+    for command in (at.replace("t.py", "--max-restarts=5 t.py"), at.replace("t.py", "--max-restarts 5 t.py").split(), "cd /w; " + at.replace("t.py", "--max_restarts=5 t.py")):
+        for o in (job(command, subdomain="a"), torchjob(command)):
+            emitted = run("emit", "-f", "-", data=run("import", "-", data=dump(service(), o))[1])[1]
+            check("PET_MAX_RESTARTS" not in emitted and "option-env-conflict" not in findings(emitted), command, emitted)
     code, out, err = run("import", "-", data=dump(service(), job(STATIC, subdomain="a")))
     check(code == 0 and "--node_rank set the ranks" in err, err, out)
     code, out, err = run("import", "-", data=dump(job(c10d("s.x:1"), container={"image": ""})))
