@@ -204,7 +204,7 @@ void explain_close(struct step *s, enum note_kind kind, const struct agent *by)
 }
 
 /* Long before torch's 15 s are over, and only here, it is known that an agent is gone. */
-void explain_disconnect(struct step *s, const struct agent *a)
+void explain_disconnect(struct step *s, const struct agent *a, bool stays)
 {
     const struct torch_node *node;
     struct note *note;
@@ -214,9 +214,11 @@ void explain_disconnect(struct step *s, const struct agent *a)
     node = torch_state_find(&s->run->view.state, &a->node);
     if (node_role(node) == NULL)
         return;
-    s->out->counters.nodes_disconnected++;
-    note = explain_note_node(s, NOTE_NODE_DISCONNECTED, node);
+    note = explain_note_node(s, stays ? NOTE_NODE_RECONNECTED : NOTE_NODE_DISCONNECTED, node);
     note->agent = a;
+    if (stays)
+        return;
+    s->out->counters.nodes_disconnected++;
     note->reason = a->link == LINK_GONE
                        ? "its relay has closed the link and not come back, so both have ended"
                    : s->run->settings->drop_disconnected

@@ -14,6 +14,7 @@ enum note_kind {
     NOTE_NODE_PRESUMED_DEAD,
     NOTE_NODE_SILENT, /* the same, by rdzvd itself */
     NOTE_NODE_DISCONNECTED,
+    NOTE_NODE_RECONNECTED,
     NOTE_NODE_SET_ASIDE, /* an order keeps it out */
     NOTE_NODES_RESTARTED,
     NOTE_NODES_LOST,
@@ -72,8 +73,8 @@ void explain_change(struct step *s, const struct agent *by);
 /* NOTE_RUN_ENDED, NOTE_CLOSE_WAITS, NOTE_CLOSE_IGNORED: of a close by that agent, or NULL. */
 void explain_close(struct step *s, enum note_kind kind, const struct agent *by);
 
-/* An agent's connection has ended, or it is `gone`. */
-void explain_disconnect(struct step *s, const struct agent *a);
+/* An agent's connection has ended, or it is `gone`. `stays`: its node has another connection. */
+void explain_disconnect(struct step *s, const struct agent *a, bool stays);
 
 /* node_text() that lives as long as the outputs. */
 const char *explain_node(struct step *s, const struct torch_node *node);

@@ -74,6 +74,7 @@ static const struct line lines[NOTE_KINDS] = {
     [NOTE_NODE_DISCONNECTED] = {LOG_WARN,
                                 "node_disconnected",
                                 {ROUND, NODE, PEER, PREVIOUS, REASON}},
+    [NOTE_NODE_RECONNECTED] = {LOG_INFO, "node_reconnected", {ROUND, NODE, PEER}},
     [NOTE_NODE_SET_ASIDE] = {LOG_WARN, "node_set_aside", {ROUND, NODE, PEER, PREVIOUS, REASON}},
     [NOTE_NODES_RESTARTED] = {LOG_WARN,
                               "nodes_restarted",

@@ -121,9 +121,9 @@ void loss_end_run(struct step *s)
 
 /* --- A node whose connection has ended. --- */
 
-/* The node has another connection: a clone of the agent's store, or its successor's. A connection
- * that is away, or that has another clock, is the predecessor's, and does not count. */
-static bool is_there_otherwise(struct run *run, struct agent *gone)
+/* A clone of the agent's store is such a connection, or its successor's. One that is away, or that
+ * has another clock, is the predecessor's, and does not count. */
+bool loss_node_stays(struct run *run, struct agent *gone)
 {
     if (gone->naming != NAMING_LISTED)
         return true;
@@ -185,8 +185,7 @@ void loss_on_disconnect(struct step *s, struct agent *gone)
 
     if (!round_is_new(s->run, &gone->node))
         s->run->lost_label = gone->label == NULL ? (struct topology_label){0} : *gone->label;
-    if (!agent_has_node(gone) || is_there_otherwise(s->run, gone) ||
-        !s->run->settings->drop_disconnected || !step_is_open(s) || s->run->ending ||
+    if (!s->run->settings->drop_disconnected || !step_is_open(s) || s->run->ending ||
         (was == NULL && !(loss_lacks_nodes(s->run, state) && should_notify(s->run, state))))
         return;
     may = was != NULL && (state->complete ? v->participants > 1 && v->waiting != 0 &&

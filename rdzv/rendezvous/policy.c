@@ -56,11 +56,13 @@ static void disconnected(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
 
+    bool stays = loss_node_stays(s->run, a);
+
     if (!event->daemon_drains && a->link != LINK_GONE)
-        explain_disconnect(s, a);
+        explain_disconnect(s, a, stays);
     let_go(s->run, a);
     rejoin_leave(s, a);
-    if (!event->daemon_drains)
+    if (!event->daemon_drains && !stays)
         loss_on_disconnect(s, a);
     run_forget_node(s->run, a);
     if (!event->daemon_drains)
@@ -82,13 +84,15 @@ static void away(struct step *s, const struct policy_event *event)
 static void gone(struct step *s, const struct policy_event *event)
 {
     struct agent *a = event->agent;
+    bool stays = loss_node_stays(s->run, a);
 
     if (!s->run->settings->drop_disconnected)
         return;
     let_go(s->run, a);
     rejoin_set_aside(s, a);
-    explain_disconnect(s, a);
-    loss_on_disconnect(s, a);
+    explain_disconnect(s, a, stays);
+    if (!stays)
+        loss_on_disconnect(s, a);
     run_unlist(s->run, a);
     round_end_last_call(s, NULL);
 }

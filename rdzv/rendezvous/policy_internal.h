@@ -156,6 +156,8 @@ bool presence_is_lost(const struct step *s, const struct torch_node *node, uint6
 
 /* --- loss.c --- */
 
+/* True if another connection counts for the node of that agent, whose connection has ended. */
+bool loss_node_stays(struct run *run, struct agent *gone);
 /* The agent's connection counts as ended: takes its node out, and makes the other nodes meet. */
 void loss_on_disconnect(struct step *s, struct agent *gone);
 /* A lost node is in its round again: removes the mark if no agent needs it, nor has seen it. */

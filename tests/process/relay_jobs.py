@@ -105,6 +105,22 @@ def a_pod_that_ends_at_once_is_lost():
 
 
 @case
+def an_agent_whose_relay_starts_again_stays_in_its_round():
+    """As the backend rdzvd does: its first request through the new relay is a heartbeat."""
+    with Store() as store, Relay(store) as stays, Relay(store) as again:
+        ends = Relay(store)
+        _, b = met(stays.port, ends.port)
+        ends.stop(signal.SIGKILL)
+        back = Agent(again.port, "job", "b", meet=False)
+        back.seen = b.seen
+        back.write(back.beat)
+        store.daemon.wait_log("event=node_reconnected .*node=b/")
+        check("node_disconnected" not in store.daemon.log(), "a node that is there counts as lost")
+        run, = json.loads(ask(store.port, "/rdzv/v1/spaces/default/status")[1])["runs"]
+        check(not any("why" in r or "ended" in r for r in run["rounds"]), "its round goes on: %s" % run["rounds"])
+
+
+@case
 def an_order_until_gone_lasts_while_its_agent_may_be_back():
     """Its node has left the round when the store ends, and after the start its relay comes late."""
     with Store(token_flag()) as store, Relay(store) as late, Relay(store) as relay:

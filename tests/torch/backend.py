@@ -184,7 +184,7 @@ class Scene:
         starts = self.pair.starts()
         pid, address = self.relay_of(self.pair, "a")
         before, = self.runs_at(address)
-        gives_up = r"event=node_disconnected space=pair "
+        gives_up = r"event=node_reconnected space=pair "
         given_up = len(re.findall(gives_up, self.store.daemon.log()))
         began = time.monotonic()
         os.kill(pid, signal.SIGKILL)
