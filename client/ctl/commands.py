@@ -304,8 +304,8 @@ COMMANDS = [
     Command("dump", "RUN", 1, 1, "runs", "reason yes", "let all workers write NCCL's flight records, and end",
             """Sets torch's key exception_dump in the workers' store of the run. The threads of NCCL that watch over
             collectives (HeartbeatMonitor) look for it each second: all ranks write their flight records, and end, and their agents start them again if a
-            restart is left. Workers of gloo do not look for it. rdzvd refuses the order if it does not host the
-            workers' store.""" + FOR_OPERATORS,
+            restart is left. rdzvd refuses the order if no worker looks for the key, such as with gloo, or if it does not
+            host the workers' store.""" + FOR_OPERATORS,
             ("dump JOB --reason 'it hangs' --yes", "before the time-out of the collective")),
     Command("forget", "RUN", 1, 1, "runs", "yes", "forget a run and its keys",
             """Removes the run's keys and closes the connections of its agents. The agents end, and whatever started

@@ -171,7 +171,8 @@ void first_failure_note_set(struct rendezvous_space *home, const struct command 
         return;
     snprintf(text, sizeof text,
              "a collective of rank %d timed out first: the rank that hangs is another one", rank);
-    say_stopped(run, text);
+    if (run->history.dumped == NULL) /* else each thread has stopped, with its flight record */
+        say_stopped(run, text);
     history_add_reason(&run->history, REASON_FIRST, "%s", text);
 }
 

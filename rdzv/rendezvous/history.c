@@ -74,6 +74,7 @@ void history_fini(struct history *h)
     while (h->loss_count > 0)
         drop_loss(h, TAILQ_FIRST(&h->losses));
     history_drop_text(&h->failed);
+    history_drop_text(&h->dumped);
     history_drop_text(&h->stop);
     history_drop_text(&h->cordon);
     *h = (struct history){0};
@@ -163,7 +164,8 @@ void history_complete(struct history *h, uint64_t nodes, bool reached_max, int64
     if (h->stats != NULL)
         count_round(h, r);
     goodput_enter(&h->goodput, GOODPUT_TRAINS, now_us);
-    h->fault_us = h->dumped_us = 0;
+    h->fault_us = 0;
+    history_drop_text(&h->dumped);
     h->was_complete = true;
     if (!reached_max)
         return;
@@ -208,13 +210,18 @@ static void note_fault(struct history *h, int64_t now_us)
         h->fault_us = now_us;
 }
 
-#define DUMP_US INT64_C(120000000) /* from the order to the end of the workers */
-
-/* The workers end because of the order, except those of gloo, which train on. */
-static void explain_dump(struct history *h, int64_t now_us)
+void history_dump(struct history *h, const char *order)
 {
-    if (h->dumped_us != 0 && now_us - h->dumped_us < DUMP_US)
-        history_add_reason(h, REASON_FIRST, "an operator has asked for flight records");
+    char text[HISTORY_TEXT_MAX];
+
+    snprintf(text, sizeof text, "an operator has asked for flight records%.400s", order);
+    history_replace_text(&h->dumped, text);
+}
+
+static void explain_dump(struct history *h)
+{
+    if (h->dumped != NULL)
+        history_add_reason(h, REASON_FIRST, "%s", h->dumped);
 }
 
 /* --- The first failure: the kernel closes the connections of a process that ends. --- */
@@ -255,7 +262,7 @@ void history_end_worker(struct history *h, uint32_t rank, const char *at, int64_
     struct history_round *r = history_standing(h);
     char text[HISTORY_TEXT_MAX];
 
-    explain_dump(h, now_us);
+    explain_dump(h);
     if (r != NULL && may_be_first(r, now_us)) {
         history_replace_text(&r->first_at, at);
         history_drop_text(&r->later_ends);
@@ -295,7 +302,7 @@ void history_leave(struct history *h, const char *node, int64_t now_us)
     char words[NODE_TEXT_MAX];
 
     goodput_enter(&h->goodput, GOODPUT_LEFT, now_us);
-    explain_dump(h, now_us);
+    explain_dump(h);
     add_later_end(r, node_words(node, words), " left", now_us);
     if (r == NULL || r->why != NULL)
         return;

@@ -109,7 +109,8 @@ struct history {
     bool was_complete;  /* a round has been complete */
     char *failed;       /* the node whose workers have failed for the last time; owned */
     int64_t began_us;   /* the run did; 0: not seen */
-    int64_t dumped_us;  /* an operator has asked the newest round for flight records; 0: not */
+    char *dumped;       /* an operator has asked the workers of the newest round for flight records,
+                           in words; owned. NULL: not */
     int64_t known_us;   /* the run was there before; since then it is seen. 0: from its begin on */
     struct goodput goodput;
     bool is_unjudged;  /* a failure has ended a round: run_rules.c of admin/ */
@@ -149,6 +150,10 @@ history_add_reason(struct history *h, enum history_reason which, const char *for
 
 /* The newest round has ended, with the run; `why` may be NULL. */
 void history_end(struct history *h, const char *why, int64_t now_us);
+
+/* Workers of the newest round write flight records, and end within minutes: the end of the round
+ * has this reason. `order`: ": REASON (BY)". */
+void history_dump(struct history *h, const char *order);
 
 /* A node has left by itself; it has joined. `node` is "host/pid/local id". */
 void history_leave(struct history *h, const char *node, int64_t now_us);

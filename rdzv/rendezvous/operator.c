@@ -390,8 +390,18 @@ static const char *why_not(const struct run *run, const struct operator_order *o
     return NULL;
 }
 
+/* A worker of the run looks for TORCH_DUMP_KEY. */
+static bool has_reader(const struct live_run *run)
+{
+    return ANY(TAILQ_EACH(const struct conn, c, &run->home->rdzv->net->conns, entry),
+               c->protocol != NULL && strcmp(c->protocol->name, "c10d") == 0 &&
+                   conn_space(c) == run->home->space && c10d_session(c)->dump_s != 0 &&
+                   c10d_session(c)->bound.worker_store == run->run.view.record.worker_store);
+}
+
 /* The workers of NCCL ask for the key each second, and read a rank: -1 is none. */
-static struct operator_answer order_dump(struct live_run *run, const struct operator_order *o)
+static struct operator_answer order_dump(struct live_run *run, const struct operator_order *o,
+                                         const char *why)
 {
     const struct worker_store *w = live_run_worker_store(run);
     const struct command command = {.kind = COMMAND_KEY_SET,
@@ -401,12 +411,19 @@ static struct operator_answer order_dump(struct live_run *run, const struct oper
     struct store_result result;
 
     if (w == NULL || w->users == 0)
-        return refuse(409, "No worker uses a store of rdzvd: worker 0 hosts it, or none has come");
+        return refuse(409, why != NULL ? why
+                                       : "No worker uses a store of rdzvd: worker 0 hosts it, or "
+                                         "none has come");
+    if (!has_reader(run))
+        return refuse(409, "No worker looks for the key exception_dump of torch: those of gloo "
+                           "never do, those of NCCL do with TORCH_NCCL_DUMP_ON_TIMEOUT=1");
     engine_apply(run->home->rdzv->engine, run->home->space, &command, &result);
     if (result.status != STORE_OK)
         return answer_of(result.status);
     operator_log(run->home->space, o);
-    run->history.dumped_us = engine_wall_ns(run->home->rdzv->engine) / 1000;
+    begin_order(run->home, o);
+    history_dump(&run->history, run->home->order);
+    run->home->order[0] = '\0';
     return answer_of(STORE_OK);
 }
 
@@ -424,7 +441,7 @@ struct operator_answer operator_order_run(struct run_view *v, const struct opera
     enum store_status status = STORE_OK;
 
     if (o->verb == OPERATOR_DUMP)
-        return order_dump(run, o);
+        return order_dump(run, o, why);
     if (why != NULL)
         return refuse(409, why);
     if (o->verb == OPERATOR_RELEASE || (o->verb == OPERATOR_RULES && o->rules_text == NULL))

@@ -185,18 +185,32 @@ def the_report_of_a_failed_run_has_the_first_failure():
 
 
 @case
+def a_dump_that_no_worker_reads_hides_no_failure():
+    with daemon() as server:
+        _, b = two_nodes(server)
+        workers = [Worker(server, 40 + rank, rank) for rank in range(4)]
+        same(order(server, "runs/job", "dump")[0], 409, "gloo")
+        end(server, workers[3], 3)
+        leave(b)
+        says(server, r"rank 3 on b \(pid 43\) ended first; .*")
+
+
+@case
 def a_dump_sets_the_key_that_workers_look_for():
     with daemon() as server:
         a, b = two_nodes(server)
         status, answer = order(server, "runs/job", "dump")
         check(status == 409 and "No worker uses a store of rdzvd" in answer["message"], (status, answer))
         worker = Worker(server, 40, 0)
+        status, answer = order(server, "runs/job", "dump")
+        check(status == 409 and "No worker looks for the key" in answer["message"], (status, answer))
         check(not worker.check(b"/exception_dump"), "before the order")
         gives(server, "runs/job", "dump", "&reason=it%20hangs&by=ann")
         same(worker.get(b"/exception_dump"), b"\xff" * 4, "no rank")
         server.wait_log(r"event=operator_order space=default order=dump about=job reason=\"it hangs\" by=\"ann at ")
-        check("why" not in round_of(server), "workers of gloo train on")
+        check("why" not in round_of(server), "the workers end later")
         leave(b)
         run = status_of(server.port)[0]
-        same((run["rounds"][0]["why"], a.check(b"/exception_dump")), ("an operator has asked for flight records", False), "why")
+        check(run["rounds"][0]["why"].startswith("an operator has asked for flight records: it hangs (ann at "), run)
+        check(not a.check(b"/exception_dump"), "the store of the agents")
         same(http_request(server.port, "PUT", "/rdzv/v1/spaces/default/runs/none?order=dump")[0], 404, "no such run")
