@@ -414,10 +414,10 @@ static void on_welcome(struct upstream *u, struct slice payload)
     u->version = w->version;
     hello_release(w->release, u->release);
     u->reconnects += u->relay->welcomed;
-    log_event(LOG_INFO, "upstream_connected", log_str("address", u->where),
-              log_str("store", w->store), log_str("release", u->release),
-              log_u64("frames", u->version), log_str("space", u->space),
-              log_u64("connections", u->relay->session_count),
+    log_event(u->reconnects != 0 || u->failures != 0 ? LOG_WARN : LOG_INFO, "upstream_connected",
+              log_str("address", u->where), log_str("store", w->store),
+              log_str("release", u->release), log_u64("frames", u->version),
+              log_str("space", u->space), log_u64("connections", u->relay->session_count),
               log_u64("unconfirmed", u->relay->pending_count));
     relay_link_up(u->relay, w);
     if (u->restart != NULL)

@@ -345,6 +345,18 @@ def the_second_store_is_tried():
     with Store() as store, Relay("127.0.0.1:%d" % free_port(), store) as relay:
         same(Peer(relay.port).add(b"n", 1), 1, "ADD")
         relay.wait_log("event=upstream_failed")
+        relay.wait_log("level=info event=upstream_connected")
+
+
+@case
+def the_log_of_warnings_says_that_the_store_is_back():
+    """The backend of torchrun starts its relays with --log-level=warn."""
+    with Store() as store, Relay(store) as relay:
+        relay.wait_log("level=info event=upstream_connected")
+        store.kill()
+        relay.lost()
+        store.start()
+        relay.wait_log("level=warn event=upstream_connected")
 
 
 @case
