@@ -287,6 +287,11 @@ static void hint_closed(const struct run_facts *f, struct hints *h)
                "agents that come with the same --rdzv-id wait until then");
 }
 
+static bool is_kept_out(const struct run_facts *f, const struct torch_node *node)
+{
+    return node_role(node) != NULL && !loss_is_mark(node) && run_keeps_out(f->run, node);
+}
+
 static void hint_orders(const struct run_facts *f, struct hints *h)
 {
     const struct torch_state *state = &f->view->state;
@@ -301,7 +306,7 @@ static void hint_orders(const struct run_facts *f, struct hints *h)
     if (ends != 0 && gmtime_r(&ends, &utc) != NULL)
         strftime(until, sizeof until, " until %Y-%m-%d %H:%M:%SZ", &utc);
     NODES_FOREACH(node, state) {
-        if (node_role(node) == NULL || loss_is_mark(node) || !run_keeps_out(f->run, node))
+        if (!is_kept_out(f, node))
             continue;
         count++;
         drained += node->participant && cordons_have(f->run->orders.drains, node->addr);
@@ -326,15 +331,20 @@ static void hint_orders(const struct run_facts *f, struct hints *h)
 static void hint_rules(const struct run_facts *f, struct hints *h)
 {
     const struct torch_state *state = &f->view->state;
+    size_t here = f->view->participants; /* and the nodes that orders keep out */
 
     if (f->run == NULL || !(f->run->is_shut || f->run->lacks_groups) ||
-        agents_of(f) <= f->view->participants)
+        (f->history->max != 0 && here >= f->history->max))
+        return;
+    NODES_FOREACH(node, state)
+        here += !node->participant && is_kept_out(f, node);
+    if (agents_of(f) <= here)
         return;
     run_status_hint(
         h,
         "agents without a place: %zu; the nodes meet for them when the rules of the run "
         "allow it (nodes-multiple, grow-interval, group)%s",
-        agents_of(f) - f->view->participants,
+        agents_of(f) - here,
         !f->view->is_state || state->has_redundancy
             ? ""
             : "; each of torch before 2.3 ends when its join_timeout is over");
@@ -464,7 +474,6 @@ static bool stands_still(const struct run_facts *f, const struct run_survey *sur
 static void hint_open(const struct run_facts *f, const struct run_survey *survey, struct hints *h)
 {
     uint64_t there = survey->participants + survey->waiting;
-    uint64_t wanted = f->expected != 0 ? f->expected : f->history->min;
     bool forms = !f->view->state.complete && (f->run == NULL || f->run->orders.word != ORDER_HOLD);
 
     hint_awaited(f, h);
@@ -472,11 +481,10 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
         run_status_hint(
             h,
             "all its agents have gone: it goes on if they come back, and `rdzvctl forget` ends it");
-    else if (wanted > there && forms)
-        run_status_hint(h, "nodes that have joined: %llu of %llu (%s)", (unsigned long long)there,
-                        (unsigned long long)wanted,
-                        f->expected != 0 ? "--expect" : "MIN of --nnodes");
-    else if (wanted == 0 && forms)
+    else if (f->expected > there && forms)
+        run_status_hint(h, "nodes that have joined: %llu of %llu (--expect)",
+                        (unsigned long long)there, (unsigned long long)f->expected);
+    else if (f->expected + f->history->min == 0 && forms)
         run_status_hint(
             h,
             "nodes that have joined: %llu; how many torch waits for is not known: --expect tells",

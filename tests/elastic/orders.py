@@ -321,7 +321,7 @@ def a_run_has_rules_of_its_own_until_it_is_forgotten():
     with tempfile.TemporaryDirectory() as folder:
         flags = "--data-dir=" + folder, "--grow-interval=1h", "--rules=rank-zero=none"
         with daemon(*flags) as server:
-            agents = meet(server.port, "job", ["a", "b"])
+            agents = meet(server.port, "job", ["a", "b"], full=False)
             same(rules_of(server), (None, 3600), "those of the daemon")
             gives(server, "runs/job", "rules", own + "&reason=pairs")
             same(rules_of(server), (2, 1800), "its own")
@@ -333,6 +333,19 @@ def a_run_has_rules_of_its_own_until_it_is_forgotten():
                      for n in status_of(server.port)[0]["nodes"]}
             same(nodes, {"a": "participant", "b": "participant", "c": "spare, surplus"}, "roles")
             check("without a place: 1" in " ".join(status_of(server.port)[0]["hints"]), "a hint")
+            gives(server, "nodes/c", "cordon")
+            hints = " ".join(status_of(server.port)[0]["hints"])
+            check("keep out: 1" in hints and "without a place" not in hints, hints)
+            gives(server, "nodes/c", "uncordon")
+            full = meet(server.port, "full", ["a", "b"])
+            gives(server, "runs/full", "rules", own)
+            full.append(Agent(server.port, "full", "c"))
+            full[2].read()
+            while decides(full[2], 4):
+                pass
+            run = status_of(server.port, "full")[0]
+            check(run["max"] == 2 and "without a place" not in " ".join(run["hints"]), run["hints"])
+            gives(server, "runs/full", "rules")
         with daemon(*flags) as server:
             same(rules_of(server), (2, 1800), "after a start")
             same(orders(server), [("rules", "job", "pairs")], "orders")
