@@ -20,7 +20,9 @@ struct monitoring {
 static void print_request(const struct ctl *ctl, const cJSON *request)
 {
     const char *time = member_text(request, "time");
-    const char *clock = strchr(time, 'T'); /* "12:34:56.789012" stands behind it */
+    const char *clock = time + strcspn(time, "T") + (strchr(time, 'T') != NULL);
+    char shown[] = "00:00:00.000000"; /* the store leaves out zeros at the end */
+    size_t len = strcspn(clock, "Z");
 
     if (ctl->output == OUTPUT_JSON) {
         char *line = ctl_memory(cJSON_PrintUnformatted(request));
@@ -29,9 +31,10 @@ static void print_request(const struct ctl *ctl, const cJSON *request)
         free(line);
         return;
     }
-    printf("%-15.15s  %-21s  %-10s  %-11s  %7ld  ", clock == NULL ? time : clock + 1,
-           member_text(request, "peer"), member_text(request, "space"),
-           member_text(request, "operation"), member_number(request, "bytes"));
+    memcpy(shown, clock, len < sizeof shown ? len : sizeof shown - 1);
+    printf("%s  %-21s  %-10s  %-11s  %7ld  ", shown, member_text(request, "peer"),
+           member_text(request, "space"), member_text(request, "operation"),
+           member_number(request, "bytes"));
     text_put(stdout, member_text(request, "key"), SIZE_MAX);
     if (member_number(request, "keys") > 1)
         printf(" and %ld more", member_number(request, "keys") - 1);
@@ -284,13 +287,13 @@ enum ctl_exit run_order(const struct ctl *ctl)
         printf("%s: the store has the order to %s it\n", ctl->args[0], word);
     cJSON_Delete(json);
     fflush(stdout);
-    if (code == CTL_FINE && ctl->wait)
-        code = nodes > 0 ? await_drained(ctl, space)
-                         : ctl_say(CTL_MISSING,
-                                   "no run has a node %s, so none can be waited for; `rdzvctl "
-                                   "status -o wide` lists the nodes, and `rdzvctl uncordon %s` "
-                                   "takes back the order",
-                                   ctl->args[0], ctl->args[0]);
+    if (code == CTL_FINE && ctl->wait && nodes > 0)
+        code = await_drained(ctl, space);
+    else if (code == CTL_FINE && is_node && nodes == 0 && strcmp(word, "uncordon") != 0)
+        code = ctl_say(ctl->wait ? CTL_MISSING : CTL_FINE,
+                       "no run has a node %s now; `rdzvctl status -o wide` lists the nodes, and "
+                       "`rdzvctl uncordon %s` takes back the order",
+                       ctl->args[0], ctl->args[0]);
     free(space);
     return code;
 }

@@ -180,6 +180,7 @@ def preflight_passes_and_says_what_it_saw():
     with Rdzvd() as daemon:
         out, _ = rdzvctl("preflight", server=daemon)
         check(re.findall(r"^(\w+) +ok: ", out, re.M)[:5] == ["name", "c10d", "ready", "round_trip", "clock"], out)
+        has(out, " ms, the best of 5\n")
         result = json.loads(rdzvctl("preflight", "-o", "json", server=daemon)[0])
         check(result["ok"] and result["tries"] == 1 and abs(result["clock_ahead_seconds"]) < 2 and
               0 < result["round_trip_ms"] < 1000, str(result))

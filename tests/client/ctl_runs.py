@@ -282,7 +282,9 @@ def an_order_goes_to_the_space_that_has_the_run_or_the_node():
             return {s["name"]: [(o["order"], o.get("node", o.get("run"))) for o in s["orders"]] for s in spaces if s["orders"]}
 
         has(order("cordon", "b")[0], "such nodes in the space two now: 1")
-        has(order("cordon", "none")[0], "such nodes in the space default now: 0")
+        out, err = order("cordon", "none")
+        has(out, "such nodes in the space default now: 0")
+        has(err, "no run has a node none now", "`rdzvctl uncordon none` takes back")
         has(order("drain", "none", "--wait", code=MISSING)[1], "no run has a node none", "`rdzvctl uncordon none` takes back")
         order("hold", "A", "--yes")
         check(orders() == {"default": [("drain", "none")], "one": [("hold", "A")], "two": [("cordon", "b")]}, orders())
@@ -480,6 +482,7 @@ def monitor_prints_requests():
             check("SECRET" not in out and "\x1b" not in out, out)
             rows = [line for line in out.splitlines()[1:] if "more requests" not in line]
             check(len(rows) == 3 and all(" SET " in r or " PING " in r for r in rows), out)
+            check(all(re.match(r"\d\d:\d\d:\d\d\.\d{6}  127", r) for r in rows), out)
         with running(daemon, "monitor", "--token-file", TOKEN, "-c", "2", "-o", "json") as process:
             repeat(lambda: peer.add(b"/n", 1), process)
             found = [json.loads(line) for line in process.communicate(timeout=60)[0].splitlines()]
