@@ -215,6 +215,17 @@ struct slice operator_reason(const struct run_record *record)
     return found.len == 0 ? slice_str("\"\"}") : found;
 }
 
+/* The same of a record, with the escapes of JSON: …"by":"BY"…"reason":"REASON"} */
+static void begin_order_of(struct rendezvous_space *home, const struct run_record *record)
+{
+    struct slice why = operator_reason(record), found = find_member(record, "\"by\":\"");
+    char by[OPERATOR_ORDER_MAX];
+
+    snprintf(by, sizeof by, "%.*s", (int)found.len, (const char *)found.ptr);
+    snprintf(home->order, sizeof home->order, "%s%.*s (%.*s)", why.len == 3 ? "" : ": ",
+             (int)why.len - 3, (const char *)why.ptr + 1, (int)strcspn(by, "\""), by);
+}
+
 /* {"order":"drain","until":…,"node":… becomes {"order":"evict","node":… */
 void operator_evict_drained(struct rendezvous_space *home)
 {
@@ -230,6 +241,7 @@ void operator_evict_drained(struct rendezvous_space *home)
 
         if (record == NULL) /* memory was short when it was taken back */
             continue;
+        begin_order_of(home, record); /* the first step, in which all meet, has it */
         writer_str(&w, "{\"order\":\"evict\"");
         writer_str(&w, node);
         writer_slice(&w, find_member(record, node));

@@ -445,6 +445,17 @@ def a_drain_asks_the_workers_and_ends_with_their_confirmation_or_its_time():
 
 
 @case
+def the_history_has_the_reason_of_a_drain():
+    with daemon() as server:
+        agents = meet(server.port, "job", ["a", "b", "c"])
+        gives(server, "nodes/a", "drain", "&in=1ms&reason=maint&by=ann")
+        server.wait_log("event=drain_over")
+        why = status_of(server.port)[0]["rounds"][0]["why"]
+        check("meet again: maint (ann at " in why, why)
+        same(len(agents), 3, "agents")
+
+
+@case
 def an_order_until_gone_ends_with_its_nodes():
     with daemon() as server:
         agents = meet(server.port, "job", ["a", "b"])
