@@ -108,6 +108,8 @@ WISHES = {
     "relay-without-store": lambda job, args: "endpoint" in job.get("rdzv", {}),
     "rdzv-id-shared": lambda job, args: "pods" in args,
     "elastic-restart-never": lambda job, args: job.get("restartPolicy") == "Never",
+    "nproc-above-gpus": lambda job, args: {"resources", "masterResources", "container", "procsPerNode"} & set(job),
+    "rdzvd-option": lambda job, args: "lease" in job.get("rdzv", {}).get("journal", {}),
     "restarts-none": lambda job, args: job.get("restarts") == 0,
     "agent-store-restart": lambda job, args: "restartPolicy" in job,
     "replicas-no-budget": lambda job, args: job.get("rdzv", {}).get("pdb") is False,
