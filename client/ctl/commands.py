@@ -104,7 +104,7 @@ COMMANDS = [
     Command("status", "[RUN]", 0, 1, "runs", "watch interval", "missing nodes, and the keys that clients wait for",
             """Shows each run (one rendezvous of torch, named by --rdzv-id): first the missing nodes, then
             the absent ones, without which the run continues, then what clients wait for, then the nodes that are
-            here, then why earlier rounds ended. Runs that wait for missing nodes come first; runs that all nodes have left
+            here, then why earlier rounds ended, and earlier runs of this id that failed. Runs that wait for missing nodes come first; runs that all nodes have left
             come last. The nodes that are there are summed up; -o wide lists them.
 
             If a node of a shown run is missing or has failed, if a client waits for a key for 30 s (except an agent at the
@@ -149,9 +149,9 @@ COMMANDS = [
             ("ranks JOB -o json", "for a script")),
     Command("why", "RUN", 1, 1, "runs", "watch interval", "why the last round ended, and which worker failed first",
             """Shows the last end of a complete round of the run: which worker's connection ended first, why the round ended,
-            and after how many milliseconds others followed. If no round has ended, rdzvctl shows what the workers wait for,
-            and exits with 1. If workers waited for keys at that moment, the oldest wait is
-            shown, too. A rank that is "inferred" was not seen: it follows from the order of the process ids on its host.
+            and after how many milliseconds others followed; then what the workers wait for now. If workers waited for
+            keys at that end, rdzvctl also shows the oldest wait. If no round of the run has ended, it shows the end of the
+            run of this id that failed last; if there is none, it exits with 1. A rank that is "inferred" was not seen: it follows from the order of the process ids on its host.
 
             rdzvd knows no ranks if worker 0 hosts the workers' store (torch before 2.5,
             TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1), or if the workers were there before rdzvd was started.

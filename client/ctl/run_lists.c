@@ -217,6 +217,7 @@ struct shown_run {
     const char *space;
     const cJSON *run;
     size_t at;
+    const cJSON *ended; /* the runs of its space that have ended, the newest first */
 };
 
 /* Nodes are missing, or workers of a node have failed for the last time. */
@@ -260,7 +261,8 @@ static struct shown_run *all_runs(const struct ctl_view *view, const char *membe
     *count = 0;
     JSON_EACH(space, view->spaces) {
         JSON_EACH(run, member_item(space, member)) {
-            runs[*count] = (struct shown_run){member_text(space, "name"), run, *count};
+            runs[*count] = (struct shown_run){member_text(space, "name"), run, *count,
+                                              member_item(space, "ended")};
             ++*count;
         }
     }
@@ -312,12 +314,40 @@ static enum ctl_exit are_all_fine(const struct ctl_view *view, const struct show
     return code;
 }
 
+/* Returns the newest run of this id that has failed before, unless a run since then has ended
+ * otherwise; NULL: there is none. `view`: prints it, and how many there were; or NULL. */
+static const cJSON *failed_before(const struct ctl_view *view, const struct shown_run *of)
+{
+    const char *state = member_text(of->run, "state");
+    const cJSON *newest = NULL;
+    long count = 0;
+
+    if (strcmp(state, "failed") == 0 || strcmp(state, "closed") == 0)
+        return NULL; /* its own end is in the list */
+    JSON_EACH(ended, of->ended) {
+        if (strcmp(member_text(ended, "id"), member_text(of->run, "id")) != 0)
+            continue;
+        if (strcmp(member_text(ended, "end"), "failed") != 0)
+            break;
+        newest = newest == NULL ? ended : newest;
+        count++;
+    }
+    if (view != NULL && newest != NULL) {
+        printf("  EARLIER RUNS of this id that have failed: %ld; the last one, %s ago: ", count,
+               member_age(newest, "ended", view->now_us).text);
+        text_put(stdout, member_text(newest, "why"), SIZE_MAX);
+        puts("");
+    }
+    return newest;
+}
+
 static void status_as_text(const struct ctl_view *view, const struct shown_run *runs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             fputc('\n', stdout);
         status_print_run(stdout, view->ctl, runs[i].space, runs[i].run, view->now_us);
+        failed_before(view, &runs[i]);
     }
     JSON_EACH(space, view->spaces) {
         if (view->ctl->arg_count == 0 || member_item(space, "runs")->child != NULL)
@@ -557,7 +587,6 @@ enum ctl_exit print_goodput(const struct ctl_view *view)
     double all = 0;
     char share[16];
 
-    free(runs);
     JSON_EACH(part, parts)
         all += member_item(part, "seconds")->valuedouble;
     JSON_EACH(part, parts) {
@@ -565,8 +594,10 @@ enum ctl_exit print_goodput(const struct ctl_view *view)
                  all > 0 ? 100 * member_item(part, "seconds")->valuedouble / all : 0);
         cJSON_AddStringToObject(part, "share", share);
     }
-    print_listing(view, parts, parts, &listing);
+    if (print_listing(view, parts, parts, &listing))
+        failed_before(view, &runs[0]);
     cJSON_Delete(parts);
+    free(runs);
     return CTL_FINE;
 }
 
@@ -643,7 +674,23 @@ enum ctl_exit print_ranks(const struct ctl_view *view)
 static const cJSON *ended_round(const cJSON *run)
 {
     return FIND(round, JSON_EACH(round, member_item(run, "rounds")),
-                member_item(round, "why") != NULL);
+                member_item(round, "why") != NULL && member_item(round, "nodes") != NULL);
+}
+
+/* The end of that round; before it, why no later one became complete. */
+static void print_ends(const cJSON *run, const cJSON *last)
+{
+    JSON_EACH(round, member_item(run, "rounds")) {
+        if (member_item(round, "why") == NULL)
+            continue;
+        printf("round %ld ended: ", member_number(round, "round"));
+        text_put(stdout, member_text(round, "why"), SIZE_MAX);
+        puts("");
+        if (round == last)
+            break;
+    }
+    if (last != NULL && strstr(member_text(last, "why"), " ended first") == NULL)
+        puts("no end of a worker before that is known");
 }
 
 enum ctl_exit print_why(const struct ctl_view *view)
@@ -651,19 +698,17 @@ enum ctl_exit print_why(const struct ctl_view *view)
     size_t count;
     struct shown_run *runs = all_runs(view, "runs", &count);
     const cJSON *run = runs[0].run, *round = ended_round(run);
-    const char *why = member_text(round, "why");
+    const cJSON *shown = round != NULL ? round : failed_before(NULL, &runs[0]);
 
-    free(runs);
-    if (round == NULL) {
+    if (shown == NULL || !print_structured(view->ctl, shown)) {
+        print_ends(run, round);
+        if (round == NULL)
+            failed_before(view, &runs[0]);
         status_print_waits(stdout, view->ctl, run, view->now_us);
-        return ctl_say(CTL_MISSING, "no complete round of %s has ended%s", view->ctl->args[0],
-                       cJSON_HasObjectItem(run, "known_since") ? " since the store was started"
-                                                               : "");
     }
-    if (print_structured(view->ctl, round))
+    free(runs);
+    if (shown != NULL)
         return CTL_FINE;
-    printf("round %ld ended: ", member_number(round, "round"));
-    text_put(stdout, why, SIZE_MAX);
-    puts(strstr(why, " ended first") == NULL ? "\nno end of a worker before that is known" : "");
-    return CTL_FINE;
+    return ctl_say(CTL_MISSING, "no complete round of %s has ended%s", view->ctl->args[0],
+                   cJSON_HasObjectItem(run, "known_since") ? " since the store was started" : "");
 }

@@ -344,6 +344,51 @@ def ended_runs_are_listed_with_their_reasons():
 
 
 @case
+def a_run_that_failed_is_shown_with_the_next_one_of_its_id():
+    with Rdzvd(token_flag(), "--closed-run-ttl=100ms") as daemon:
+        def fails(count):
+            agents = meet(daemon.port, "JOB", ["a", "b"])
+            agents[1].close_run()
+            for agent in agents:
+                agent.close()
+            daemon.wait_log("event=run_forgotten", count=count)
+        for count in 1, 2:
+            fails(count)
+        agents = meet(daemon.port, "JOB", ["a", "b"])
+        last = r"EARLIER RUNS of this id that have failed: 2; the last one, \d+s ago: workers of b \(pid 100\) failed"
+        for command in "status", "why", "goodput":
+            out, _ = rdzvctl(command, "JOB", server=daemon)
+            check(re.search(last, out), out)
+        check(json.loads(rdzvctl("why", "JOB", "-o", "json", server=daemon)[0])["end"] == "failed", "json")
+        agents[1].close_run()
+        out, _ = rdzvctl("status", "JOB", server=daemon, code=MISSING)
+        check("EARLIER RUNS" not in out, out)
+        for agent in agents:
+            agent.close()
+
+
+@case
+def why_shows_the_last_complete_round_and_what_is_waited_for():
+    with job(["node-a", "node-b", "node-c"]) as (daemon, agents):
+        lose_the_last(daemon, agents)
+        waiting = Peer(daemon.port)
+        waiting.wait(b"/nobody-writes-it")
+        waiting.send(b"")
+        while "/nobody" not in (out := rdzvctl("why", "JOB", server=daemon)[0]):
+            pass
+        lines_in_order(out, "round 0 ended: node-c (pid 100) was lost", "no end of a worker before that is known\n", "WAITING")
+        for agent in agents[:2]:
+            agent.read()
+            agent.leave()
+        agents[0].join()
+        rdzvctl("close", "JOB", "--reason=night", "--yes", server=daemon, RDZVCTL_TOKEN_FILE=TOKEN)
+        out, _ = rdzvctl("why", "JOB", server=daemon)
+        check(re.match(r"round \d ended: an operator has closed it: night .*\nround \d ended: node-a ", out), out)
+        check("node-a" in json.loads(rdzvctl("why", "JOB", "-o", "json", server=daemon)[0])["why"], "json")
+        agents[:] = [waiting]
+
+
+@case
 def ended_runs_of_all_spaces_are_listed_the_newest_first():
     with Rdzvd(token_flag(), listen=("127.0.0.1:0/one", "127.0.0.1:0/two")) as daemon:
         for i, name in enumerate(["A", "B", "C"]):
