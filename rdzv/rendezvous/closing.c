@@ -156,13 +156,34 @@ void closing_on_tick(struct step *s)
     note_released(s);
 }
 
+/* The node was in the round that others have finished, and its agent has left the round to start
+ * its workers again. */
+static bool has_given_up(const struct run *run, const struct torch_node *node)
+{
+    const struct torch_state *then = &run->view.last_completed;
+    const struct torch_node *old = node->waiting ? torch_state_find(then, node) : NULL;
+    const struct agent *a = old == NULL ? NULL : run_agent_of(run, node);
+
+    return a != NULL && a->line != LINE_PUT && old->participant && !has_finished(run, a) &&
+           then->round == run->view.state.round;
+}
+
+/* The node whose workers have failed, if that agent closes the run now. NULL: none. */
+static const struct torch_node *find_failed(const struct run *run, const struct agent *closes)
+{
+    if (!has_finished(run, closes))
+        return runs_workers(run, closes) ? &closes->node : NULL;
+    return FIND(node, NODES_FOREACH(node, &run->view.state), has_given_up(run, node));
+}
+
 void closing_note_failed(struct step *s, const struct agent *a)
 {
     const struct run_view *v = &s->run->view;
 
     if (!v->state.closed || v->before.closed)
         return;
-    s->run->failed = runs_workers(s->run, a) && !has_finished(s->run, a);
+    s->failed_node = find_failed(s->run, a);
+    s->run->failed = s->failed_node != NULL;
     s->out->counters.runs_failed += s->run->failed;
 }
 

@@ -161,9 +161,11 @@ static void explain_end(struct step *s, struct note *note, const struct agent *b
 {
     bool gave_up = by != NULL && by->gave_up;
     bool is_done = s->run->finishing.round == s->run->view.state.round;
-    char *text = (char *)step_alloc(s, END_TEXT_MAX), words[NODE_TEXT_MAX];
+    char *text = (char *)step_alloc(s, END_TEXT_MAX), words[NODE_TEXT_MAX], waits[NODE_TEXT_MAX];
     const char *node = node_words(note->by_node, words);
 
+    if (s->failed_node != NULL)
+        note->by_node = explain_node(s, s->failed_node);
     if (s->run->orders.word == ORDER_CLOSE) {
         note->end = "closed";
         note->by_node = "";
@@ -174,6 +176,11 @@ static void explain_end(struct step *s, struct note *note, const struct agent *b
     note->reason = text;
     if (text == NULL)
         note->reason = note->end;
+    else if (s->failed_node != NULL && s->failed_node != &by->node)
+        snprintf(text, END_TEXT_MAX,
+                 "workers of %s have ended well, those of %s have not: its agent waits for a new "
+                 "round",
+                 node, node_words(note->by_node, waits));
     else if (s->run->failed)
         snprintf(text, END_TEXT_MAX, "workers of %s failed, and its agent had no restart left",
                  node);

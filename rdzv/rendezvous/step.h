@@ -15,8 +15,9 @@ struct step {
     size_t room;
     bool is_full; /* the last command failed, since the space has no room for it */
 
-    struct torch_state edited; /* of step_edit() */
-    struct torch_state *next;  /* `edited`; or view.state, of step_edit_node() */
+    struct torch_state edited;            /* of step_edit() */
+    struct torch_state *next;             /* `edited`; or view.state, of step_edit_node() */
+    const struct torch_node *failed_node; /* of closing_note_failed(), in view.state; or NULL */
 };
 
 static inline bool step_is_open(const struct step *s)

@@ -360,6 +360,18 @@ def end_in_failure(server, run):
         a.close()
 
 
+def end_while_another_starts_its_workers_again(server, run):
+    a, b = meet(server.port, run, ["a", "b"])
+    a.finish(0)
+    b.read()
+    b.step_out()
+    b.wait_in_line()
+    a.read()
+    a.close_run()
+    a.close()
+    b.close()
+
+
 def end_in_vain(server, run):
     a, b = (Agent(server.port, run, name) for name in "ab")
     a.join()
@@ -398,6 +410,8 @@ ENDS = [  # what happens, its name; rounds, nodes, node, missing; the reason
     (end_well, "done", 1, 2, "a/100/0", [], "a (pid 100) closed the run: its workers have ended well"),
     (end_in_failure, "failed", 1, 3, "a/100/0", ["c/100/0"],
      "workers of a (pid 100) failed, and its agent had no restart left"),
+    (end_while_another_starts_its_workers_again, "failed", 1, 2, "b/100/0", [],
+     "workers of a (pid 100) have ended well, those of b (pid 100) have not: its agent waits for a new round"),
     (end_in_vain, "join_timeout", 0, 0, "a/100/0", [],
      "the join of a (pid 100) timed out after SOME s; nodes that had joined: 2"),
     (leave, "left", 1, 2, "", [], "all agents have gone, and none has come back"),

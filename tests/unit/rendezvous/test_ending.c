@@ -201,6 +201,27 @@ static void a_node_that_has_left_the_round_is_not_waited_for(void **state)
     scene_cas(s, &s->agents[1], scene_get(s, ""), scene_waiting(s, scene_get(s, ""), "b"));
     assert_true(scene_node_now(s, "b").waiting);
     assert_non_null(exit_key(s, LAST_MEMBER));
+    close_run(s, 0);
+    assert_true(s->run.failed);
+    assert_string_equal(scene_note(s, NOTE_RUN_ENDED)->end, "failed");
+    assert_string_equal(scene_note(s, NOTE_RUN_ENDED)->by_node, "b/100/0");
+    assert_string_equal(scene_note(s, NOTE_RUN_ENDED)->reason,
+                        "workers of a (pid 100) have ended well, those of b (pid 100) have not: "
+                        "its agent waits for a new round");
+}
+
+/* A newcomer has no workers. */
+static void a_node_that_waits_for_its_first_round_has_not_failed(void **state)
+{
+    struct scene *s = *state;
+
+    train(s, 1);
+    scene_finish(s, 0);
+    scene_connect(s, true);
+    scene_cas(s, &s->agents[1], "", SENTINEL);
+    scene_cas(s, &s->agents[1], scene_get(s, ""), scene_waiting(s, scene_get(s, ""), "b"));
+    close_run(s, 0);
+    assert_string_equal(scene_note(s, NOTE_RUN_ENDED)->end, "done");
 }
 
 /* The run has failed, so nobody takes "b" out. */
@@ -347,6 +368,7 @@ int main(void)
         TEST(those_who_have_finished_do_not_wait_for_a_lost_node),
         TEST(torch_itself_ends_the_barrier_when_all_have_finished),
         TEST(a_node_that_has_left_the_round_is_not_waited_for),
+        TEST(a_node_that_waits_for_its_first_round_has_not_failed),
         TEST(nor_is_one_that_has_failed),
         TEST(those_at_the_barrier_are_known_after_a_start),
         TEST(an_agent_that_finishes_an_older_round_waits_for_nobody),
