@@ -153,23 +153,22 @@ static const char *read_order(const struct http_request *r, bool is_about_node, 
                                : "Say ?order=restart, hold, release, close, dump or rules";
     order->in_ms = order->verb == OPERATOR_DRAIN ? DRAIN_MS : 0;
     if (order->verb == OPERATOR_DRAIN && !read_time(r, "in", 0, DRAIN_MOST_MS, &order->in_ms))
-        return "Say ?in=DURATION, such as 120s, and 24h at most";
+        return "in=DURATION is for drain: such as 120s, and 24h at most";
     if (order->verb != OPERATOR_DRAIN &&
         (!read_time(r, "for", 1, FOR_MOST_MS, &order->in_ms) ||
          (order->in_ms != 0 && order->verb != OPERATOR_HOLD && order->verb != OPERATOR_CORDON)))
-        return "Say ?order=hold&for=DURATION, or the same of cordon, such as 1h, and 8760h at most";
+        return "for=DURATION is for hold and cordon: such as 1h, not 0, and 8760h at most";
     read_text(r, "until", until);
     order->ends_gone = strcmp(until, "gone") == 0 &&
                        (order->verb == OPERATOR_DRAIN || order->verb == OPERATOR_EVICT);
     if (until[0] != '\0' && !order->ends_gone &&
         (!slice_to_u64(slice_str(until), UNTIL_MOST, &order->until) || order->until == 0 ||
          order->verb != OPERATOR_HOLD))
-        return is_about_node ? "Say ?order=drain&until=gone, or the same of evict"
-                             : "Say ?order=hold&until=NODES, a number from 1 to 1000000";
+        return "until=gone is for drain and evict, and until=NODES (1 to 1000000) for hold";
     read_text(r, "end", until);
     order->ends_agents = strcmp(until, "true") == 0 && order->verb == OPERATOR_EVICT;
     if (until[0] != '\0' && !order->ends_agents)
-        return "Say ?order=evict&end=true";
+        return "end=true is for evict";
     read_text(r, "rules", rules);
     order->rules_text = rules[0] == '\0' || deletes(r) ? NULL : rules;
     return order->rules_text == NULL ? NULL : run_rules_read(rules, &parsed, NULL);
