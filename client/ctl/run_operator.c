@@ -285,8 +285,11 @@ enum ctl_exit run_order(const struct ctl *ctl)
                ctl->arg_count > 1 ? "the store has the rules" : "it has no rules of its own");
     else if (code == CTL_FINE)
         printf("%s: the store has the order to %s it\n", ctl->args[0], word);
-    cJSON_Delete(json);
     fflush(stdout);
+    if (member_item(json, "lacks") != NULL && strcmp(word, "uncordon") != 0)
+        ctl_say(code, "without such nodes, %s has fewer than its MIN, so it will wait",
+                member_text(json, "lacks"));
+    cJSON_Delete(json);
     if (code == CTL_FINE && ctl->wait && nodes > 0)
         code = await_drained(ctl, space);
     else if (code == CTL_FINE && is_node && nodes == 0 && strcmp(word, "uncordon") != 0)

@@ -481,9 +481,6 @@ static void hint_open(const struct run_facts *f, const struct run_survey *survey
         run_status_hint(
             h,
             "all its agents have gone: it goes on if they come back, and `rdzvctl forget` ends it");
-    else if (f->expected > there && forms)
-        run_status_hint(h, "nodes that have joined: %llu of %llu (--expect)",
-                        (unsigned long long)there, (unsigned long long)f->expected);
     else if (f->expected + f->history->min == 0 && forms)
         run_status_hint(
             h,

@@ -80,6 +80,8 @@ static void reply_order(const struct http_request *r, const struct engine_space 
         nodes = operator_count_nodes(space, name);
         json_member_u64(&body.w, "nodes", nodes.all);
         json_member_u64(&body.w, "participants", nodes.participants);
+        if (nodes.lacks != NULL)
+            json_member(&body.w, "lacks", nodes.lacks->id);
     }
     writer_str(&body.w, "}\n");
     reply_body_send(r, &ok, &body);

@@ -215,21 +215,10 @@ struct slice operator_reason(const struct run_record *record)
     return found.len == 0 ? slice_str("\"\"}") : found;
 }
 
-/* The same of a record, with the escapes of JSON: …"by":"BY"…"reason":"REASON"} */
-static void begin_order_of(struct rendezvous_space *home, const struct run_record *record)
-{
-    struct slice why = operator_reason(record), found = find_member(record, "\"by\":\"");
-    char by[OPERATOR_ORDER_MAX];
-
-    snprintf(by, sizeof by, "%.*s", (int)found.len, (const char *)found.ptr);
-    snprintf(home->order, sizeof home->order, "%s%.*s (%.*s)", why.len == 3 ? "" : ": ",
-             (int)why.len - 3, (const char *)why.ptr + 1, (int)strcspn(by, "\""), by);
-}
-
 /* {"order":"drain","until":…,"node":… becomes {"order":"evict","node":… */
 void operator_evict_drained(struct rendezvous_space *home)
 {
-    static const char node[] = ",\"node\":";
+    static const char node[] = ",\"node\":", since[] = "\",\"since\":";
     struct cordons drained = home->drains;
     uint8_t text[OPERATOR_ORDER_MAX];
 
@@ -238,10 +227,15 @@ void operator_evict_drained(struct rendezvous_space *home)
         struct slice name = slice_str(drained.patterns[i]);
         const struct run_record *record = driver_find_record(home, NODE_KEY, name);
         struct writer w = {.ptr = text, .cap = sizeof text};
+        struct slice why = operator_reason(record), by = find_member(record, "\"by\":\"");
 
         if (record == NULL) /* memory was short when it was taken back */
             continue;
-        begin_order_of(home, record); /* the first step, in which all meet, has it */
+        /* as begin_order(), for the first step, in which all meet */
+        snprintf(home->order, sizeof home->order, "%s%.*s (%.*s)", why.len == 3 ? "" : ": ",
+                 (int)why.len - 3, (const char *)why.ptr + 1,
+                 (int)(by.len - find_member(record, since).len - strlen(since)),
+                 (const char *)by.ptr);
         writer_str(&w, "{\"order\":\"evict\"");
         writer_str(&w, node);
         writer_slice(&w, find_member(record, node));
@@ -292,17 +286,23 @@ struct operator_nodes operator_count_nodes(const struct engine_space *space, str
 {
     char text[OPERATOR_NAME_MAX + 1];
     struct operator_nodes out = {0};
-    const struct run_view *v;
+    struct run_view *v;
 
     snprintf(text, sizeof text, "%.*s", (int)pattern.len, (const char *)pattern.ptr);
     for (v = rendezvous_next(space, NULL); v != NULL; v = rendezvous_next(space, v)) {
+        size_t before = out.participants, others = 0;
+
         NODES_FOREACH(node, &v->state) {
-            if (node_role(node) == NULL || loss_is_mark(node) ||
-                !topology_matches(text, node->addr))
+            bool is_meant = topology_matches(text, node->addr);
+
+            if (node_role(node) == NULL || loss_is_mark(node))
                 continue;
-            out.all++;
-            out.participants += node->participant;
+            out.all += is_meant;
+            out.participants += is_meant && node->participant;
+            others += !is_meant && !run_keeps_out(&live_run_of(v)->run, node);
         }
+        if (out.participants > before && (others == 0 || others < live_run_of(v)->history.min))
+            out.lacks = v;
     }
     return out;
 }

@@ -82,6 +82,7 @@ struct operator_answer {
 /* Nodes with such a host in all runs of the space. */
 struct operator_nodes {
     size_t all, participants;
+    const struct run_view *lacks; /* a run that has fewer nodes than MIN without them; or NULL */
 };
 struct operator_nodes operator_count_nodes(const struct engine_space *space, struct slice pattern);
 

@@ -281,7 +281,9 @@ def an_order_goes_to_the_space_that_has_the_run_or_the_node():
             client.close()
             return {s["name"]: [(o["order"], o.get("node", o.get("run"))) for o in s["orders"]] for s in spaces if s["orders"]}
 
-        has(order("cordon", "b")[0], "such nodes in the space two now: 1")
+        out, err = order("cordon", "b")
+        has(out, "such nodes in the space two now: 1")
+        has(err, "without such nodes, B has fewer than its MIN, so it will wait")
         out, err = order("cordon", "none")
         has(out, "such nodes in the space default now: 0")
         has(err, "no run has a node none now", "`rdzvctl uncordon none` takes back")

@@ -42,7 +42,7 @@ def orders(server):
 
 def gives(server, what, word, more=""):
     status, answer = order(server, what, word, more)
-    for name in "nodes", "participants":
+    for name in "nodes", "participants", "lacks":
         answer.pop(name, None)
     same((status, answer), (200, {"order": word, "about": what.partition("/")[2]}), word)
 
@@ -442,6 +442,22 @@ def a_drain_asks_the_workers_and_ends_with_their_confirmation_or_its_time():
             server.wait_log(r"event=drain_over space=default orders=1 reason=\"the time of the order is over")
             gives(server, "nodes/b", "uncordon")
             same(len(agents), 2, "agents")
+
+
+@case
+def the_answer_to_a_drain_names_a_run_that_lacks_nodes_then():
+    with daemon() as server:
+        agents = [Agent(server.port, "job", name, nnodes=(2, 3)) for name in "abc"]
+        for agent in agents:
+            agent.read()
+            agent.answer_looks()
+        same(status_of(server.port)[0]["state"], "complete", "state")
+        for pattern, lacks in ("*", "job"), ("[ab]", "job"), ("a", None), ("none", None):
+            status, answer = order(server, "nodes/" + pattern, "drain", "&in=1h")
+            same((status, answer.get("lacks")), (200, lacks), pattern)
+            gives(server, "nodes/" + pattern, "uncordon")
+        gives(server, "nodes/c", "cordon")
+        same(order(server, "nodes/a", "drain", "&in=1h")[1].get("lacks"), "job", "without c")
 
 
 @case

@@ -408,7 +408,7 @@ def fewer_nodes(job):
     with the lost one is started again."""
     job.last_call_s = recipe()[0]
     job.agent("2", nnodes="1:4", restarts=10)
-    job.says(r"RUN job  last call, [45]\d\d s left.*nodes that have joined: 1 of 2 \(--expect\)")
+    job.says(r"RUN job  last call, [45]\d\d s left.*1 of 2 nodes.*MISSING: 1")
     job.agent("3", nnodes="1:4", restarts=10)
     job.started(2)
     mark = job.mark()
