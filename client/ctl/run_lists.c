@@ -690,7 +690,7 @@ static void print_ends(const cJSON *run, const cJSON *last)
             break;
     }
     if (last != NULL && strstr(member_text(last, "why"), " ended first") == NULL)
-        puts("no end of a worker before that is known");
+        puts("no worker is known to have ended before");
 }
 
 enum ctl_exit print_why(const struct ctl_view *view)

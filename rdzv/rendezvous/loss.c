@@ -104,8 +104,8 @@ static void notify_survivors(struct step *s, const char *why)
         explain_note(s, NOTE_NODES_RESTARTED, torch_state_participants(&s->run->view.state), why);
 
     note->text = lost_nodes(s);
-    note->action = "the others end their workers and meet again: with a successor, or without the "
-                   "lost node after the last call (--regroup-wait)";
+    note->action = "the others end their workers and meet again: with a successor, or, if "
+                   "MIN are left, without the lost node after the last call (--regroup-wait)";
     s->out->counters.restarts_asked++;
 }
 

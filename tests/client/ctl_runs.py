@@ -378,7 +378,7 @@ def why_shows_the_last_complete_round_and_what_is_waited_for():
         waiting.send(b"")
         while "/nobody" not in (out := rdzvctl("why", "JOB", server=daemon)[0]):
             pass
-        lines_in_order(out, "round 0 ended: node-c (pid 100) was lost", "no end of a worker before that is known\n", "WAITING")
+        lines_in_order(out, "round 0 ended: node-c (pid 100) was lost", "no worker is known to have ended before\n", "WAITING")
         for agent in agents[:2]:
             agent.read()
             agent.leave()

@@ -456,6 +456,7 @@ def settings_reach_the_store_and_mistakes_get_a_sentence(options):
             ("127.0.0.1:%d" % secure.port, 2, {}, "--rdzv-conf ca="),
             ("127.0.0.1:%d" % named.port, 2, {}, "other"),
             ("127.0.0.1:29400", 2, {"token": "secret"}, "rdzvctl (--token-file)"),
+            ("127.0.0.1:29400", 2, {"spce": "abc"}, "--rdzv-conf spce=… is wrong: did you mean space=?"),
             ("127.0.0.1:29400", 2, {"ca": "/nowhere.pem"}, "/nowhere.pem"),
             ("http://store:29400", 2, {}, "must be HOST:PORT"),
             ("", 2, {}, "--rdzv-endpoint=HOST:PORT is missing"),

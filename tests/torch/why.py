@@ -226,7 +226,7 @@ def worker_0_hosts(job):
         raise JobFailed("dump was not refused")
     mark = job.mark()
     kill(job.rank(2)[0])
-    said = job.why("a worker of", "no end of a worker before that is known")
+    said = job.why("a worker of", "no worker is known to have ended before")
     if "ended first" in said:
         raise JobFailed("a rank is named: %s" % said)
     job.tell(said)

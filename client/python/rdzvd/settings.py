@@ -1,5 +1,6 @@
 """What torchrun's flags say about the store, as flags of a relay."""
 
+import difflib
 import hashlib
 import re
 
@@ -39,6 +40,10 @@ def flags_of(endpoint, run_id, conf):
     if "token" in conf:
         raise SettingError("--rdzv-conf token=… is wrong: rdzvd has no passwords over c10d. It admits agents by "
                            "certificate (ca=FILE,cert=FILE,key=FILE); a token is only for rdzvctl (--token-file).")
+    for key in sorted(set(conf) - set(FLAGS)):  # torch's own keys resemble none of these
+        meant = difflib.get_close_matches(key, FLAGS, 1, 0.85)
+        if meant:
+            raise SettingError("--rdzv-conf %s=… is wrong: did you mean %s=?" % (key, meant[0]))
     given = {key: str(conf[key]) for key in FLAGS if conf.get(key) not in (None, "")}
     if not endpoint:
         if given:
