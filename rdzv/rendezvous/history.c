@@ -392,6 +392,19 @@ static bool history_is_of_round(const struct note *note)
     return strcmp(note->previous, "participant") == 0;
 }
 
+/* An agent that gets a signal ends its workers and then itself: none of them has failed, nor has a
+ * worker of another node that ended after them. False: the worker that ended first is another's. */
+static bool take_back_first(struct history_round *r, const char *node)
+{
+    const struct slice host = {(const uint8_t *)node, strcspn(node, "/")};
+
+    if (r == NULL || r->first_at == NULL || !slice_equal(history_first_host(r), host))
+        return false;
+    history_drop_text(&r->first_at);
+    history_drop_text(&r->failed);
+    return true;
+}
+
 static void add_loss_reason(struct history *h, const struct note *note, int64_t now_us)
 {
     char words[NODE_TEXT_MAX], by[NODE_TEXT_MAX];
@@ -400,7 +413,10 @@ static void add_loss_reason(struct history *h, const struct note *note, int64_t 
     add_later_end(history_standing(h), node, " was lost", now_us);
     switch (note->kind) {
     case NOTE_NODE_DISCONNECTED:
-        history_add_reason(h, REASON_ALSO, "%s was lost: its connection ended", node);
+        history_add_reason(h, REASON_ALSO, "%s was lost: %s", node,
+                           take_back_first(history_standing(h), note->node)
+                               ? "its workers and its agent ended, as after a SIGTERM"
+                               : "its connection ended");
         break;
     case NOTE_NODE_REPLACED:
         history_add_reason(h, REASON_ALSO, "%s was started again under the same name", node);

@@ -169,6 +169,20 @@ def ends_that_follow_from_something_else_do_not_count():
 
 
 @case
+def an_agent_that_ends_after_its_workers_has_had_a_signal():
+    """Workers of gloo on other nodes fail at once."""
+    with daemon() as server:
+        _, b = two_nodes(server)
+        workers = [Worker(server, 40 + rank, rank) for rank in range(4)]
+        for left, rank in (3, 2), (2, 3), (1, 0):
+            end(server, workers[rank], left)
+        b.close()
+        await_status(server.port, lambda run: run["absent"] or run["missing"])
+        says(server, r"b \(pid 100\) was lost: its workers and its agent ended, as after a SIGTERM; rdzvd makes .*")
+        check("first_failure" not in server.log(), server.log())
+
+
+@case
 def the_report_of_a_failed_run_has_the_first_failure():
     with daemon() as server:
         _, b = two_nodes(server)
