@@ -379,12 +379,25 @@ static void hint_elsewhere(const struct run_facts *f, struct hints *h)
 #define LOOP_ROUND_US INT64_C(300000000)
 #define LOOP_ROUNDS   3
 
-/* Workers fail in one round after the other. The first ends of each round name rank and node. */
+/* In so many of these rounds, the same worker was first to fail, or the agent of the same host. */
+static unsigned count_first(const struct history_round *r, unsigned rounds,
+                            const struct history_round *like)
+{
+    unsigned count = 0;
+
+    for (; rounds > 0; rounds--, r = TAILQ_NEXT(r, entry))
+        count += (r->first_at == NULL) == (like->first_at == NULL) &&
+                 r->first_rank == like->first_rank &&
+                 slice_equal(history_first_host(r), history_first_host(like));
+    return count;
+}
+
+/* Workers fail in one round after the other. The hint names the one that was first most often. */
 static void hint_loop(const struct run_facts *f, struct hints *h)
 {
-    const struct history_round *r = TAILQ_FIRST(&f->history->rounds), *last = NULL;
-    char words[NODE_TEXT_MAX], first[NODE_TEXT_MAX] = "";
-    unsigned rounds = 0, same_node = 0, same_rank = 0;
+    const struct history_round *r = TAILQ_FIRST(&f->history->rounds), *newest = NULL, *first;
+    char words[NODE_TEXT_MAX], log[NODE_TEXT_MAX];
+    unsigned rounds = 0, most = 0, same;
     int64_t lasted_us = 0;
 
     /* The newest round goes on, and of that before no agent may have joined again. */
@@ -393,25 +406,29 @@ static void hint_loop(const struct run_facts *f, struct hints *h)
             return;
         r = TAILQ_NEXT(r, entry);
     }
-    for (; r != NULL && r->failed != NULL && r->ended_us - r->completed_us < LOOP_ROUND_US;
+    for (first = newest = r;
+         r != NULL && r->failed != NULL && r->ended_us - r->completed_us < LOOP_ROUND_US;
          r = TAILQ_NEXT(r, entry)) {
-        last = last == NULL ? r : last;
         rounds++;
         lasted_us += r->ended_us - r->completed_us;
-        same_node += strcmp(r->failed, last->failed) == 0;
-        same_rank += r->first_at != NULL && r->first_rank == last->first_rank;
     }
     if (rounds < LOOP_ROUNDS)
         return;
-    if (last->first_at != NULL)
-        snprintf(first, sizeof first, " of the worker that ended first, rank %u%.200s (%u of %u)",
-                 last->first_rank, last->first_at, same_rank, rounds);
-    run_status_hint(
-        h,
-        "restart loop: in each of the last %u rounds a worker failed, %.1f s after the begin: read "
-        "the log%s; the first agent to leave was that of %s (%u of %u)",
-        rounds, (double)lasted_us / rounds / 1e6, first, node_words(last->failed, words), same_node,
-        rounds);
+    r = newest;
+    for (unsigned i = 0; i < rounds; i++, r = TAILQ_NEXT(r, entry)) {
+        same = count_first(newest, rounds, r);
+        first = same > most ? r : first;
+        most = same > most ? same : most;
+    }
+    if (first->first_at != NULL)
+        snprintf(log, sizeof log, "the worker that ended first, rank %u%.200s", first->first_rank,
+                 first->first_at);
+    else
+        snprintf(log, sizeof log, "%s, whose agent left first", node_words(first->failed, words));
+    run_status_hint(h,
+                    "restart loop: in each of the last %u rounds a worker failed, %.1f s after the "
+                    "begin: read the log of %s (%u of %u)",
+                    rounds, (double)lasted_us / rounds / 1e6, log, most, rounds);
 }
 
 /* The worker has ended well, or hangs without a connection: its agent has not left the round. */

@@ -142,11 +142,10 @@ class Hang(Job):
 def loop(job):
     for name in "234":
         job.agent(name, nnodes="3:3", restarts=100)
-    rounds = r"HINT: restart loop: in each of the last (\d+) rounds a worker failed, [0-9.]+ s after the begin: read the log"
-    agent = r"; the first agent to leave was that of \S+ \(pid \d+\)"
+    rounds = r"HINT: restart loop: in each of the last (\d+) rounds a worker failed, [0-9.]+ s after the begin: read the log of "
     if job.torch.is_1x:  # its workers' store is in worker 0
-        return job.says(rounds + agent)
-    match = job.says(rounds + r" of the worker that ended first, rank (\d+) (?:on|at) .* \((\d+) of \d+\)" + agent)
+        return job.says(rounds + r"\S+ \(pid \d+\), whose agent left first")
+    match = job.says(rounds + r"the worker that ended first, rank (\d+) (?:on|at) .* \((\d+) of \d+\)")
     if int(match.group(2)) != 1 or int(match.group(3)) < int(match.group(1)) - 1:
         raise JobFailed("the wrong rank: " + match.group())
     return match

@@ -457,22 +457,24 @@ static void a_loop_of_failures_names_who_was_first(void **state)
     }
     json = status(&p);
     assert_true(hints_at(
-        json,
-        "in each of the last 3 rounds a worker failed, 4.0 s after the begin: read the "
-        "log of the worker that ended first, rank 1 at 10.0.0.8:1 (2 of 3); the first agent to "
-        "leave was that of b (pid 100) (2 of 3)"));
+        json, "in each of the last 3 rounds a worker failed, 4.0 s after the begin: read the "
+              "log of the worker that ended first, rank 1 at 10.0.0.8:1 (2 of 3)"));
     cJSON_Delete(json);
-    fail_round(&p, 3, "b/100/0", false);
+    fail_round(&p, 3, "a/100/0", false);
     json = status(&p);
-    assert_true(hints_at(json, "4.0 s after the begin: read the log; the first agent to leave was "
-                               "that of b (pid 100) (3 of 4)"));
+    assert_true(hints_at(json, "the log of a (pid 100), whose agent left first (2 of 4)"));
+    cJSON_Delete(json);
+    fail_round(&p, 4, "b/100/0", true);
+    fail_round(&p, 5, "c/100/0", true); /* another node has rank 1 now */
+    json = status(&p);
+    assert_true(hints_at(json, "the worker that ended first, rank 1 at 10.0.0.8:1 (3 of 6)"));
     cJSON_Delete(json);
 
     history_complete(&p.history, 2, true, scene_now_us(&p.s));
     history_leave(&p.history, "b/100/0", scene_now_us(&p.s));
-    history_reach(&p.history, 5, scene_now_us(&p.s)); /* its agent has not joined again yet */
+    history_reach(&p.history, 7, scene_now_us(&p.s)); /* its agent has not joined again yet */
     json = status(&p);
-    assert_true(hints_at(json, "in each of the last 4 rounds a worker failed"));
+    assert_true(hints_at(json, "in each of the last 6 rounds a worker failed"));
     cJSON_Delete(json);
     end(&p);
 }
