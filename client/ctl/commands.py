@@ -362,7 +362,7 @@ TABLES = {
     "absent": "NODE addr, RANK rank number, WHY why, FOR since age, PID pid number, LAST SEEN AT peer",
     "waits": "CLIENTS waiters count, WAIT FOR THE KEY key, VALUE what, WRITTEN BY written_by",
     "nodes": "NODE addr, PID pid number, ROLE role role, RANK rank number, FOR since age, HEARTBEAT heartbeat age, PEER peer",
-    "rounds": "ROUND round count, NODES nodes count, TOOK seconds took, BEGAN began ago, WHY IT ENDED why",
+    "rounds": "ROUND round count, NODES nodes count, MET IN seconds took, LASTED lasted took, BEGAN began ago, WHY IT ENDED why",
     "orders": "ORDER order, ABOUT - about, UNTIL NODES nodes number, ENDS ends ends, RULES rules, "
               "FOR since age, BY by, REASON reason",
 }

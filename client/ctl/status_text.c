@@ -15,6 +15,8 @@ struct short_text status_state(const cJSON *run)
 {
     const char *state = member_text(run, "state");
 
+    if (cJSON_IsTrue(member_item(run, "held")))
+        return text_made("held");
     if (strcmp(state, "last_call") != 0)
         return text_made("%s", state);
     return cJSON_HasObjectItem(run, "seconds_left")
@@ -87,8 +89,10 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
     if (member_number(run, "silent") > 0)
         fprintf(out, ", %ld silent", member_number(run, "silent"));
     if (agents > 0)
-        fprintf(out, ", %ld agent%s until the last agent of the closed run has ended", agents,
-                agents == 1 ? " waits" : "s wait");
+        fprintf(out, ", %ld agent%s until %s", agents, agents == 1 ? " waits" : "s wait",
+                strcmp(member_text(run, "state"), "empty") == 0
+                    ? "another host begins the run"
+                    : "the last agent of the closed run has ended");
     if (status_size_is_unknown(run))
         fputs("; how many are wanted is not known before the first round is complete", out);
     else if (missing == 0 && strcmp(member_text(run, "state"), "failed") != 0)
@@ -101,7 +105,7 @@ static void print_head(FILE *out, const struct ctl *ctl, const char *space, cons
 /* More nodes than fit on a screen: names in short, grouped by reason. */
 static void print_many_absent(FILE *out, const cJSON *absent, size_t count)
 {
-    static const char *const whys[] = {"disconnected", "silent", "replaced", "left"};
+    static const char *const whys[] = {"disconnected", "silent", "replaced", "left", "kept out"};
     const char **names = ctl_memory(calloc(count + 1, sizeof *names));
 
     for (size_t i = 0; i < sizeof whys / sizeof *whys; i++) {
@@ -137,9 +141,7 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
 {
     const cJSON *missing = member_item(run, "missing");
     long count = member_number(run, "missing_count"), named = cJSON_GetArraySize(missing);
-    long expect = member_number(run, "expect"), min = member_number(run, "min");
-    long spares = member_number(run, "spares"), unseen = count - named;
-    long room = (expect > min ? expect : min) - member_number(run, "participants") - named - spares;
+    long unseen = count - named;
     char line[96];
 
     if (count == 0)
@@ -147,8 +149,6 @@ static void print_missing(FILE *out, const struct ctl *ctl, const cJSON *run, in
     snprintf(line, sizeof line, "  MISSING: %ld\n", count);
     text_styled(out, STYLE_BAD, ctl->colour, line);
     print_absent_nodes(out, ctl, missing, now_us);
-    if (spares > 0 && unseen > room) /* orders keep spares out, which have been seen */
-        unseen = room;
     if (unseen > 0)
         fprintf(out, "    %ld %s not been seen yet\n", unseen,
                 named > 0 ? (unseen == 1 ? "more has" : "more have")

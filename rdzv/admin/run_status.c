@@ -77,8 +77,10 @@ bool run_status_is_silent(const struct run_facts *f, const struct torch_node *no
 
 bool run_status_counts(const struct run_facts *f, const struct torch_node *node)
 {
+    bool is_over = f->run != NULL && (f->view->state.closed || f->run->failed);
+
     return node_role(node) != NULL && !loss_is_mark(node) &&
-           (!has_failed(f) || f->look(f, node).connected);
+           (!is_over || f->look(f, node).connected);
 }
 
 /* --- Who is missing. --- */
@@ -101,9 +103,11 @@ static struct missing_node *add_missing(const struct run_facts *f, struct missin
     *m = (struct missing_node){.node = node, .why = "left", .has_rank = node->participant};
     if (loss != NULL) {
         m->why = names[loss->kind];
-        m->since_us = loss->at_us;
+        m->since_us = loss->at_us - loss->silent_us;
         m->peer = loss->peer;
     }
+    if (f->run != NULL && run_keeps_out(f->run, node))
+        m->why = "kept out";
     return m;
 }
 
@@ -163,12 +167,17 @@ static void add_absent(const struct run_facts *f, struct missing_list *missing)
     }
 }
 
-/* Those without which the last round was completed: the ones that the run is short of, as far as no
- * other explains that, are missing. */
+/* Nodes that orders keep out, and those without which the last round was completed: the ones that
+ * the run is short of, as far as no other explains that, are missing. */
 static void add_gone(const struct run_facts *f, struct run_survey *out)
 {
     const struct torch_state *gone = &f->view->absent, *state = &f->view->state;
 
+    NODES_FOREACH(node, state) {
+        if (out->missing.count < out->missing_count && node->redundant && f->run != NULL &&
+            run_keeps_out(f->run, node) && !run_status_is_silent(f, node))
+            add_missing(f, &out->missing, node);
+    }
     NODES_FOREACH(node, gone) {
         if (node_role(torch_state_find(state, node)) != NULL || is_between_rounds(f, node))
             continue;

@@ -272,6 +272,8 @@ static void write_round(struct writer *w, const struct history_round *r)
         json_member_u64(w, "nodes", r->nodes);
     if (r->completed_us != 0 && r->began_us != 0)
         json_member_seconds(w, "seconds", r->completed_us - r->began_us);
+    if (r->completed_us != 0 && r->began_us != 0 && r->ended_us != 0)
+        json_member_seconds(w, "lasted", r->ended_us - r->completed_us);
     if (r->why != NULL)
         json_member_str(w, "why", history_why(r, r->why, why));
     writer_u8(w, '}');
@@ -359,6 +361,8 @@ static void write_numbers(struct writer *w, const struct run_facts *f, const str
         json_member_seconds(w, "grow_interval", (int64_t)f->run->rules.grow_interval_ms * 1000);
     if (f->run != NULL && f->run->rules.group != 0)
         json_member_u64(w, "group", f->run->rules.group);
+    if (f->run != NULL && f->run->orders.word == ORDER_HOLD)
+        writer_str(w, ",\"held\":true");
     json_member_u64(w, "participants", s->participants);
     json_member_u64(w, "waiting", s->waiting);
     json_member_u64(w, "spares", s->spares);

@@ -437,6 +437,7 @@ void history_note(struct history *h, const struct run *run, const struct note *n
                   const char *peer, int64_t now_us)
 {
     char words[NODE_TEXT_MAX];
+    struct history_loss *l;
 
     switch (note->kind) {
     case NOTE_RUN_STARTED:
@@ -475,6 +476,9 @@ void history_note(struct history *h, const struct run *run, const struct note *n
                      : note->kind == NOTE_NODE_REPLACED   ? LOSS_REPLACED
                                                           : LOSS_SILENT,
                      peer, now_us);
+        if (note->kind == NOTE_NODE_SILENT && (l = TAILQ_FIRST(&h->losses)) != NULL &&
+            l->at_us == now_us)
+            l->silent_us = note->ms * 1000;
         history_reach(h, note->round, now_us);
         break;
     case NOTE_NODES_RESTARTED:

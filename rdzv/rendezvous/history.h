@@ -92,6 +92,7 @@ enum loss_kind {
 struct history_loss {
     TAILQ_ENTRY(history_loss) entry;
     int64_t at_us;
+    int64_t silent_us; /* before that, nothing came of it for so long */
     enum loss_kind kind;
     const char *peer; /* whom it was connected as, behind `node`; NULL: not known */
     char node[];      /* "host/pid/local id" */

@@ -45,6 +45,9 @@ def a_silent_node_is_taken_out_and_put_back():
                                 r"node=b/100/0 peer=\S+ previous=participant silent_ms=(\d+) ")
         check(6000 <= int(found[0].group(1)) < 9000, "when its time was over")
         server.wait_log(r"event=nodes_restarted .*reason=.*--silent-node-timeout")
+        missing, = status_of(server.port)[0]["missing"]
+        now = datetime.datetime.now(datetime.timezone.utc)
+        check((now - datetime.datetime.fromisoformat(missing["since"])).total_seconds() > 5, "since its last message")
         check("\nrdzvd_torch_nodes_silent_total 1\n" in
               http_request(server.port, "GET", "/metrics")[1].decode(), "counted")
         b.read()

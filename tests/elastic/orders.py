@@ -357,6 +357,38 @@ def a_run_has_rules_of_its_own_until_it_is_forgotten():
 
 
 @case
+def a_run_that_an_order_leaves_short_misses_the_node_that_is_kept_out():
+    for more, role in ("", ["a", "b"]), ("&end", ["a"]):
+        with daemon("--expect=2") as server:
+            a, b = meet(server.port, "job", ["a", "b"])
+            gives(server, "nodes/b", "evict", more)
+            read_together([a, b])
+            if more:
+                b.close()
+            else:
+                b.leave()
+            a.leave()
+            a.join(complete=False)
+            while not more and decides(b, 2):
+                pass
+            run = status_of(server.port)[0]
+            same((sorted(n["addr"] for n in run["nodes"]), [(m["addr"], m["why"]) for m in run["missing"]],
+                  run["missing_count"]), (role, [("b", "kept out")], 1), more)
+
+
+@case
+def a_closed_run_lists_the_nodes_whose_agents_are_there():
+    with daemon("--closed-run-ttl=1h") as server:
+        a, b = meet(server.port, "job", ["a", "b"])
+        gives(server, "runs/job", "close")
+        same(sorted(n["addr"] for n in status_of(server.port)[0]["nodes"]), ["a", "b"], "both are there")
+        a.close()
+        await_space(server.port, lambda space: [n["addr"] for n in space["runs"][0]["nodes"]] == ["b"])
+        b.close()
+        await_space(server.port, lambda space: space["runs"][0]["nodes"] == [])
+
+
+@case
 def a_hold_ends_when_so_many_nodes_are_there():
     with tempfile.TemporaryDirectory() as folder:
         with daemon("--data-dir=" + folder) as server:
@@ -715,7 +747,7 @@ def an_order_says_how_many_nodes_it_is_about_and_a_run_on_hold_misses_none():
         gives(server, "nodes/a*", "uncordon")
         gives(server, "runs/job", "hold")
         run, _ = status_of(server.port)
-        same((run["missing_count"], "release" in " ".join(run["hints"])), (0, True), "a held run")
+        same((run["missing_count"], "release" in " ".join(run["hints"]), run["held"]), (0, True, True), "a held run")
         status, answer = order(server, "runs/job", "restart")
         check(status == 409 and "on hold already" in answer["message"], answer)
         gives(server, "runs/job", "release")
