@@ -152,6 +152,7 @@ COMMANDS = [
             and after how many milliseconds others followed; then what the workers wait for now. If workers waited for
             keys at that end, rdzvctl also shows the oldest wait. If no round of the run has ended, it shows the end of the
             run of this id that failed last; if there is none, it exits with 1. A rank that is "inferred" was not seen: it follows from the order of the process ids on its host.
+            If the log of the rank that ended first says that a collective timed out, another rank stood still.
 
             rdzvd knows no ranks if worker 0 hosts the workers' store (torch before 2.5,
             TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1), or if the workers were there before rdzvd was started.
