@@ -6,6 +6,7 @@ size, their downloads, an image's own paths. Two pods of each remain. Standard l
 
 import os
 import re
+import shutil
 import subprocess
 
 from manifests import HERE, SHARED, Failed
@@ -163,6 +164,8 @@ def unable(name):
         return "../shared is not there"
     if name == "accelerate" and not accelerate():
         return "$ACCELERATE names no folder with accelerate"
+    if name == "kustomize" and shutil.which("kubectl") is None:
+        return "there is no kubectl"
     return None
 
 
