@@ -88,7 +88,7 @@ size_t check_print_unread(FILE *out, const struct check *c)
     }
     FOREACH(const struct job_closed, one, c->jobs.closed, c->jobs.closed_count)
         unread_add(&parts[1], one->container->pods->object,
-                   one->program == NULL ? "the image decides" : one->program->text);
+                   one->program == NULL ? "the image decides" : one->program);
     KUBE_FOREACH(o, &c->bundle) {
         if (kind_is_unknown(c, o))
             unread_add(&parts[2], NULL, o->kind);
@@ -128,7 +128,7 @@ static void print_looked(FILE *out, const struct check *c)
 
     check_print_unread(out, c);
     if (first != NULL)
-        fprintf(out, "rdzv-manifest: %s: %s\n", first->program->text, first->remedy);
+        fprintf(out, "rdzv-manifest: %s: %s\n", first->program, first->remedy);
     for (size_t i = 0; i < c->file_count; i++) {
         const struct yaml_node *n = kube_find_placeholder(&c->files[i]);
 

@@ -679,34 +679,31 @@ static void find_in_variables(struct job_scope *scope)
     job_read_settings(scope, r);
 }
 
+static void add_closed(struct job_view *v, const struct kube_container *c, const char *program,
+                       const struct yaml_node *at, const char *remedy)
+{
+    arena_push(&v->bundle->arena, v->closed, v->closed_count, v->closed_cap) =
+        (struct job_closed){c, program, at, remedy};
+}
+
 /* A container without a run, of a job or of several pods that name the master of their ranks. */
 static void find_closed(const struct job_scope *scope, bool has_program)
 {
-    static const struct arg_word named = {.text = "MASTER_ADDR"};
     const struct kube_container *c = scope->container;
     struct job_view *v = scope->view;
-    const struct job_variable *master = job_variable(v, c, named.text);
+    const struct job_variable *master = job_variable(v, c, "MASTER_ADDR");
     const struct arg_word *program = scope->foreign != NULL ? scope->foreign : scope->unread;
     bool meets = master != NULL && !master->is_made && c->pods->replicas != 1;
 
     if (!meets && (!c->pods->ends || (program == NULL && has_program)))
         return;
-    arena_push(&v->bundle->arena, v->closed, v->closed_count, v->closed_cap) =
-        (struct job_closed){c,
-                            program == NULL && meets                ? &named
-                            : has_program || scope->foreign != NULL ? program
-                                                                    : NULL,
-                            scope->foreign == NULL ? NULL : foreign_remedy(scope->foreign->text)};
-}
-
-static void add_closed(struct job_view *v, const struct kube_container *c, const char *program,
-                       const struct yaml_node *node, const char *remedy)
-{
-    struct arg_word *word = arena_alloc(&v->bundle->arena, sizeof *word);
-
-    *word = (struct arg_word){.text = program, .node = node};
-    arena_push(&v->bundle->arena, v->closed, v->closed_count, v->closed_cap) =
-        (struct job_closed){c, word, remedy};
+    if (program == NULL && meets)
+        add_closed(v, c, "MASTER_ADDR", NULL, NULL);
+    else if (has_program || scope->foreign != NULL)
+        add_closed(v, c, program->text, program->node,
+                   scope->foreign == NULL ? NULL : foreign_remedy(program->text));
+    else
+        add_closed(v, c, NULL, NULL, NULL);
 }
 
 /* Whether the text starts torch on several nodes, in whatever language. */

@@ -101,9 +101,9 @@ struct job_store {
  * decides. */
 struct job_closed {
     const struct kube_container *container;
-    const struct arg_word *program;
-    const char
-        *remedy; /* the way to rdzvd for deepspeed, mpirun and the like, or why nothing reads it */
+    const char *program;
+    const struct yaml_node *at; /* where the program is written, or NULL */
+    const char *remedy; /* the way to rdzvd for deepspeed and the like, or why nothing reads it */
 };
 
 struct job_view {

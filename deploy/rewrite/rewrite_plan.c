@@ -636,9 +636,8 @@ static void note_foreign(struct rewrite *w)
 {
     FOREACH(const struct job_closed, closed, w->jobs.closed, w->jobs.closed_count) {
         if (closed->remedy != NULL)
-            rewrite_note(w, closed->program->node, "%s: rewrite leaves %s as it is: %s",
-                         closed->container->pods->object->title, closed->program->text,
-                         closed->remedy);
+            rewrite_note(w, closed->at, "%s: rewrite leaves %s as it is: %s",
+                         closed->container->pods->object->title, closed->program, closed->remedy);
         w->has_left = w->has_left || closed->remedy != NULL;
     }
 }
