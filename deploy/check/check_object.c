@@ -156,15 +156,14 @@ static void look_at_key(struct check *c, const struct yaml_node *source, const c
 
 void check_configmap_key(struct check *c, const struct kube_container *container)
 {
-    size_t count, script;
-    const struct arg_word *words = job_words(&c->bundle.arena, container, &count, &script);
+    struct job_words words = job_words(&c->bundle.arena, container);
 
     YAML_FOREACH(entry, kube_get(container->node, "env")) {
         const struct yaml_node *ref = kube_get(entry, "valueFrom.configMapKeyRef");
 
         look_at_key(c, ref, kube_text(ref, "key"), check_at_first(ref, "key"));
     }
-    FOREACH(const struct arg_word, word, words, count) {
+    FOREACH(const struct arg_word, word, words.list, words.count) {
         const struct yaml_node *mount = kube_mount_of(container, word->text);
         const struct yaml_node *map = kube_get(kube_volume_at(container, word->text), "configMap");
         const char *key = kube_base_name(word->text);
@@ -179,15 +178,14 @@ void check_configmap_key(struct check *c, const struct kube_container *container
 /* A script of a ConfigMap that starts as a program needs the mode of one. */
 void check_script_mode(struct check *c, const struct kube_container *container)
 {
-    size_t count, script;
-    const struct arg_word *words = job_words(&c->bundle.arena, container, &count, &script), *word;
+    struct job_words words = job_words(&c->bundle.arena, container);
+    const struct arg_word *word = words.script != NULL ? words.script : words.list;
     const struct yaml_node *map, *mode;
     const char *path;
     int64_t bits = 0644;
 
-    if (count == 0 || kube_field(container, "command") == NULL)
+    if (word == NULL || kube_field(container, "command") == NULL)
         return;
-    word = &words[script < count ? script : 0];
     path = arena_copy(&c->bundle.arena, word->text, strcspn(word->text, " \n;&|"));
     map = kube_get(kube_volume_at(container, path), "configMap");
     mode = kube_get(map, "defaultMode");

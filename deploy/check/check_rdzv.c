@@ -414,18 +414,18 @@ static void look_at_words(struct check *c, const struct job_run *r)
 {
     const struct yaml_node *first = yaml_at(kube_field(r->container, "command"), 0);
     const struct arg_word *program = r->args->program;
-    size_t count, script;
-    const struct arg_word *words = job_words(&c->bundle.arena, r->container, &count, &script);
+    struct job_words words = job_words(&c->bundle.arena, r->container);
 
     if (first != NULL && r->args->command.node == first &&
         text_begins(yaml_text(first), "torchrun ", "python "))
         check_report(c, check_at(first),
                      "the container looks for one program with the name `%s`: make a list of words",
                      yaml_text(first));
-    else if (script + 1 < count && r->args->command.node == words[script].node &&
-             strpbrk(words[script].text, " $\n") == NULL)
+    else if (words.script != NULL && words.script + 1 < words.list + words.count &&
+             r->args->command.node == words.script->node &&
+             strpbrk(words.script->text, " $\n") == NULL)
         check_report(c, check_at_run(r), "`-c` runs only `%s`, without the words behind it",
-                     words[script].text);
+                     words.script->text);
     else if (program != NULL &&
              text_begins(program->text, "\u2010", "\u2011", "\u2013", "\u2014", "\u2212"))
         check_report(c, check_at_text(program),
@@ -544,14 +544,13 @@ void check_gang_alone(struct check *c, const struct job_run *r)
  * nothing makes before. */
 static bool is_ready_late(struct check *c, const struct job_run *r, const struct yaml_node *probe)
 {
-    size_t count, script;
-    const struct arg_word *words = job_words(&c->bundle.arena, r->container, &count, &script);
+    const struct arg_word *script = job_words(&c->bundle.arena, r->container).script;
     const char *get = kube_get(probe, "httpGet") != NULL ? "httpGet.port" : "tcpSocket.port";
     const char *asks = kube_print(&c->bundle.arena, kube_get(probe, "exec.command"));
     long port = kube_port_number(kube_get(probe, get), r->container->pods, NULL);
 
     if (r->args == NULL || r->map != NULL || r->unread != NULL ||
-        (script < count && text_has(words[script].text, "&", ">", "touch ", "sshd", "service ")))
+        (script != NULL && text_has(script->text, "&", ">", "touch ", "sshd", "service ")))
         return false;
     return (port > 0 && port != r->port &&
             !ANY(KUBE_FOREACH_CONTAINER(other, r->container->pods),

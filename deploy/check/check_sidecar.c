@@ -7,14 +7,13 @@
 
 static bool runs_for_ever(struct check *c, const struct kube_container *container)
 {
-    size_t count, script;
-    const struct arg_word *words = job_words(&c->bundle.arena, container, &count, &script);
+    struct job_words words = job_words(&c->bundle.arena, container);
     const char *text = "";
 
-    if (count > 8 || (script == count && count < 2))
+    if (words.count > 8 || (words.script == NULL && words.count < 2))
         return false;
-    for (size_t i = 0; i < count; i++)
-        text = arena_joined(&c->bundle.arena, text, " ", words[i].text);
+    FOREACH(const struct arg_word, word, words.list, words.count)
+        text = arena_joined(&c->bundle.arena, text, " ", word->text);
     return text_has(text, "sleep infinity", "sleep inf", "tail -f", "tail -F", "while true;",
                     "while :;", "while true\n", "while :\n") &&
            !text_has(text, "break", "exit", "kill"); /* such a loop may end */

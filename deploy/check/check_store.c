@@ -45,11 +45,10 @@ static void look_at_option(struct check *c, const struct job_store *s, const str
 
 void check_rdzvd_option(struct check *c, const struct job_store *s)
 {
-    size_t count, script;
-    const struct arg_word *words = job_words(&c->bundle.arena, s->container, &count, &script);
+    struct job_words words = job_words(&c->bundle.arena, s->container);
 
-    FOREACH(const struct arg_word, word, words, s->kind == JOB_STORE_ETCD ? 0 : count) {
-        if (text_begins(word->text, "--"))
+    FOREACH(const struct arg_word, word, words.list, words.count) {
+        if (s->kind != JOB_STORE_ETCD && text_begins(word->text, "--"))
             look_at_option(c, s, word);
     }
 }

@@ -329,12 +329,10 @@ static void look_for_plugins(struct check *c, const struct kube_container *conta
 
 void check_volcano_plugin_missing(struct check *c, const struct kube_container *container)
 {
-    size_t count, script;
-    const struct arg_word *words;
+    struct job_words words = job_words(&c->bundle.arena, container);
 
-    if (container->pods->object->type != KUBE_VOLCANO_JOB)
-        return;
-    words = job_words(&c->bundle.arena, container, &count, &script);
-    for (size_t i = 0; i < count; i++)
-        look_for_plugins(c, container, words[i].node);
+    FOREACH(const struct arg_word, word, words.list, words.count) {
+        if (container->pods->object->type == KUBE_VOLCANO_JOB)
+            look_for_plugins(c, container, word->node);
+    }
 }

@@ -225,10 +225,9 @@ static void refuse_other_runs(struct importer *m)
 
 bool import_command(struct importer *m)
 {
-    size_t count, script;
-    const struct arg_word *words = job_words(&m->arena, m->container, &count, &script);
+    struct job_words words = job_words(&m->arena, m->container);
     const char *program = NULL, *rest;
-    const struct yaml_node *text = words != NULL && script < count ? words[script].node : NULL;
+    const struct yaml_node *text = words.script != NULL ? words.script->node : NULL;
 
     refuse_assignments(m);
     refuse_other_runs(m);
@@ -246,14 +245,14 @@ bool import_command(struct importer *m)
         import_error(m, m->run->args->command.node,
                      "accelerate launch does not read the variables of torchrun that emit writes: "
                      "use rewrite, or torchrun");
-    if (m->run->args == NULL || words == NULL) {
+    if (m->run->args == NULL || words.count == 0) {
         import_put(m, m->facts, "command", kube_field(m->container, "command"));
         import_put(m, m->facts, "args", kube_field(m->container, "args"));
         return false;
     }
     if (text == NULL)
-        program = program_of_words(m, words, count);
-    else if (script + 1 == count)
+        program = program_of_words(m, words.list, words.count);
+    else if (words.script + 1 == words.list + words.count)
         program = program_of_script(m, text);
     if (program != NULL && !m->run->args->is_other) {
         import_put_text(m, m->facts, "mainProgram", program);

@@ -39,20 +39,19 @@ static size_t find_script(const struct arg_word *words, size_t count)
     return count;
 }
 
-const struct arg_word *job_words(struct arena *a, const struct kube_container *c, size_t *count,
-                                 size_t *script)
+struct job_words job_words(struct arena *a, const struct kube_container *c)
 {
-    struct arg_word *words = NULL;
-    size_t cap = 0;
+    struct job_words words = {0};
+    size_t cap = 0, script;
 
-    *count = 0;
     FOREACH_WORD(key, "command", "args") {
         YAML_FOREACH(item, kube_field(c, key)) {
             if (item->kind == YAML_SCALAR)
-                arena_push(a, words, *count, cap) = arg_word_of(item);
+                arena_push(a, words.list, words.count, cap) = arg_word_of(item);
         }
     }
-    *script = find_script(words, *count);
+    script = find_script(words.list, words.count);
+    words.script = script < words.count ? &words.list[script] : NULL;
     return words;
 }
 
@@ -716,9 +715,9 @@ static bool names_torchrun(const char *text)
 void job_find_runs(struct job_view *v, const struct kube_container *c)
 {
     struct job_scope scope = {.view = v, .container = c};
-    size_t count, script, before = v->all_count, operand;
+    size_t before = v->all_count, operand;
     struct arena *a = &v->bundle->arena;
-    const struct arg_word *words = job_words(a, c, &count, &script);
+    struct job_words words = job_words(a, c);
     const struct yaml_node *entry = kube_get(c->pods->object->spec, "entrypoint");
     bool shell;
 
@@ -729,23 +728,23 @@ void job_find_runs(struct job_view *v, const struct kube_container *c)
                        "it runs in an init container, whose launches nothing reads here");
         return;
     }
-    find_in_words(&scope, words, count, -1);
+    find_in_words(&scope, words.list, words.count, -1);
     if (c->pods->object->type == KUBE_RAY && c == c->pods->containers && yaml_text(entry) != NULL &&
         strcmp(c->pods->role, "head") == 0) { /* Ray runs it there, and nowhere else */
         const struct arg_word whole = arg_word_of(entry);
 
         find_in_script(&scope, &whole, 0);
     }
-    operand = find_operand(words, count, &shell);
+    operand = find_operand(words.list, words.count, &shell);
     /* python, and programs that talk, start nothing but what their arguments name: no torch. */
-    if (scope.unread == NULL && script == count && operand < count &&
-        !is_talk(words + operand, count - operand) &&
-        strncmp(kube_base_name(words[operand].text), "python", 6) != 0)
-        scope.unread = &words[operand];
+    if (scope.unread == NULL && words.script == NULL && operand < words.count &&
+        !is_talk(words.list + operand, words.count - operand) &&
+        strncmp(kube_base_name(words.list[operand].text), "python", 6) != 0)
+        scope.unread = &words.list[operand];
     if (v->all_count == before)
         find_in_variables(&scope);
     if (v->all_count == before)
-        find_closed(&scope, count > 0 && words[0].text[0] != '-');
+        find_closed(&scope, words.count > 0 && words.list[0].text[0] != '-');
 }
 
 /* The scripts of a ConfigMap that no pods of these files start. Each is read as the script of a

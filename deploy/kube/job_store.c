@@ -111,15 +111,15 @@ static struct store_words words_in_script(struct arena *a, const struct kube_con
 
 static struct store_words find_words(struct arena *a, const struct kube_container *c)
 {
-    size_t count, script;
-    const struct arg_word *words = job_words(a, c, &count, &script);
-    struct store_words out = {.words = words, .count = count};
-    size_t first;
+    struct job_words all = job_words(a, c);
+    const struct arg_word *words = all.list;
+    struct store_words out = {.words = words, .count = all.count};
+    size_t count = all.count, first;
 
     if (c->init && !c->sidecar)
         return (struct store_words){0}; /* it waits for a store, or prepares one */
-    if (script < count)
-        return words_in_script(a, c, &words[script]);
+    if (all.script != NULL)
+        return words_in_script(a, c, all.script);
     first = program_of(words, count);
     if (kube_field(c, "command") != NULL || (first < count && words[first].text[0] != '-'))
         out.kind = first < count ? program_kind(words[first].text) : JOB_STORE_NONE;

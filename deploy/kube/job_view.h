@@ -129,10 +129,13 @@ struct job_view {
 /* Call this after kube_add_file() for all files; kube_find_pods() is a part of it. */
 void job_find(struct job_view *v, struct kube_bundle *bundle);
 
-/* The words of command and args. If a shell runs one of them as a script, *script is its index,
- * else it is the count. NULL: the image decides what runs. */
-const struct arg_word *job_words(struct arena *a, const struct kube_container *c, size_t *count,
-                                 size_t *script);
+/* The words of command and args; without any, the image decides what runs. */
+struct job_words {
+    struct arg_word *list;
+    size_t count;
+    const struct arg_word *script; /* that a shell runs as a script, or NULL */
+};
+struct job_words job_words(struct arena *a, const struct kube_container *c);
 
 /* Loops over the variables that are written for a container, in the order in which they are set;
  * of one name, the last wins. */
