@@ -32,22 +32,6 @@ struct store_words {
     size_t count;
 };
 
-static bool has_word(const struct arg_word *words, size_t count, const char *start)
-{
-    return ANY(FOREACH(const struct arg_word, w, words, count),
-               strncmp(w->text, start, strlen(start)) == 0);
-}
-
-/* A replica with --upstream passes clients on while it does not lead, and is a store. */
-static bool relays(const struct kube_container *c, const struct arg_word *words, size_t count)
-{
-    const struct yaml_node *env = kube_get(c->node, "env");
-
-    return (has_word(words, count, "--upstream") ||
-            kube_item(env, "name", "RDZVD_UPSTREAM") != NULL) &&
-           !has_word(words, count, "--journal") && kube_item(env, "name", "RDZVD_JOURNAL") == NULL;
-}
-
 /* The text after the name in `--name` or `--name=...`: "" or "=..."; NULL if the word is another
  * one. */
 static const char *behind_name(const char *word, const char *name)
@@ -64,6 +48,16 @@ static const char *behind_name(const char *word, const char *name)
 static bool has_option(const struct arg_word *words, size_t count, const char *name)
 {
     return ANY(FOREACH(const struct arg_word, w, words, count), behind_name(w->text, name) != NULL);
+}
+
+/* A replica with --upstream passes clients on while it does not lead, and is a store. */
+static bool relays(const struct kube_container *c, const struct arg_word *words, size_t count)
+{
+    const struct yaml_node *env = kube_get(c->node, "env");
+
+    return (has_option(words, count, "upstream") ||
+            kube_item(env, "name", "RDZVD_UPSTREAM") != NULL) &&
+           !has_option(words, count, "journal") && kube_item(env, "name", "RDZVD_JOURNAL") == NULL;
 }
 
 /* The arguments of an image that runs rdzvd under another name: nothing else has both options. */
@@ -103,7 +97,7 @@ static struct store_words words_in_script(struct arena *a, const struct kube_con
         if (kind == JOB_STORE_RDZVD && relays(of, c->words, c->count))
             kind = JOB_STORE_RELAY;
         if (kind != JOB_STORE_NONE &&
-            (found.kind == JOB_STORE_NONE || has_word(c->words, c->count, "--initial-cluster")))
+            (found.kind == JOB_STORE_NONE || has_option(c->words, c->count, "initial-cluster")))
             found = (struct store_words){kind, c->words + first, c->count - first};
     }
     return found;
@@ -127,7 +121,7 @@ static struct store_words find_words(struct arena *a, const struct kube_containe
         out.kind = JOB_STORE_ETCD; /* of an image with another name */
     else
         out.kind = image_kind(a, c->image);
-    if (out.kind == JOB_STORE_NONE && has_word(words, count, "--listen-client-urls"))
+    if (out.kind == JOB_STORE_NONE && has_option(words, count, "listen-client-urls"))
         out.kind = JOB_STORE_ETCD;
     if (out.kind == JOB_STORE_NONE && first == 0 && listens_as_rdzvd(words, count))
         out.kind = JOB_STORE_RDZVD;
