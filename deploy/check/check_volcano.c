@@ -71,6 +71,9 @@ struct gang {
     long tasks;    /* that sum; the default of a task is all its pods */
     long trainers; /* the part of `tasks` that belongs to the run */
     long others;   /* pods of the other tasks */
+    long by_job;   /* pods of the run in every gang, if only the minimum of the job counts */
+    long least;    /* the same by all minima that count */
+    bool by_tasks; /* the minima of the tasks count, too */
     bool written;  /* the job has a minAvailable */
     bool known;    /* every field is a number, and no task depends on another task */
 };
@@ -115,25 +118,10 @@ static struct gang gang_of(const struct check *c, const struct job_run *r)
     g.written = g.job > 0;
     if (!g.written)
         g.job = g.tasks;
+    g.by_tasks = g.job >= g.tasks;
+    g.by_job = g.job > g.others ? g.job - g.others : 0;
+    g.least = g.by_tasks && g.trainers > g.by_job ? g.trainers : g.by_job;
     return g;
-}
-
-/* How many pods of the run are in every gang, if only the minimum of the job counts. */
-static long least_of_job(const struct gang *g)
-{
-    return g->job > g->others ? g->job - g->others : 0;
-}
-
-static bool heeds_tasks(const struct gang *g)
-{
-    return g->job >= g->tasks;
-}
-
-static long least_trainers(const struct gang *g)
-{
-    long least = least_of_job(g);
-
-    return heeds_tasks(g) && g->trainers > least ? g->trainers : least;
 }
 
 static void look_at_range(struct check *c, const struct job_run *r, const struct gang *g)
@@ -143,17 +131,17 @@ static void look_at_range(struct check *c, const struct job_run *r, const struct
 
     if (!job_is_elastic(r))
         return;
-    if (least_of_job(g) > r->nodes_min && !g->written)
+    if (g->by_job > r->nodes_min && !g->written)
         check_report(
             c, at_job(o),
             "%s of the job means %ld, the sum of the tasks, but the job wants %ld to %ld nodes",
             kube_get(o->spec, "minAvailable") == NULL ? "no minAvailable" : "minAvailable: 0",
             g->tasks, r->nodes_min, r->nodes_max);
-    else if (least_of_job(g) > r->nodes_min)
+    else if (g->by_job > r->nodes_min)
         check_report(c, at_job(o),
                      "the job waits for %ld pods, though %ld are enough for %ld nodes", g->job,
                      r->nodes_min + g->others, r->nodes_min);
-    if (heeds_tasks(g) && g->trainers > r->nodes_min)
+    if (g->by_tasks && g->trainers > r->nodes_min)
         check_report(c, check_at_first(part, "minAvailable", "replicas", "name"),
                      "of task %s Volcano waits for %ld pods, though %ld nodes are enough",
                      r->container->pods->role, minimum_of(part), r->nodes_min);
@@ -165,18 +153,18 @@ static void look_at_small_gang(struct check *c, const struct job_run *r, const s
     const struct kube_object *o = job_run_object(r);
     const struct yaml_node *own = kube_get(r->container->pods->part, "minAvailable");
 
-    if (r->nodes_min <= least_trainers(g))
+    if (r->nodes_min <= g->least)
         return;
-    if (!heeds_tasks(g))
+    if (!g->by_tasks)
         check_report(
             c, check_at_first(o->spec, "minAvailable"),
             "minAvailable is less than the sum of the tasks (%ld), so Volcano ignores the tasks' "
             "own: of the pods with torchrun it places %ld together, and torchrun waits for %ld",
-            g->tasks, least_trainers(g), r->nodes_min);
+            g->tasks, g->least, r->nodes_min);
     else
         check_report(c, own != NULL ? check_at(own) : at_job(o),
-                     "Volcano places %ld pods together, but torchrun waits for %ld",
-                     least_trainers(g), r->nodes_min);
+                     "Volcano places %ld pods together, but torchrun waits for %ld", g->least,
+                     r->nodes_min);
 }
 
 typedef void (*gang_function)(struct check *c, const struct job_run *r, const struct gang *g);
