@@ -121,21 +121,21 @@ static const char *const trues[] = {"y",    "Y",    "yes", "Yes", "YES", "true",
 static const char *const falses[] = {"n",     "N",     "no",  "No",  "NO",  "false",
                                      "False", "FALSE", "off", "Off", "OFF", NULL};
 
-/* Takes the digits of an integer without its `_`, and its base; false if the text is none. */
-static bool int_digits(const char *text, char *digits, size_t size, bool *negative, int *base)
+/* Takes the digits of an integer without its sign and `_`. Returns its base; 0: the text is none.
+ */
+static int int_digits(const char *text, char *digits, size_t size)
 {
     size_t len = 0;
+    int base = 10;
 
-    *negative = *text == '-';
     if (*text == '-' || *text == '+')
         text++;
-    *base = 10;
     if (*text == '0' && text[1] != '\0') {
-        *base = text[1] == 'x' || text[1] == 'X' ? 16 : text[1] == 'b' || text[1] == 'B' ? 2 : 8;
-        text += *base != 8 || text[1] == 'o' || text[1] == 'O' ? 2 : 1;
+        base = text[1] == 'x' || text[1] == 'X' ? 16 : text[1] == 'b' || text[1] == 'B' ? 2 : 8;
+        text += base != 8 || text[1] == 'o' || text[1] == 'O' ? 2 : 1;
     }
-    if (*text == '_' && *base == 10)
-        return false;
+    if (*text == '_' && base == 10)
+        return 0;
     for (; *text != '\0'; text++) {
         int value = *text >= '0' && *text <= '9'   ? *text - '0'
                     : *text >= 'a' && *text <= 'f' ? *text - 'a' + 10
@@ -144,12 +144,12 @@ static bool int_digits(const char *text, char *digits, size_t size, bool *negati
 
         if (*text == '_')
             continue;
-        if (value >= *base || len == size - 1)
-            return false;
+        if (value >= base || len == size - 1)
+            return 0;
         digits[len++] = *text;
     }
     digits[len] = '\0';
-    return len > 0;
+    return len > 0 ? base : 0;
 }
 
 /* A decimal number without regard to `_`, or one of the words. */
@@ -176,8 +176,6 @@ enum yaml_type yaml_type(const struct yaml_node *node)
 {
     static const char core[] = "tag:yaml.org,2002:";
     char digits[72];
-    bool negative;
-    int base;
     const char *tag = NULL;
 
     if (node == NULL || node->kind != YAML_SCALAR)
@@ -193,7 +191,7 @@ enum yaml_type yaml_type(const struct yaml_node *node)
         return YAML_NULL;
     if (text_is_one_of(node->text, trues) || text_is_one_of(node->text, falses))
         return YAML_BOOL;
-    if (int_digits(node->text, digits, sizeof digits, &negative, &base))
+    if (int_digits(node->text, digits, sizeof digits) != 0)
         return tag != NULL && strcmp(tag, "float") == 0 ? YAML_FLOAT : YAML_INT;
     return is_float(node->text) ? YAML_FLOAT : YAML_STRING;
 }
@@ -221,18 +219,15 @@ bool yaml_true(const struct yaml_node *node)
 bool yaml_to_int(const struct yaml_node *node, int64_t *out)
 {
     char digits[72];
-    bool negative;
     unsigned long long value;
-    int base;
 
-    if (yaml_type(node) != YAML_INT ||
-        !int_digits(node->text, digits, sizeof digits, &negative, &base))
+    if (yaml_type(node) != YAML_INT)
         return false;
     errno = 0;
-    value = strtoull(digits, NULL, base);
+    value = strtoull(digits, NULL, int_digits(node->text, digits, sizeof digits));
     if (errno != 0 || value > INT64_MAX)
         return false;
-    *out = negative ? -(int64_t)value : (int64_t)value;
+    *out = *node->text == '-' ? -(int64_t)value : (int64_t)value;
     return true;
 }
 
