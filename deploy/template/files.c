@@ -235,9 +235,7 @@ bool userfile_read(struct userfile *u, const char *const *paths, size_t path_cou
     bool ok = true;
 
     *u = (struct userfile){0};
-    u->files = calloc(path_count + 1, sizeof *u->files);
-    if (u->files == NULL)
-        abort();
+    u->files = arena_alloc(&u->arena, (path_count + 1) * sizeof *u->files);
     u->settings = yaml_new(&u->arena, YAML_MAPPING);
     for (size_t i = 0; i < path_count; i++) {
         struct yaml_file file;
@@ -254,7 +252,6 @@ void userfile_free(struct userfile *u)
 {
     for (size_t i = 0; i < u->count; i++)
         yaml_file_free(&u->files[i]);
-    free(u->files);
     arena_free(&u->arena);
     *u = (struct userfile){0};
 }

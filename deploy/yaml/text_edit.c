@@ -63,10 +63,7 @@ bool text_edits_apply(struct text_edits *e, struct arena *a, const char *bytes, 
 
     if (!edits_settle(e, where))
         return false;
-    *out = (struct buf){.arena = a, .cap = len + 1};
-    FOREACH(const struct text_edit, edit, e->list, e->count)
-        out->cap += strlen(edit->text); /* more than enough: removed bytes are not subtracted */
-    out->text = arena_alloc(a, out->cap);
+    *out = (struct buf){.arena = a};
     FOREACH(const struct text_edit, edit, e->list, e->count) {
         buf_add(out, bytes + from, edit->at - from);
         buf_put(out, edit->text);

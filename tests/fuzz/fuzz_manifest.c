@@ -126,8 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct userfile user = {0};
     struct diag d = {0};
 
-    user.files = calloc(1, sizeof *user.files);
-    CHECK(user.files != NULL);
+    user.files = arena_alloc(&user.arena, sizeof *user.files);
     user.settings = yaml_new(&user.arena, YAML_MAPPING);
     if (size > 6 && memcmp(data, "--set ", 6) == 0) {
         char *argument = calloc(size - 5, 1); /* with an end, which the input has not */
