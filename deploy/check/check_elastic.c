@@ -80,7 +80,7 @@ void check_elastic_gang(struct check *c, const struct kube_object *o)
 
     if (kube_get(o->spec, "pytorchReplicaSpecs.Master") != NULL)
         low += low >= 0;
-    if (o->type == KUBE_PYTORCHJOB && gang != NULL && low >= 0 && !is_gang_above(c, o) &&
+    if (o->type == KUBE_PYTORCHJOB && low >= 0 && !is_gang_above(c, o) &&
         kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > low)
         check_report(c, check_at(gang), "the scheduler waits for %s pods, though %ld are enough",
                      yaml_text(gang), low);

@@ -147,14 +147,14 @@ static void look_at_relay(struct check *c, const struct job_store *s)
 {
     struct job_listeners l = job_store_listeners(&c->jobs, s, false);
 
-    for (size_t i = 0; i < l.count; i++) {
+    JOB_FOREACH_LISTENER(at, &l) {
         /* Every scheduler looks at the ports of these containers. */
         if (!ANY(KUBE_FOREACH_CONTAINER(one, s->container->pods),
-                 !one->init && check_lists_port(one, l.list[i].port)))
-            check_report(c, check_at_option(s, &l.list[i].setting),
+                 !one->init && check_lists_port(one, at->port)))
+            check_report(c, check_at_option(s, &at->setting),
                          "port %ld is a port of the node, and no container claims it, so a second "
                          "relay may come to that node",
-                         l.list[i].port);
+                         at->port);
     }
     if (l.count == 0)
         check_report(c, check_at_first(s->container->node, "name"),

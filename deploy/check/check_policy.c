@@ -353,12 +353,12 @@ static void look_at_way(struct check *c, const struct way *w)
     look_at_dns(c, w);
 }
 
-/* The port of the store's pods behind the port that is dialed. */
+/* The port of the store's pods (NULL: not in these files) behind the port that is dialed. */
 static long port_of_pods(const struct kube_object *service, const struct kube_pods *p, long dialed)
 {
     const struct yaml_node *ports = service == NULL ? NULL : kube_get(service->spec, "ports");
 
-    if (service == NULL || kube_is_headless(service))
+    if (service == NULL || p == NULL || kube_is_headless(service))
         return dialed > 0 ? dialed : -1;
     YAML_FOREACH(port, ports) {
         const struct yaml_node *target = kube_get(port, "targetPort");
@@ -371,25 +371,23 @@ static long port_of_pods(const struct kube_object *service, const struct kube_po
 
 void check_relay_blocked(struct check *c, const struct job_upstream *u)
 {
-    struct way w = {.from = u->relay->container->pods, .host = u->known ? u->host : "", .port = -1};
+    struct way w = {.from = u->relay->container->pods, .host = u->known ? u->host : ""};
 
     if (u->store != NULL && u->target.reach != KUBE_ELSEWHERE)
         w.to = u->store->container->pods;
-    if (w.to != NULL)
-        w.port = port_of_pods(u->target.service, w.to, u->port);
+    w.port = port_of_pods(u->target.service, w.to, u->port);
     look_at_way(c, &w);
 }
 
 static void look_at_endpoint(struct check *c, const struct job_run *r)
 {
-    struct way w = {.from = r->container->pods, .host = r->host, .port = -1};
+    struct way w = {.from = r->container->pods, .host = r->host};
 
     if (!job_is_dynamic(r) || r->local || r->own_name)
         return;
     if (r->target.reach != KUBE_ELSEWHERE)
         w.to = r->store != NULL ? r->store->container->pods : r->hosted ? r->target.pods : NULL;
-    if (w.to != NULL)
-        w.port = port_of_pods(r->target.service, w.to, r->port);
+    w.port = port_of_pods(r->target.service, w.to, r->port);
     look_at_way(c, &w);
 }
 

@@ -235,9 +235,7 @@ void check_inject_label(struct check *c, const struct kube_object *o)
     const struct yaml_node *label = kube_get(o->node, "metadata." KUBE_INJECT_LABEL), *own;
     bool has_own = false;
 
-    for (size_t i = 0; i < o->pods_count; i++) {
-        const struct kube_pods *p = c->bundle.pods[o->first_pods + i];
-
+    KUBE_FOREACH_PODS_OF(p, &c->bundle, o) {
         own = kube_get(p->meta, KUBE_INJECT_LABEL);
         has_own = has_own || own != NULL;
         if (own != NULL && job_store_in(&c->jobs, p) == NULL)

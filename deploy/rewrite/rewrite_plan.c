@@ -488,20 +488,17 @@ static void put_in_front(struct rewrite *w, const struct kube_object *o,
 /* A store with the label that the job's store would have: the new Service would select it, too. */
 static bool has_store_already(struct rewrite *w, const struct kube_object *job)
 {
-    for (size_t i = 0; i < w->jobs.store_count; i++) {
-        const struct kube_pods *p = w->jobs.stores[i].container->pods;
-        const struct yaml_node *labels = kube_get(p->meta, "labels");
+    const struct job_store *old =
+        FIND(s, FOREACH(const struct job_store, s, w->jobs.stores, w->jobs.store_count),
+             s->kind == JOB_STORE_RDZVD && kube_same_namespace(job_store_object(s), job) &&
+                 kube_is(s->container->pods->meta, "labels.rdzvd", job->name));
 
-        if (w->jobs.stores[i].kind != JOB_STORE_RDZVD || !kube_same_namespace(p->object, job) ||
-            !kube_is(labels, "rdzvd", job->name))
-            continue;
-        rewrite_error(w, p->object->node,
+    if (old != NULL)
+        rewrite_error(w, job_store_object(old)->node,
                       "%s already has this store, but does not use it: set the job's endpoint to "
                       "it, or remove it",
                       job->title);
-        return true;
-    }
-    return false;
+    return old != NULL;
 }
 
 /* The first free name among JOB-rdzv, JOB-rdzv-2, JOB-rdzv-3… */
