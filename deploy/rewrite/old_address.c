@@ -44,11 +44,8 @@ static const char *old_address_in(struct rewrite *w, const struct rewrite_job *j
 /* Whether the line has the program nc, as a word of its own: rsync waits for nothing. */
 static bool runs_nc(const char *line)
 {
-    for (const char *p = strstr(line, "nc "); p != NULL; p = strstr(p + 1, "nc ")) {
-        if (p == line || strchr("abcdefghijklmnopqrstuvwxyz0123456789_-", p[-1]) == NULL)
-            return true;
-    }
-    return false;
+    return ANY(for (const char *p = strstr(line, "nc "); p != NULL; p = strstr(p + 1, "nc ")),
+               p == line || strchr("abcdefghijklmnopqrstuvwxyz0123456789_-", p[-1]) == NULL);
 }
 
 void old_address_refuse(struct rewrite *w, const struct rewrite_job *j, const struct yaml_node *n,

@@ -50,10 +50,8 @@ static void add_run_id(struct rewrite *w, struct emit_job *job, struct yaml_node
 /* Puts the texts of expressions into the policy. */
 static void write_expressions(struct rewrite *w, const struct yaml_node *policy)
 {
-    const struct yaml_node *mutations = yaml_path(policy, "spec.mutations");
-
-    for (size_t i = 0; i < yaml_length(mutations); i++) {
-        struct yaml_node *patch = yaml_get(mutations->items[i], "jsonPatch");
+    YAML_FOREACH(mutation, yaml_path(policy, "spec.mutations")) {
+        struct yaml_node *patch = yaml_get(mutation, "jsonPatch");
         struct buf text = {.arena = &w->arena};
 
         cel_write(&text, "", yaml_get(patch, "expression"));

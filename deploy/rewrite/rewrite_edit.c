@@ -515,12 +515,11 @@ static size_t count_uses(const struct yaml_node *anchored, const struct yaml_nod
 static size_t count_good(const struct rewrite *w, const struct kube_pods *p,
                          const struct yaml_node *anchored)
 {
-    struct job_view_runs runs = job_runs_in(&w->jobs, p);
     const struct kube_container *last = NULL;
     size_t count = 0;
 
-    for (size_t i = 0; i < runs.count; i++) {
-        const struct kube_container *c = runs.list[i]->container;
+    JOB_FOREACH(r, job_runs_in(&w->jobs, p)) {
+        const struct kube_container *c = r->container;
 
         if (count_uses(c->node, anchored) > 0)
             return count_uses(anchored, p->part);
