@@ -56,34 +56,32 @@ void check_elastic_range(struct check *c, const struct job_run *r)
                      job_text(r, TORCHRUN_NNODES));
 }
 
-static bool is_gang_above(const struct check *c, const struct kube_object *o)
-{
-    long pods = o->type == KUBE_PYTORCHJOB ? kube_count_pods(&c->bundle, o) : 0;
+#define GANG "runPolicy.schedulingPolicy.minAvailable"
 
-    return pods > 0 && kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > pods;
+/* For how many pods of a PyTorchJob the scheduler waits; 0: for none. */
+static long gang_of(const struct kube_object *o)
+{
+    return o->type == KUBE_PYTORCHJOB ? kube_int(o->spec, GANG, 0) : 0;
 }
 
 void check_gang_above(struct check *c, const struct kube_object *o)
 {
-    const struct yaml_node *gang = kube_get(o->spec, "runPolicy.schedulingPolicy.minAvailable");
+    long pods = kube_count_pods(&c->bundle, o);
 
-    if (is_gang_above(c, o))
-        check_report(c, check_at(gang), "the scheduler waits for %s pods, but the job has %ld",
-                     yaml_text(gang), kube_count_pods(&c->bundle, o));
+    if (pods > 0 && gang_of(o) > pods)
+        check_report(c, check_at_first(o->spec, GANG),
+                     "the scheduler waits for %ld pods, but the job has %ld", gang_of(o), pods);
 }
 
 void check_elastic_gang(struct check *c, const struct kube_object *o)
 {
-    const struct yaml_node *gang = kube_get(o->spec, "runPolicy.schedulingPolicy.minAvailable");
-    const struct yaml_node *policy = kube_get(o->spec, "elasticPolicy");
-    long low = kube_int(policy, "minReplicas", -1);
+    long pods = kube_count_pods(&c->bundle, o);
+    long low = kube_int(o->spec, "elasticPolicy.minReplicas", -1);
 
-    if (kube_get(o->spec, "pytorchReplicaSpecs.Master") != NULL)
-        low += low >= 0;
-    if (o->type == KUBE_PYTORCHJOB && low >= 0 && !is_gang_above(c, o) &&
-        kube_int(o->spec, "runPolicy.schedulingPolicy.minAvailable", 0) > low)
-        check_report(c, check_at(gang), "the scheduler waits for %s pods, though %ld are enough",
-                     yaml_text(gang), low);
+    low += low >= 0 && kube_get(o->spec, "pytorchReplicaSpecs.Master") != NULL;
+    if (low >= 0 && gang_of(o) > low && (pods <= 0 || gang_of(o) <= pods))
+        check_report(c, check_at_first(o->spec, GANG),
+                     "the scheduler waits for %ld pods, though %ld are enough", gang_of(o), low);
 }
 
 void check_elastic_restart_never(struct check *c, const struct job_run *r)
