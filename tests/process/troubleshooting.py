@@ -215,12 +215,15 @@ def late_agent(r, scene):
 
 @row("the same job restarts again and again")
 def losses(r, scene):
-    store = scene.rdzvd()
-    a, b = meet(store.port, "RUN", ["a", "b"])
-    scene.callback(a.close)
-    b.close()
-    store.wait_log("event=nodes_restarted")
-    check("b (pid 100) was lost" in r.show(store=store.port)[0], "the reason names the node")
+    store = scene.rdzvd("--closed-run-ttl=100ms")
+    agents = meet(store.port, "RUN", ["a", "b"])
+    agents[1].close_run()
+    for agent in agents:
+        agent.close()
+    store.wait_log("event=run_forgotten")
+    for agent in meet(store.port, "RUN", ["a", "b"]):
+        scene.callback(agent.close)
+    check("workers of b (pid 100) failed" in r.show(store=store.port)[0], "the reason names the node")
 
 
 @row("agents end when the store restarts")
