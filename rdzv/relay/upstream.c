@@ -150,14 +150,6 @@ static bool is_news(struct upstream *u, const char *why)
     return true;
 }
 
-/* For /readyz. If one of several replicas leads, only its refusal counts, and not that the others
- * stand by. Each round of tries asks each address, so a refusal that was not repeated for
- * SAID_AGAIN_MS is outdated: the address may no longer belong to a replica. */
-static bool upstream_is_refused(const struct upstream *u)
-{
-    return u->refusal.text[0] != '\0' && since_ms(u, u->refusal.ms) < SAID_AGAIN_MS;
-}
-
 static void say_failed(struct upstream *u, enum log_level level, const char *why)
 {
     if (strcmp(u->where, u->refusal.of) == 0 && strcmp(why, u->refusal.text) != 0)
@@ -717,9 +709,13 @@ bool upstream_is_idle(const struct upstream *u)
     return u->state != UPSTREAM_CONNECTED || (u->out.bytes == 0 && !relay_has_output(u->relay));
 }
 
+/* If one of several replicas leads, only its refusal counts, and not that the others stand by. Each
+ * round of tries asks each address, so a refusal that was not repeated for SAID_AGAIN_MS is
+ * outdated: the address may no longer belong to a replica. */
 const char *upstream_says(const struct upstream *u, char text[UPSTREAM_SAYS_MAX])
 {
-    bool has_failed = u->said.text[0] != '\0', refused = upstream_is_refused(u);
+    bool refused = u->refusal.text[0] != '\0' && since_ms(u, u->refusal.ms) < SAID_AGAIN_MS;
+    bool has_failed = u->said.text[0] != '\0';
     const char *where = refused ? u->refusal.of : has_failed ? u->said.of : u->where;
     const char *why = refused ? u->refusal.text : has_failed ? u->said.text : "connecting";
 

@@ -90,11 +90,6 @@ enum { RECORD_SPACE = 1, RECORD_WORKER_STORE = 2 };
 
 #define TIME_SIZE 9 /* of BATCH_TIME, with its tag */
 
-static enum wire_type wire_type_of(const struct field *f)
-{
-    return f->type == BYTES ? WIRE_BYTES : f->type == FIXED ? WIRE_FIXED : WIRE_VARINT;
-}
-
 /* A batch without bytes only counts them. */
 static void batch_put_byte(struct batch *b, uint8_t byte)
 {
@@ -379,7 +374,7 @@ static bool field_set(const struct field *f, struct change *c, const struct wire
 {
     void *at = (uint8_t *)c + f->offset;
 
-    if (w->type != wire_type_of(f))
+    if (w->type != (f->type == BYTES ? WIRE_BYTES : f->type == FIXED ? WIRE_FIXED : WIRE_VARINT))
         return false;
     switch (f->type) {
     case BYTES:

@@ -47,9 +47,6 @@ struct waiter {
     struct wait_link links[];
 };
 
-_Static_assert(sizeof(struct waiter) + sizeof(struct wait_link) == 88,
-               "each rank in a barrier has one: 96 bytes of malloc()");
-
 /* A WATCH_KEY registration; lives as long as its connection. */
 struct key_watch {
     struct wait_link link; /* the first member */
