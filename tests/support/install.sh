@@ -31,7 +31,7 @@ BUILD_PACKAGES="build-essential meson ninja-build pkg-config libevent-dev libngh
     protobuf-c-compiler libcjson-dev libyaml-dev libcmocka-dev
     libcurl4-openssl-dev libssl-dev openssl python3 curl"
 RUN_PACKAGES="python3 python3-venv ca-certificates procps"
-TEST_PACKAGES="$RUN_PACKAGES clang clang-format libclang-rt-14-dev llvm valgrind etcd-server
+TEST_PACKAGES="$RUN_PACKAGES python3-pip clang clang-format libclang-rt-14-dev llvm valgrind etcd-server
     etcd-client python3-etcd python3-torch python3-jsonschema python3-yaml iproute2 git groff man-db zsh
     fish systemd strace prometheus"
 BROWSER_PACKAGES="chromium chromium-driver"
