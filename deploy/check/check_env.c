@@ -177,7 +177,8 @@ void check_env_not_expanded(struct check *c, const struct job_run *r)
     }
 }
 
-/* A label that no pod has, with a name near that of one that each has: the value is empty. */
+/* Reports a variable that copies a label which the pods lack, if a label of theirs has nearly that
+ * name: the variable is empty. */
 void check_env_label_missing(struct check *c, const struct kube_container *container)
 {
     JOB_FOREACH_VARIABLE(v, &c->jobs, container)

@@ -121,8 +121,8 @@ void loss_end_run(struct step *s)
 
 /* --- A node whose connection has ended. --- */
 
-/* A clone of the agent's store is such a connection, or its successor's. One that is away, or that
- * has another clock, is the predecessor's, and does not count. */
+/* Such a connection is a clone of the agent's store, or that of its successor. A connection that is
+ * away, or that has another clock, belongs to a predecessor and does not count. */
 bool loss_node_stays(struct run *run, struct agent *gone)
 {
     if (gone->naming != NAMING_LISTED)

@@ -427,7 +427,7 @@ static struct operator_answer order_dump(struct live_run *run, const struct oper
                                        : "No worker uses a store of rdzvd: worker 0 hosts it, or "
                                          "none has come");
     if (!has_reader(run))
-        return refuse(409, "No worker looks for the key exception_dump of torch: those of gloo "
+        return refuse(409, "No worker has looked for torch's key exception_dump: those of gloo "
                            "never do, those of NCCL do with TORCH_NCCL_DUMP_ON_TIMEOUT=1");
     engine_apply(run->home->rdzv->engine, run->home->space, &command, &result);
     if (result.status != STORE_OK)

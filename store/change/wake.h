@@ -17,7 +17,7 @@ enum wake_kind {
 
 /* Embedded in a waiter or a subscription. */
 struct wake {
-    TAILQ_ENTRY(wake) entry; /* in the ready list; a waiter that is not: in a list of its keymap */
+    TAILQ_ENTRY(wake) entry; /* in the ready list; of a waiter, or in a list of its keymap */
     enum wake_kind kind;
     bool ready;  /* is on the ready list */
     void *owner; /* the session it belongs to; the store does not look */

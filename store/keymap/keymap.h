@@ -36,7 +36,8 @@ static inline size_t awaited_size(struct slice key)
 
 /* A pending WAIT or BARRIER of one connection. */
 struct waiter {
-    struct wake wake;  /* the first member; in keymap.open_waiters, or ready, or ended */
+    struct wake wake;  /* the first member; in keymap.open_waiters while `missing` is not 0, then
+                          in the ready list; of a client that has left, in ended_waiters */
     uint32_t missing;  /* keys that have not counted yet, plus 1 while keymap_wait() adds more; 0:
                           fulfilled */
     uint32_t count;    /* registrations there are */

@@ -217,7 +217,7 @@ def a_dump_sets_the_key_that_workers_look_for():
         check(status == 409 and "No worker uses a store of rdzvd" in answer["message"], (status, answer))
         worker = Worker(server, 40, 0)
         status, answer = order(server, "runs/job", "dump")
-        check(status == 409 and "No worker looks for the key" in answer["message"], (status, answer))
+        check(status == 409 and "No worker has looked for torch's key" in answer["message"], (status, answer))
         check(not worker.check(b"/exception_dump"), "before the order")
         gives(server, "runs/job", "dump", "&reason=it%20hangs&by=ann")
         same(worker.get(b"/exception_dump"), b"\xff" * 4, "no rank")

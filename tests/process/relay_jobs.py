@@ -106,9 +106,10 @@ def a_pod_that_ends_at_once_is_lost():
 
 @case
 def an_agent_whose_relay_starts_again_stays_in_its_round():
-    """As the backend rdzvd does: its first request through the new relay is a heartbeat."""
-    with Store() as store, Relay(store) as stays, Relay(store) as again:
-        ends = Relay(store)
+    """As the backend rdzvd does: its first request through the new relay is a heartbeat. If that relay ends, too, the
+    node is lost."""
+    with Store() as store, Relay(store) as stays:
+        ends, again = Relay(store), Relay(store)
         _, b = met(stays.port, ends.port)
         ends.stop(signal.SIGKILL)
         back = Agent(again.port, "job", "b", meet=False)
@@ -118,6 +119,9 @@ def an_agent_whose_relay_starts_again_stays_in_its_round():
         check("node_disconnected" not in store.daemon.log(), "a node that is there counts as lost")
         run, = json.loads(ask(store.port, "/rdzv/v1/spaces/default/status")[1])["runs"]
         check(not any("why" in r or "ended" in r for r in run["rounds"]), "its round goes on: %s" % run["rounds"])
+        again.stop(signal.SIGKILL)
+        store.daemon.wait_log("event=node_disconnected .*node=b/.*its relay has closed the link")
+        store.daemon.wait_log("event=nodes_restarted .*nodes=1 ")
 
 
 @case
